@@ -1,0 +1,154 @@
+"""Settings: frozen values, chosen once. Precedence: argument > environment > default.
+
+Sources of the constants: MemForest paper §4.1 (chunk size b = 2) and §6.1 (moderate fan-out); the fan-outs
+per tree kind and the activation threshold are the reference configuration's (session 3, entity 8, three
+facts in two sessions). Ranking weights were chosen by hand on five LoCoMo conversations, keeping only
+parts that had also held on human chat; `benchmarks/locomo_recall.py` prints what each one adds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from memforest.clock import Clock, system_clock
+from memforest.errors import ConfigError
+
+__all__ = ["Config", "Ranking", "load_default_config"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Weights of the query's score flow. Every signal is z-scored before it is weighted.
+
+    Setting a weight to 0 switches the part off, which is how the benchmark's ablation works.
+    """
+
+    lexical: float = 0.3
+    """BM25 over the dated, attributed text of turns."""
+    turn: float = 0.35
+    """Cosine of the turn to the question."""
+    fact: float = 0.35
+    """Best cosine of the turn or of a fact it supports to the question without participants' names."""
+    before: float = 0.2
+    """Flow to a leaf from the leaf before it in its session tree."""
+    after: float = 0.1
+    """Flow to a leaf from the leaf after it."""
+    reply: float = 0.1
+    """More flow from the leaf before when that one asks and another speaker answers."""
+    speaker: float = 1.0
+    """Membership in the tree of the one participant whom the question names."""
+    date: float = 1.0
+    """Nearness to the time window that the question states."""
+    length: float = 0.2
+    """Log of the number of words: longer turns say more."""
+    question: float = 0.3
+    """Taken off a turn that ends by asking."""
+    temporal: float = 0.4
+    """Given to turns that tell a time when the question asks for one."""
+    session_tree: float = 0.4
+    """Flow down from the session tree's nodes, shared over its levels."""
+    participant_tree: float = 0.2
+    """Flow down from the nodes of the speaker's tree, shared over its levels."""
+    time_order: float = 0.5
+    """Standing on the asked side of the event that a before/after question names."""
+    browse: float = 0.0
+    """Relevance of the path by which beam browse reached the leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How a memory is written and read.
+
+    `cell_turns`, the fan-outs and the embedder are kept by a memory from its first write; changing them
+    here affects new memories only (another embedder is refused, see `EmbedderMismatchError`).
+    """
+
+    timezone: str = "UTC"
+    """The zone that naive times are read in, and that local days ("yesterday") are taken in."""
+    embedder: Any = "auto"
+    """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (lexical only), an object
+    with the `Embedder` port, or a plain function from a list of texts to rows of numbers."""
+    cell_turns: int = 2
+    """Turns per dialogue cell, the unit of extraction (b of paper §4.1). At least 1."""
+    session_k: int = 3
+    entity_k: int = 8
+    active_min_facts: int = 3
+    """An entity gets a tree of its own with this many distinct facts ..."""
+    active_min_sessions: int = 2
+    """... from this many sessions. Participants always have one."""
+    summary_words: int = 60
+    max_turn_chars: int = 100_000
+    """A longer turn is refused with an error that names this setting."""
+    busy_timeout_s: float = 30.0
+    """How long a write waits for another process that is writing the same memory."""
+    top_k: int = 10
+    ranking: Ranking = field(default_factory=Ranking)
+    languages: tuple[str, ...] = ("en", "es")
+    """Languages whose date idioms and patterns are tried; others use the documented fallbacks."""
+    clock: Clock = system_clock
+    extractor: Any = None
+    """An object with the `Extractor` port; None is the local one. Likewise the next three."""
+    summariser: Any = None
+    planner: Any = None
+    answerer: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values.
+
+        Raises:
+            ConfigError: if a value is out of range or the time zone is unknown.
+        """
+        for name, least in (
+            ("cell_turns", 1),
+            ("session_k", 3),
+            ("entity_k", 3),
+            ("top_k", 1),
+            ("summary_words", 8),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{name}={value!r}: give a whole number of at least {least}")
+        if self.busy_timeout_s < 0:
+            raise ConfigError(f"busy_timeout_s={self.busy_timeout_s!r}: give seconds, 0 or more")
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+            raise ConfigError(
+                f"timezone={self.timezone!r} is unknown; give an IANA name such as 'Europe/Madrid'"
+            ) from exc
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone as an object."""
+        return ZoneInfo(self.timezone)
+
+
+_ENVIRONMENT = {"timezone": "MEMFOREST_TIMEZONE", "embedder": "MEMFOREST_EMBEDDER"}
+
+
+def load_default_config(
+    name: str | None = None, *, environ: Mapping[str, str] | None = None, **settings: Any
+) -> Config:
+    """Return the default configuration: local steps, no key, no network; loading it does no I/O.
+
+    Args:
+        name: None or ``"default"``.
+        environ: read instead of the process's environment (``MEMFOREST_TIMEZONE``, ``MEMFOREST_EMBEDDER``).
+        **settings: fields of `Config` that override both.
+
+    Raises:
+        ConfigError: if the name or a setting is unknown, or a value is out of range.
+    """
+    if name not in (None, "default"):
+        raise ConfigError(f"there is no configuration {name!r}; known: 'default'")
+    if unknown := sorted(set(settings) - set(Config.__dataclass_fields__)):
+        raise ConfigError(
+            f"there is no setting {unknown[0]!r}; known: {', '.join(Config.__dataclass_fields__)}"
+        )
+    env = os.environ if environ is None else environ
+    found = {setting: env[variable] for setting, variable in _ENVIRONMENT.items() if env.get(variable)}
+    return replace(Config(), **{**found, **settings})

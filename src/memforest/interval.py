@@ -1,0 +1,232 @@
+"""Instants as integer milliseconds and half-open intervals, exact over the years 1 to 9999.
+
+Every time in memforest is an aware UTC datetime in memory and a count of milliseconds since
+1970-01-01T00:00Z in a database. Both directions are integer arithmetic, so nothing is rounded by a
+float and times before 1970 work like any other. Finer than a millisecond is cut off towards the past.
+
+An interval is half-open ``[start, end)``; ``end=None`` means "still so". An interval that has no known
+beginning starts at `EARLIEST`. The module reads no clock and knows nothing of words: see
+`memforest.calendar` for those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Literal
+
+from memforest.errors import TimestampError
+from memforest.types import Precision
+
+__all__ = ["EARLIEST", "LATEST", "Interval", "format_interval", "from_ms", "hull", "to_ms"]
+
+_MS = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+EARLIEST = datetime(1, 1, 1, tzinfo=timezone.utc)
+"""The start of an interval whose beginning is unknown ("before June 2023")."""
+
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=timezone.utc)
+"""The last millisecond that can be represented."""
+
+_MIN_MS = (EARLIEST - _EPOCH) // _MS
+_MAX_MS = (LATEST - _EPOCH) // _MS
+
+
+def to_ms(moment: datetime) -> int:
+    """Return the milliseconds from 1970-01-01T00:00Z to an aware datetime, rounded down.
+
+    Example:
+        >>> to_ms(datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc))
+        -1
+
+    Raises:
+        TimestampError: if `moment` is naive, or lies outside the years 1 to 9999 in UTC.
+    """
+    if moment.utcoffset() is None:
+        raise TimestampError(f"a time without a time zone: {moment!r}; attach one (tzinfo=timezone.utc)")
+    milliseconds = (moment - _EPOCH) // _MS
+    if not _MIN_MS <= milliseconds <= _MAX_MS:
+        raise TimestampError(f"{moment!r} lies outside the years 1 to 9999 in UTC")
+    return milliseconds
+
+
+def from_ms(milliseconds: int) -> datetime:
+    """Return the aware UTC datetime that lies `milliseconds` after 1970-01-01T00:00Z.
+
+    Example:
+        >>> from_ms(-1).isoformat()
+        '1969-12-31T23:59:59.999000+00:00'
+
+    Raises:
+        TimestampError: if `milliseconds` is not an int or falls outside the years 1 to 9999.
+    """
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int):
+        raise TimestampError(f"milliseconds must be an int, not {type(milliseconds).__name__}")
+    if not _MIN_MS <= milliseconds <= _MAX_MS:
+        raise TimestampError(f"{milliseconds} ms lies outside the years 1 to 9999")
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A half-open stretch of time ``[start, end)`` in aware UTC; `end` None means open.
+
+    Times given in another zone are converted. The start is earlier than the end.
+
+    Raises:
+        TimestampError: if a bound is naive or out of range, or the interval would be empty.
+    """
+
+    start: datetime
+    end: datetime | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", _utc(self.start))
+        if self.end is None:
+            return
+        object.__setattr__(self, "end", _utc(self.end))
+        if self.end <= self.start:
+            raise TimestampError(f"an interval must end after it starts: {self.start!r} .. {self.end!r}")
+
+    @classmethod
+    def at(cls, moment: datetime) -> Interval:
+        """Return the interval of one millisecond that contains `moment`.
+
+        Raises:
+            TimestampError: if `moment` is naive or out of range.
+        """
+        start = min(from_ms(to_ms(moment)), LATEST - _MS)
+        return cls(start, start + _MS)
+
+    def contains(self, moment: datetime) -> bool:
+        """Tell whether an aware `moment` lies in the interval; the end does not."""
+        return self.start <= moment and (self.end is None or moment < self.end)
+
+    def covers(self, other: Interval) -> bool:
+        """Tell whether every moment of `other` lies in this interval."""
+        return self.start <= other.start and (
+            self.end is None or (other.end is not None and other.end <= self.end)
+        )
+
+    def overlaps(self, other: Interval) -> bool:
+        """Tell whether the two share a moment; touching intervals do not."""
+        return (other.end is None or self.start < other.end) and (self.end is None or other.start < self.end)
+
+    def intersection(self, other: Interval) -> Interval | None:
+        """Return what both have in common, or None."""
+        if not self.overlaps(other):
+            return None
+        ends = [end for end in (self.end, other.end) if end is not None]
+        return Interval(max(self.start, other.start), min(ends) if ends else None)
+
+    def hull(self, other: Interval) -> Interval:
+        """Return the smallest interval that covers both."""
+        end = None if self.end is None or other.end is None else max(self.end, other.end)
+        return Interval(min(self.start, other.start), end)
+
+
+def hull(intervals: Iterable[Interval]) -> Interval | None:
+    """Return the smallest interval that covers all of `intervals`; None if there are none."""
+    found: Interval | None = None
+    for interval in intervals:
+        found = interval if found is None else found.hull(interval)
+    return found
+
+
+def _utc(moment: datetime) -> datetime:
+    to_ms(moment)  # refuses naive and out-of-range times by name
+    return moment.astimezone(timezone.utc)
+
+
+# --- for human readers -----------------------------------------------------------------------------
+
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_SEASONS = {12: "winter", 3: "spring", 6: "summer", 9: "autumn"}
+
+Style = Literal["en", "iso"]
+
+
+def format_interval(
+    interval: Interval, precision: Precision, *, zone: tzinfo = timezone.utc, style: Style = "en"
+) -> str:
+    """Return a short text for an interval, as exact as `precision` and no more.
+
+    Calendar days are those of `zone`. ``style="iso"`` avoids words, for readers who do not read
+    English. A beginning at `EARLIEST` is shown as "before ...", an open end as "since ...".
+
+    Example:
+        >>> day = Interval(datetime(2023, 5, 7, tzinfo=timezone.utc), datetime(2023, 5, 8, tzinfo=timezone.utc))
+        >>> format_interval(day, "day"), format_interval(day, "month"), format_interval(day, "week", style="iso")
+        ('7 May 2023', 'May 2023', '2023-W18')
+    """
+    iso = style == "iso"
+    if interval.end is None:
+        text = _point(_local(interval.start, zone), precision, iso)
+        return f"{text}/.." if iso else f"since {text}"
+    if interval.start == EARLIEST:
+        text = _point(_local(interval.end, zone), precision, iso)
+        return f"../{text}" if iso else f"before {text}"
+    first = _local(interval.start, zone)
+    if precision == "instant":
+        return _point(first, precision, iso)
+    last = _local(interval.end - _MS, zone)
+    return _range(first, last, precision, iso)
+
+
+def _local(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:  # the first and last hours of the calendar have no local date
+        return moment
+
+
+def _range(first: datetime, last: datetime, precision: Precision, iso: bool) -> str:
+    begin, finish = _point(first, precision, iso), _point(last, precision, iso)
+    if begin == finish or (precision == "season" and (last - first).days < 100):
+        return begin
+    if iso:
+        return f"{begin}/{finish}"
+    if precision in ("day", "unknown") and first.year == last.year:
+        if first.month == last.month:
+            return f"{first.day}–{finish}"
+        return f"{first.day} {_MONTHS[first.month - 1]} – {finish}"
+    return f"{begin} – {finish}"
+
+
+def _point(moment: datetime, precision: Precision, iso: bool) -> str:
+    year, month = moment.year, moment.month
+    if precision == "week":
+        monday = moment - timedelta(days=moment.weekday()) if moment.toordinal() > 7 else moment
+        week = moment.isocalendar()
+        return f"{week.year:04d}-W{week.week:02d}" if iso else f"week of {_day(monday, iso)}"
+    if precision == "month":
+        return f"{year:04d}-{month:02d}" if iso else f"{_MONTHS[month - 1]} {year}"
+    if precision == "season":
+        return f"{year:04d}-{month:02d}" if iso else _season(year, month)
+    if precision == "year":
+        return f"{year:04d}" if iso else str(year)
+    if precision == "decade":
+        return f"{year // 10 * 10}s"
+    if precision == "instant":
+        return f"{_day(moment, iso)}{'T' if iso else ', '}{moment.hour:02d}:{moment.minute:02d}"
+    return _day(moment, iso)
+
+
+def _day(moment: datetime, iso: bool) -> str:
+    if iso:
+        return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}"
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def _season(year: int, month: int) -> str:
+    """Name a northern season by the year it begins in: January 2024 is "winter 2023–24"."""
+    name = _SEASONS[month // 3 * 3 or 12]
+    if name != "winter":
+        return f"{name} {year}"
+    begins = year if month == 12 else year - 1
+    return f"winter {begins}–{(begins + 1) % 100:02d}"

@@ -1,0 +1,186 @@
+"""The values that pass between the rooms: frozen, slotted, without behaviour that needs I/O.
+
+Times are aware UTC datetimes. Intervals are half-open ``[start, end)``; an ``end`` of ``None`` is open.
+Scores are higher-is-better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal
+
+__all__ = [
+    "Candidate",
+    "Chunk",
+    "ChunkOutcome",
+    "EntityKind",
+    "Mention",
+    "Precision",
+    "QuestionPlan",
+    "Skipped",
+    "State",
+    "SummaryRequest",
+    "TimeSource",
+    "Turn",
+]
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+TimeSource = Literal["given", "naive", "session", "clock"]
+"""Where a turn's time came from: an aware timestamp, a naive one read in the configured zone, the
+session's ``timestamp=``, or the injected clock."""
+
+EntityKind = Literal["participant", "person", "place", "organisation", "thing", "unknown"]
+
+Precision = Literal["instant", "day", "week", "month", "season", "year", "decade", "unknown"]
+"""How exactly a statement's own time is known; ``unknown`` means it states none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One utterance of one speaker.
+
+    `text` includes an image caption when there is one (as searchable text). `ordinal` is the position
+    in the session, from 0. `said` is aware UTC.
+    """
+
+    id: str
+    speaker: str
+    text: str
+    said: datetime
+    ordinal: int
+    role: str | None = None
+    time_source: TimeSource = "given"
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A dialogue cell: `b` consecutive turns of one session, the unit of extraction (paper §4.1).
+
+    `before` holds the turns just before the chunk, to be read (who asked what) but not extracted from.
+    `participants` are the display names of everybody who speaks in the session.
+    """
+
+    session_id: str
+    ordinal: int
+    turns: tuple[Turn, ...]
+    before: tuple[Turn, ...] = ()
+    participants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """An entity named in a statement. `role` is its part in the statement's main clause."""
+
+    name: str
+    kind: EntityKind = "unknown"
+    role: Literal["subject", "object", "other"] = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One attribute of one entity that a statement asserts, e.g. Bob / residence / Miami.
+
+    `previous` is the value a transition names ("moved from Davis to Miami": Davis). `change` is
+    ``"is"`` for a plain assertion, ``"start"`` for a transition into `value` and ``"end"`` when the
+    statement says that `value` ceased to hold.
+    """
+
+    entity: str
+    attribute: str
+    value: str
+    previous: str | None = None
+    change: Literal["is", "start", "end"] = "is"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A statement extracted from a chunk, before it becomes (part of) a canonical fact.
+
+    `text` is self-contained: attributed, pronouns resolved, relative dates resolved. `turns` are the
+    ordinals of the turns that support it, and only those. `start`/`end` are the stated valid time
+    [start, end), both ``None`` when the statement states none. `quote` is the supporting raw text.
+    `negated` is true when the main clause is negated.
+    """
+
+    text: str
+    turns: tuple[int, ...]
+    speaker: str
+    quote: str
+    start: datetime | None = None
+    end: datetime | None = None
+    precision: Precision = "unknown"
+    negated: bool = False
+    mentions: tuple[Mention, ...] = ()
+    topics: tuple[str, ...] = ()
+    states: tuple[State, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A piece of a turn that became no statement, and why ("question", "pleasantry", …)."""
+
+    turn: int
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkOutcome:
+    """What became of one chunk; `failure` is the reason when the step failed as a whole."""
+
+    candidates: tuple[Candidate, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRequest:
+    """The input of one inner node's summary: its children's texts in time order.
+
+    `kind` is the tree kind (``session``, ``entity``, ``scene``), `label` names the scope, `start` and
+    `end` are the node's interval, `max_words` bounds the result.
+    """
+
+    kind: str
+    label: str
+    start: datetime
+    end: datetime
+    inputs: tuple[str, ...]
+    max_words: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPlan:
+    """How a question wants to be answered.
+
+    `kind` says which time operator applies; ``simple`` means none. `entities` are names as they stand
+    in the catalogue handed to the planner. `attribute` is a state attribute (see `State`) when the
+    question asks about one. `anchor` is the text of the event or value that the question is relative
+    to ("before *moving to Miami*"). `start`/`end` is a time window stated in the question, and
+    `as_of` the instant it asks about, both resolved against the reference date.
+    """
+
+    kind: Literal[
+        "simple",
+        "current",
+        "as_of",
+        "predecessor",
+        "successor",
+        "first",
+        "last",
+        "since",
+        "changed_back",
+        "when",
+        "list",
+    ] = "simple"
+    entities: tuple[str, ...] = ()
+    attribute: str | None = None
+    anchor: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+    as_of: datetime | None = None
