@@ -1,0 +1,160 @@
+"""What words in front of a date make of it: "early June", "the week before 9 June", "the first Monday of May".
+
+"The week before" a day is the seven days before it; "two weeks before" it is the Monday-to-Sunday week
+that contains the day a fortnight earlier, as with "two weeks ago". Month and year are calendar units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+
+from memforest.calendar import period as periods
+from memforest.calendar.fold import fold_word
+from memforest.calendar.language import Rule
+from memforest.calendar.period import Period, unit_period
+from memforest.calendar.resolve import Match, group, number_range, unit_of, weekday_of
+from memforest.calendar.scene import Scene
+
+__all__ = ["PREFIXES", "Prefix", "shared_year"]
+
+Prefix = Callable[[Match, Rule, Scene, Period], "Period | None"]
+_DAY = timedelta(days=1)
+_NIGHTS = frozenset({"night", "evening", "morning", "noche"})
+
+
+def _part(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    if base.approx or base.end - base.start <= 2 * _DAY:
+        return None
+    return periods.part(base, scene.language.parts[fold_word(match["part"])])
+
+
+def _like(base: Period, found: Period) -> Period:
+    return found.marked(relative=base.relative, approx=base.approx, open_year=base.open_year)
+
+
+# --- "the first week of ..." ----------------------------------------------------------------------
+
+
+def _nth(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    number = scene.language.ordinals[fold_word(match["ordinal"])]
+    weekday = weekday_of(match, rule, scene)
+    unit = "weekday" if weekday is not None else _unit(match, rule, scene)
+    if base.end - base.start < 7 * _DAY or unit is None:
+        return None
+    if unit in ("weekday", "weekend"):
+        found = _nth_weekday(base, 5 if weekday is None else weekday, number)
+        found = periods.days(found.start, 2) if found and unit == "weekend" else found
+    elif unit in ("month", "quarter"):
+        found = _nth_months(base, number, 3 if unit == "quarter" else 1)
+    else:
+        found = _nth_days(base, number, 7 if unit == "week" else 1)
+    return _like(base, found) if found else None
+
+
+def _nth_weekday(base: Period, weekday: int, number: int) -> Period | None:
+    if number < 0:
+        last = base.end - _DAY
+        found = last - (last.weekday() - weekday) % 7 * _DAY
+    else:
+        found = base.start + ((weekday - base.start.weekday()) % 7 + 7 * (number - 1)) * _DAY
+    return periods.day(found) if base.start <= found < base.end else None
+
+
+def _nth_months(base: Period, number: int, size: int) -> Period | None:
+    if base.precision not in ("season", "year", "decade"):
+        return None
+    first = base.end.month - size if number < 0 else base.start.month + size * (number - 1)
+    year = base.end.year if number < 0 else base.start.year
+    found = periods.months_from(year, first, size, "month" if size == 1 else "season")
+    return found if base.start <= found.start and found.end <= base.end else None
+
+
+def _nth_days(base: Period, number: int, size: int) -> Period | None:
+    start = base.end - size * _DAY if number < 0 else base.start + size * (number - 1) * _DAY
+    if not base.start <= start < base.end:
+        return None
+    return periods.days(start, size, "week" if size == 7 else "day")
+
+
+# --- "the week before ..." ------------------------------------------------------------------------
+
+
+def _unit(match: Match, rule: Rule, scene: Scene) -> str | None:
+    word = group(match, "unit")
+    if word is None:
+        return None
+    return "day" if fold_word(word) in _NIGHTS else unit_of(match, rule, scene)
+
+
+def _beside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    side: int = rule.args["side"]
+    weekday = weekday_of(match, rule, scene)
+    numbers = number_range(match, rule, scene)
+    unit = _unit(match, rule, scene)
+    if weekday is not None:
+        return _like(base, periods.day(_next_to(base, weekday, side))) if numbers is None else None
+    if unit is None:
+        return None
+    if unit == "weekend":
+        return _like(base, periods.days(_next_to(base, 5, side, length=2), 2)) if numbers is None else None
+    if unit == "week" and numbers is None and base.precision != "week":
+        start = base.start - 7 * _DAY if side < 0 else base.end
+        return _like(base, periods.days(start, 7, "week"))
+    low, high = numbers or (1, 1)
+    edge = base.start if side < 0 else base.end - _DAY
+    ends = [unit_period(unit, edge, side * low), unit_period(unit, edge, side * high)]
+    found = Period(min(p.start for p in ends), max(p.end for p in ends), ends[0].precision)
+    vague = low != high or bool(group(match, "approx"))
+    return _like(base, found).marked(approx=base.approx or vague)
+
+
+def _next_to(base: Period, weekday: int, side: int, length: int = 1) -> date:
+    """Return the nearest such weekday whose run of `length` days lies wholly beside the base."""
+    if side > 0:
+        return base.end + (weekday - base.end.weekday()) % 7 * _DAY
+    latest = base.start - length * _DAY
+    return latest - (latest.weekday() - weekday) % 7 * _DAY
+
+
+def _inside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    unit = _unit(match, rule, scene)
+    if unit == base.precision:
+        return base
+    if unit is None or base.end - base.start != _DAY:
+        return None
+    return _like(base, unit_period(unit, base.start))
+
+
+# --- "between March and May 2023" -------------------------------------------------------------------
+
+
+def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period, Period]:
+    """Let the end of a range that names no year take the other's, keeping the two in order.
+
+    If neither names one and the words say that they are `ordered` ("between June and August"), the
+    first is moved to before the second.
+
+    Raises:
+        ValueError: if the day does not exist in that year.
+    """
+    if first.open_year and not second.relative:
+        moved = _in_year(first, second.start.year)
+        return (moved if moved.start <= second.start else _in_year(first, second.start.year - 1)), second
+    if second.open_year and not first.relative:
+        moved = _in_year(second, first.start.year)
+        return first, (moved if moved.start >= first.start else _in_year(second, first.start.year + 1))
+    if ordered and first.open_year and second.open_year and first.start > second.start:
+        return _in_year(first, second.start.year).marked(relative=True), second
+    return first, second
+
+
+def _in_year(period: Period, year: int) -> Period:
+    shift = year - period.start.year
+    start = period.start.replace(year=year)
+    return Period(
+        start, period.end.replace(year=period.end.year + shift), period.precision, approx=period.approx
+    )
+
+
+PREFIXES: dict[str, Prefix] = {"beside": _beside, "inside": _inside, "nth": _nth, "part": _part}

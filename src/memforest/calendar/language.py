@@ -1,0 +1,254 @@
+"""The words and idioms of a language, read from ``memforest/data/time/<code>.toml``.
+
+Adding a language is adding a file. Its tables give words for months, weekdays, units, seasons, fixed
+holidays, numbers (or ranges, for "a few"), ordinals, decades and parts ("early"); all may be written
+with their accents, which the reader's text may leave out. The rest of the file is rules:
+
+- ``[[rule]]`` finds a date. `pattern` (or `patterns`) is a regular expression in which a space stands
+  for one or two white-space characters and ``{name}`` for a macro; the group ``span``, if there is one,
+  is what is reported, so that a preposition can be required without being part of the date. `op` names
+  the function in `memforest.calendar.resolve` that works out the days; other keys are its arguments.
+  `needs` lists the words of which a text must contain one before the pattern is tried at all
+  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit): that is what
+  makes a text without dates cost almost nothing.
+- ``[[prefix]]`` changes a date that stands right behind it ("the week before ...").
+- ``[macros]`` are shared fragments. One is made from every table: ``{month}``, ``{weekday}``,
+  ``{unit}``, ``{season}``, ``{holiday}``, ``{number}``, ``{ordinal}``, ``{part}``, ``{decadename}`` (each
+  a group of that name), ``{monthname}`` and ``{weekdayname}`` (unambiguous full names) and
+  ``{weekdayskip}`` (no group).
+- ``[cues]`` are the words that put a clause in the future or the past, ``[directions]`` the words that
+  turn a date into a bound.
+
+Rules of ``any.toml`` need no language and always run.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from dateutil import parser as dateutil_parser
+
+from memforest.calendar.fold import fold_word
+from memforest.calendar.timestamp import CivilParserInfo
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Language", "Rule", "load_language"]
+
+DIGIT = "@digit"
+Span = tuple[int, int]
+
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z0-9]+)*")
+_MACRO = re.compile(r"\{([a-z]\w*)\}")
+# A space is elastic, except in a character class or a look-behind, which must have a fixed width.
+_SPACES = re.compile(r"\(\?<[!=][^()]*\)|\[[^\]]*\]| ")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One compiled pattern, the operation it calls and that operation's arguments."""
+
+    op: str
+    regex: re.Pattern[str]
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The compiled tables of one language; words are folded (lower case, no accents)."""
+
+    code: str
+    day_first: bool
+    months: Mapping[str, int]
+    weekdays: Mapping[str, int]
+    units: Mapping[str, str]
+    seasons: Mapping[str, str]
+    holidays: Mapping[str, Span]
+    numbers: Mapping[str, Span]
+    ordinals: Mapping[str, int]
+    decades: Mapping[str, int]
+    parts: Mapping[str, str]
+    capital: frozenset[str]
+    cues: re.Pattern[str] | None
+    perfect: re.Pattern[str] | None
+    before: re.Pattern[str] | None
+    onwards: re.Pattern[str] | None
+    joint: re.Pattern[str] | None
+    between: re.Pattern[str] | None
+    as_of: re.Pattern[str] | None
+    rules: tuple[Rule, ...]
+    prefixes: tuple[Rule, ...]
+    triggers: Mapping[str, tuple[int, ...]]
+    written: dateutil_parser.parser
+
+    def rules_for(self, words: Iterable[str]) -> list[Rule]:
+        """Return the rules worth trying on a text that holds these folded words."""
+        triggers = self.triggers
+        wanted = {index for word in words if word in triggers for index in triggers[word]}
+        return [self.rules[index] for index in sorted(wanted)]
+
+
+@lru_cache(maxsize=64)
+def load_language(code: str) -> Language | None:
+    """Return a language by its BCP 47 code, trying ``pt`` for ``pt-BR``; None if there is no file.
+
+    "any" is the set of rules that need no language.
+    """
+    if not _CODE.fullmatch(code):
+        return None
+    folder = files("memforest.data") / "time"
+    for name in (code.lower().replace("_", "-"), re.split("[-_]", code)[0]):
+        source = folder / f"{name}.toml"
+        if source.is_file():
+            return _compile(tomllib.loads(source.read_text(encoding="utf-8")))
+    return None
+
+
+def _compile(data: Mapping[str, Any]) -> Language:
+    table = _Tables(data)
+    rules: list[Rule] = []
+    triggers: dict[str, list[int]] = {}
+    for entry in data.get("rule", ()):
+        for rule in table.rules(entry, tail=False):
+            for word in table.needs(entry["needs"]):
+                triggers.setdefault(word, []).append(len(rules))
+            rules.append(rule)
+    ways = data.get("directions", {})
+    bound = "|".join(
+        f"(?P<{way}>{ways[way]})" for way in ("since", "until", "before", "after") if way in ways
+    )
+    return Language(
+        code=data["meta"]["code"],
+        day_first=bool(data["meta"].get("day_first", False)),
+        months=table.inverted("months", int),
+        weekdays=table.inverted("weekdays", int),
+        units=table.inverted("units", str),
+        seasons=table.inverted("seasons", str),
+        holidays=table.inverted("holidays", _pair),
+        numbers=table.inverted("numbers", _pair),
+        ordinals=table.inverted("ordinals", int),
+        decades=table.inverted("decades", int),
+        parts=table.inverted("parts", str),
+        capital=frozenset(map(fold_word, table.words("capital"))),
+        cues=table.cues(),
+        perfect=table.regex(data.get("cues", {}).get("perfect"), r"(?<!\w)(?:%s)(?!\w)"),
+        before=table.regex(f"(?:{bound}) (?:{ways['skip']})?" if bound else None, r"(?<!\w)%s$"),
+        onwards=table.regex(ways.get("onwards"), r" (?:%s)(?!\w)"),
+        joint=table.regex(ways.get("joint"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
+        between=table.regex(ways.get("between"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+        as_of=table.regex(ways.get("as_of"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+        rules=tuple(rules),
+        prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, tail=True)),
+        triggers={word: tuple(indices) for word, indices in triggers.items()},
+        written=_written_dates(data),
+    )
+
+
+class _Tables:
+    """One language file while it is being compiled."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._macros = {name: _one_line(text) for name, text in data.get("macros", {}).items()}
+        for group, name in (
+            ("month", "months"),
+            ("weekday", "weekdays"),
+            ("unit", "units"),
+            ("season", "seasons"),
+            ("holiday", "holidays"),
+            ("ordinal", "ordinals"),
+            ("part", "parts"),
+            ("decadename", "decades"),
+        ):
+            self._macros[group] = f"(?P<{group}>{_any_of(self._all(name))})"
+        self._macros["number"] = rf"(?P<number>\d{{1,4}}|{_any_of(self._all('numbers'))})"
+        doubtful = {*self.words("capital"), *self.words("names")}
+        full = [words[0] for words in data.get("months", {}).values() if words[0] not in doubtful]
+        self._macros["monthname"] = f"(?P<month>{_any_of(full)})"
+        full = [words[0] for words in data.get("weekdays", {}).values()]
+        self._macros["weekdayname"] = f"(?P<weekday>{_any_of(full)})"
+        self._macros["weekdayskip"] = f"(?:{_any_of(self._all('weekdays'))})"
+
+    def words(self, name: str) -> list[str]:
+        return list(self._data.get("words", {}).get(name, ()))
+
+    def _all(self, name: str) -> list[str]:
+        return [word for words in self._data.get(name, {}).values() for word in words]
+
+    def inverted(self, name: str, value: Any) -> dict[str, Any]:
+        return {fold_word(w): value(key) for key, words in self._data.get(name, {}).items() for w in words}
+
+    def needs(self, wanted: Iterable[str]) -> set[str]:
+        """Return the folded words any of which lets a rule run."""
+        found: set[str] = set()
+        for word in wanted:
+            if word == DIGIT or not word.startswith("@"):
+                found.add(word if word == DIGIT else fold_word(word))
+                continue
+            for entry in self._all(word[1:] + "s"):
+                found.add(max(re.findall(r"\w+", fold_word(entry)), key=len))
+        return found
+
+    def rules(self, entry: Mapping[str, Any], *, tail: bool) -> list[Rule]:
+        patterns = entry.get("patterns") or [entry["pattern"]]
+        frame = "%s" if entry.get("open") else r"(?<!\w)(?:%s)$" if tail else r"(?<!\w)(?:%s)(?!\w)"
+        args = {
+            key: value for key, value in entry.items() if key not in ("pattern", "patterns", "needs", "op")
+        }
+        return [Rule(entry["op"], self._build(pattern, frame), args) for pattern in patterns]
+
+    def regex(self, pattern: str | None, frame: str) -> re.Pattern[str] | None:
+        return None if pattern is None else self._build(pattern, frame)
+
+    def cues(self) -> re.Pattern[str] | None:
+        cues = self._data.get("cues")
+        if cues is None:
+            return None
+        return self._build(f"(?P<future>{cues['future']})|(?P<past>{cues['past']})", r"(?<!\w)(?:%s)(?!\w)")
+
+    def _build(self, pattern: str, frame: str) -> re.Pattern[str]:
+        text = frame.replace("%s", _one_line(pattern))
+        while _MACRO.search(text):
+            text = _MACRO.sub(lambda match: self._macros[match[1]], text)
+        text = _SPACES.sub(lambda match: r"(?:\s{1,2})" if match[0] == " " else match[0], text)
+        return re.compile(fold_word(text, lower=False), re.IGNORECASE)
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\n\s*", "", text)
+
+
+def _any_of(words: Iterable[str]) -> str:
+    # An empty table matches nothing rather than the empty string.
+    return (
+        "|".join(re.escape(w).replace(r"\ ", " ") for w in sorted(set(words), key=lambda w: (-len(w), w)))
+        or r"(?!)"
+    )
+
+
+def _pair(text: str) -> Span:
+    low, _, high = text.partition("-")
+    return int(low), int(high or low)
+
+
+def _written_dates(data: Mapping[str, Any]) -> dateutil_parser.parser:
+    """Return dateutil's parser with the month and weekday names of this language."""
+    info = CivilParserInfo()
+    if "months" in data:
+        skipped = [*CivilParserInfo.JUMP, *data.get("words", {}).get("dateutil_skip", ())]
+        names = {
+            "MONTHS": [tuple(map(fold_word, words)) for words in data["months"].values()],
+            "WEEKDAYS": [tuple(map(fold_word, words)) for words in data["weekdays"].values()],
+            "JUMP": skipped,
+        }
+        info = type("LanguageParserInfo", (CivilParserInfo,), names)()
+    return dateutil_parser.parser(info)

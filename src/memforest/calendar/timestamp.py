@@ -1,0 +1,220 @@
+"""Reads the time of a turn from whatever a caller has: never guesses a part that is not there.
+
+The parser for written dates is python-dateutil's. It fills what a string does not say from a default
+day, so each string is read twice with two different defaults: if the two readings differ, the year,
+the month or the day was missing, and that is an error. A zone abbreviation that is not one of the few
+that RFC 2822 defines is an error too, because dateutil would drop it or ask the machine's own zone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from numbers import Integral, Real
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from dateutil import parser as dateutil_parser
+
+from memforest.errors import ConfigError, TimestampError
+
+__all__ = ["CivilParserInfo", "parse_timestamp", "zone_named"]
+
+_SHOWN = 60
+_MAX_TEXT = 120
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+SECONDS_FROM = 10**8
+"""Smallest magnitude read as a Unix time (3 March 1973): below it stands a year, a counter or a 0."""
+MILLISECONDS_FROM = 10**11
+"""Magnitude from which a number is milliseconds (3 March 1973 in ms; the year 5138 in seconds)."""
+MICROSECONDS_FROM = 10**14
+"""Magnitude from which a number is refused: micro- or nanoseconds."""
+
+# Two days that share neither year, month nor day.
+_DEFAULTS = (datetime(2000, 1, 1), datetime(2004, 3, 2))  # noqa: DTZ001 - wall times, the zone comes later
+
+# dateutil lets these escape on malformed input, besides its own ParserError (a ValueError).
+_PARSER_FAULTS = (ValueError, OverflowError, TypeError, IndexError, AttributeError, KeyError, ArithmeticError)
+
+# Source: RFC 2822 section 4.3, the only zone names with one meaning.
+_ZONE_HOURS = {
+    **{"Z": 0, "UT": 0, "UTC": 0, "GMT": 0},
+    **{"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7},
+}
+
+_EXAMPLE = 'give a datetime, Unix seconds or text such as "2023-05-08T13:56:00+00:00"'
+_IN_BRACKETS = re.compile(r"\(\s*[^\W\d_]{2,12}\.?\s*\)")
+_EAST_ASIAN = re.compile(r"(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日号號일]?")
+_YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?!\d)|\d{8}(?=T|$)")
+_DOTTED = re.compile(r"\d{1,2}\.\d{1,2}\.\d{2}")
+# dateutil reads "UTC+3" the POSIX way, as three hours WEST; people mean +03:00.
+_NAMED_OFFSET = re.compile(r"\b(?:UTC|GMT)\s?(?=[+-]\d)", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(?:\d{9,10}(?:\.\d{1,9})?|\d{13})")
+
+
+class CivilParserInfo(dateutil_parser.parserinfo):
+    """dateutil's English tables, with a fixed meaning for two-digit years instead of the clock's."""
+
+    def convertyear(self, year: int, century_specified: bool = False) -> int:
+        """Return the four-digit year: 69-99 are 1969-1999, 00-68 are 2000-2068.
+
+        Source: POSIX strptime, ``%y``.
+        """
+        if year < 100 and not century_specified:
+            return year + (1900 if year >= 69 else 2000)
+        return year
+
+
+@lru_cache(maxsize=1)
+def _parser() -> dateutil_parser.parser:
+    return dateutil_parser.parser(CivilParserInfo())
+
+
+@lru_cache(maxsize=256)
+def zone_named(name: str) -> tzinfo:
+    """Return the IANA time zone called `name`, e.g. ``"Europe/Berlin"`` or ``"UTC"``.
+
+    Raises:
+        ConfigError: if there is no such zone.
+    """
+    if name.upper() == "UTC":
+        return timezone.utc
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+        shown = repr(name[:_SHOWN])
+        raise ConfigError(f"no time zone is called {shown}; use an IANA name, e.g. 'Europe/Berlin'") from exc
+
+
+def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[datetime, bool]:
+    """Return `value` as an aware UTC datetime, and whether it was naive and read in `timezone`.
+
+    Accepted: aware and naive datetimes, dates (midnight in `timezone`), Unix times, and text: ISO 8601
+    with ``Z``, offsets and fractions, ``1:56 pm on 8 May, 2023``, ``2023/05/20 (Sat) 02:21``, mail
+    dates, and ``2023年5月20日 02:21``. What was given without an offset is read in `timezone`.
+
+    - A number is seconds if its magnitude is in [1e8, 1e11) and milliseconds in [1e11, 1e14). Smaller
+      ones (a year, a counter, a 0 for "missing") and larger ones are refused. A string of 9, 10 or 13
+      digits follows the same rule; 8 digits are YYYYMMDD.
+    - ``01/02/2023`` is 2 January: the month comes first unless that number is above 12; but with dots,
+      ``01.02.2023``, the day does, since that is how dotted dates are written.
+    - A two-digit year 69-99 is 19xx, 00-68 is 20xx.
+    - Text without a time of day means midnight; text without a year, month or day is an error.
+    - A wall time that a change to summer time skips is read with the offset before the change; one
+      that occurs twice is the first of the two, unless the datetime's ``fold`` is 1 (PEP 495).
+
+    Args:
+        value: what the caller handed in.
+        timezone: where a time without an offset was said.
+        field: name of the input, for the message, e.g. ``"turns[3].timestamp"``.
+
+    Raises:
+        TimestampError: if `value` is not one of these; the message names field, value and remedy.
+    """
+    try:
+        if isinstance(value, datetime):
+            moment = _plain(value)
+        elif isinstance(value, date):
+            moment = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - zone follows
+        elif isinstance(value, str):
+            moment = _from_text(value)
+        elif isinstance(value, Real) and not isinstance(value, bool):
+            moment = _from_number(int(value) if isinstance(value, Integral) else float(value))
+        else:
+            raise ValueError(f"a {type(value).__name__} is not a time")
+        naive = moment.utcoffset() is None
+        return _in_utc(moment.replace(tzinfo=timezone) if naive else moment), naive
+    except OverflowError as exc:
+        raise TimestampError(_message(field, value, "it lies outside the years 1 to 9999")) from exc
+    except ValueError as exc:
+        raise TimestampError(_message(field, value, str(exc))) from exc
+
+
+def _message(field: str, value: object, reason: str) -> str:
+    # Not repr() of the whole: the value comes from a transcript and may be of any size.
+    shown = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    if len(shown) > _SHOWN:
+        shown = shown[:_SHOWN] + "…"
+    return f"{field}: cannot read {shown} as a time: {reason}; {_EXAMPLE}"
+
+
+def _plain(value: datetime) -> datetime:
+    """Copy to a plain datetime: a subclass may carry its own arithmetic."""
+    if value != value:  # pandas' NaT is a datetime that is not equal to itself
+        raise ValueError("it is not a time")
+    clock = (value.hour, value.minute, value.second, value.microsecond)
+    return datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo, fold=value.fold)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(timezone.utc)
+
+
+def _from_number(number: float) -> datetime:
+    if not math.isfinite(number):
+        raise ValueError("it is not a finite number")
+    size = abs(number)
+    if size < SECONDS_FROM:
+        raise ValueError("it is too small for a Unix time (numbers below 1e8 are refused)")
+    if size >= MICROSECONDS_FROM:
+        raise ValueError("it is too large for Unix seconds or milliseconds")
+    if size >= MILLISECONDS_FROM:
+        return _EPOCH + timedelta(milliseconds=number)
+    return _EPOCH + timedelta(seconds=number)
+
+
+def _from_text(value: str) -> datetime:
+    if len(value) > _MAX_TEXT:
+        raise ValueError("the text is too long for a time")
+    text = _EAST_ASIAN.sub(r"\1-\2-\3 ", _IN_BRACKETS.sub(" ", value))
+    text = " ".join(text.split())
+    if not text:
+        raise ValueError("the text is empty")
+    if _NUMBER.fullmatch(text):
+        return _from_number(float(text) if "." in text else int(text))
+    if _ISO.match(text):
+        try:
+            return dateutil_parser.isoparse(text)
+        except ValueError:
+            pass  # a near-ISO form such as "2023-05-20 2:21 UTC"
+    return _from_written(text)
+
+
+def _from_written(text: str) -> datetime:
+    text = _NAMED_OFFSET.sub("", text)
+    try:
+        first, second = (_parsed(text, default) for default in _DEFAULTS)
+    except _UnknownZoneError:
+        raise
+    except _PARSER_FAULTS as exc:
+        raise ValueError("it is not a date that this library knows how to read") from exc
+    if first != second or first.tzinfo != second.tzinfo:
+        raise ValueError("it lacks a year, a month or a day")
+    stated = _YEAR_FIRST.match(text)
+    if stated and (first.year, first.month, first.day) != tuple(int(stated[i]) for i in (1, 3, 4)):
+        raise ValueError("there is no such day")  # dateutil would swap day and month to make one
+    return first
+
+
+def _parsed(text: str, default: datetime) -> datetime:
+    day_first = _DOTTED.match(text) is not None
+    return _parser().parse(text, default=default, dayfirst=day_first, tzinfos=_zone_of_name)
+
+
+class _UnknownZoneError(ValueError):
+    """The text names a zone that has no single meaning."""
+
+
+def _zone_of_name(name: str | None, offset: int | None) -> tzinfo | None:
+    if offset is not None and (not name or name.upper() in ("UTC", "GMT", "Z", "UT")):
+        return timezone(timedelta(seconds=offset))
+    if name is None:
+        return None
+    if name.upper() not in _ZONE_HOURS:
+        raise _UnknownZoneError(
+            f"the time zone {name[:_SHOWN]!r} is not known; write an offset such as +02:00"
+        )
+    return timezone(timedelta(hours=_ZONE_HOURS[name.upper()]))
