@@ -1,0 +1,31 @@
+"""MemTree: a balanced tree over time-ordered leaves. Pure: no I/O, no model, no clock.
+
+Read it in this order: `node` (what a tree is made of), `walk` (finding), `memtree` (changing), `check`
+(what must hold). Where nodes live is not its business: every function takes an `Arena`.
+"""
+
+from memforest.tree.check import check
+from memforest.tree.memtree import bulk_build, delete, insert, mark_dirty, touch
+from memforest.tree.node import Arena, DictArena, Key, Leaf, Node, TreeHead
+from memforest.tree.walk import leaves, outline, path, predecessor, successor, walk
+
+__all__ = [
+    "Arena",
+    "DictArena",
+    "Key",
+    "Leaf",
+    "Node",
+    "TreeHead",
+    "bulk_build",
+    "check",
+    "delete",
+    "insert",
+    "leaves",
+    "mark_dirty",
+    "outline",
+    "path",
+    "predecessor",
+    "successor",
+    "touch",
+    "walk",
+]
