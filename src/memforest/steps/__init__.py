@@ -1,0 +1,1 @@
+"""The model-shaped steps as ports, and their local implementations."""

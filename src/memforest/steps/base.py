@@ -1,0 +1,91 @@
+"""The model-shaped steps as ports; each has a local implementation, chosen once from the config.
+
+Every port takes a batch, so that a local implementation can loop in one worker thread and a remote one
+can have the whole batch in flight. A step never raises for one bad input of a batch: it returns a
+failure in that input's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from memforest.types import Chunk, ChunkOutcome, QuestionPlan, SummaryRequest
+
+__all__ = ["Answer", "AnswerEvidence", "Answerer", "Extractor", "Planner", "Summariser"]
+
+
+class Extractor(Protocol):
+    """Turns chunks into candidate statements (paper §4.1)."""
+
+    name: str
+    """Name and version, recorded with what it made, e.g. ``"local-1"``."""
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Return one outcome per chunk, in order."""
+        ...
+
+
+class Summariser(Protocol):
+    """Summarises inner nodes from their children (paper Alg. 1)."""
+
+    name: str
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
+        """Return one summary per request, in order.
+
+        Raises:
+            StepError: if a request cannot be summarised; the refresh leaves its level dirty.
+        """
+        ...
+
+
+class Planner(Protocol):
+    """Reads a question: which entities, which attribute, which time operator."""
+
+    name: str
+
+    async def plan(self, question: str, *, reference: datetime, names: Mapping[str, str]) -> QuestionPlan:
+        """Return the plan of a question.
+
+        Args:
+            question: as the user typed it.
+            reference: aware UTC; what "now" and "last month" are relative to.
+            names: every surface form the memory knows (case-folded) -> the entity's display name.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEvidence:
+    """One ranked piece of evidence as an answerer sees it. Times are aware UTC."""
+
+    text: str
+    quote: str
+    said: datetime
+    start: datetime | None = None
+    end: datetime | None = None
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with the indices of the evidence it rests on; `text` is None when it abstains."""
+
+    text: str | None
+    cited: tuple[int, ...] = ()
+    reason: str = ""
+
+
+class Answerer(Protocol):
+    """Answers a question from ranked evidence, or abstains."""
+
+    name: str
+
+    async def answer(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
+    ) -> Answer:
+        """Return an answer that cites its evidence, or one whose text is None."""
+        ...

@@ -1,0 +1,103 @@
+"""What is known before a turn is read: who speaks to whom, what they are called, what was just asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from memforest.steps.local.attribution import Voices
+from memforest.steps.local.draft import Draft
+from memforest.steps.local.language import Code, detect_language
+from memforest.steps.local.pieces import is_question, lacks_content
+from memforest.steps.local.sentences import split_sentences
+from memforest.text import cut, entity_key
+from memforest.types import Chunk, Skipped, Turn
+
+__all__ = ["CAPTION", "Context", "context_of"]
+
+_QUESTION_WORDS = 25
+_SHOWN_CHARS = 240
+CAPTION = re.compile(
+    r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
+)
+_ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
+
+
+@dataclass(slots=True)
+class Context:
+    """What is known while one turn is read."""
+
+    turn: Turn
+    voices: Voices
+    language: Code
+    participants: dict[str, str]
+    address: frozenset[str]
+    known: frozenset[str]
+    question: str | None
+    question_turn: tuple[int, ...]
+    assistant: bool
+    drafts: list[Draft] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def skip(self, text: str, reason: str) -> None:
+        """Record that `text` became no statement."""
+        self.skipped.append(Skipped(self.turn.ordinal, cut(text, _SHOWN_CHARS), reason))
+
+
+def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset[str]) -> Context:
+    """Return what is known before `turn` is read."""
+    people = tuple(dict.fromkeys((*chunk.participants, turn.speaker)))
+    others = [name for name in people if name != turn.speaker]
+    question, asked_in = _open_question(previous, turn, chunk)
+    return Context(
+        turn=turn,
+        voices=Voices(turn.speaker, others[0] if len(others) == 1 else None, _nicknames(people)),
+        language=detect_language(turn.text),
+        participants={key: name for name in people if (key := entity_key(name)) is not None},
+        address=_forms_of_address(people),
+        known=known,
+        question=question,
+        question_turn=asked_in,
+        assistant=(turn.role or turn.speaker).lower() in _ROLE_ASSISTANTS,
+    )
+
+
+@lru_cache(maxsize=256)
+def _forms_of_address(people: tuple[str, ...]) -> frozenset[str]:
+    """Return what the participants are called, lower case: full names, their parts, beginnings of first names."""
+    parts = {part.lower() for name in people for part in (name, *name.split())}
+    return frozenset(
+        parts | {name[:2].lower() for name in people} | {short.lower() for short, _ in _nicknames(people)}
+    )
+
+
+@lru_cache(maxsize=256)
+def _nicknames(people: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the beginnings of first names, of three letters or more, that fit one participant only."""
+    owners: dict[str, set[str]] = {}
+    for name in people:
+        first = name.split()[0] if name.split() else ""
+        for size in range(3, len(first)):
+            owners.setdefault(first[:size], set()).add(name)
+    return tuple((short, next(iter(names))) for short, names in owners.items() if len(names) == 1)
+
+
+def _open_question(previous: Turn | None, turn: Turn, chunk: Chunk) -> tuple[str | None, tuple[int, ...]]:
+    """Return the question that the turn before ends with, if another speaker asked it, and its turn if in the chunk."""
+    if (
+        previous is None
+        or previous.speaker == turn.speaker
+        or not any(mark in previous.text[-400:] for mark in "?？؟")
+    ):
+        return None, ()
+    pieces = [
+        piece.text
+        for piece in split_sentences(CAPTION.sub(" ", previous.text[-600:]))
+        if is_question(piece.text)
+    ]
+    if not pieces or lacks_content(pieces[-1], _forms_of_address(chunk.participants)):
+        return None, ()
+    words = pieces[-1].replace('"', "'").split()
+    question = " ".join(words if len(words) <= _QUESTION_WORDS else ["…", *words[-_QUESTION_WORDS:]])
+    return question, (previous.ordinal,) if previous in chunk.turns else ()

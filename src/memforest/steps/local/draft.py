@@ -1,0 +1,121 @@
+"""A statement in the making: one sentence, the sentences that join it, and how it reads in the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memforest.calendar import DateSpan
+from memforest.steps.local.entities import merge_mentions
+from memforest.steps.local.language import Code, load_word_lists
+from memforest.types import Mention
+
+__all__ = ["GROUP_WORDS", "Draft", "can_join", "ended", "join", "length", "resolve_person", "with_speaker"]
+
+GROUP_WORDS = 35
+"""Neighbouring sentences are joined up to this many words."""
+
+_PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
+_MALE = load_word_lists("en").lists["kinship_male"]
+_FEMALE = load_word_lists("en").lists["kinship_female"]
+_KIN = _MALE | _FEMALE | load_word_lists("en").lists["kinship_other"]
+_KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(_KIN))})\b")
+
+
+@dataclass(slots=True)
+class Draft:
+    """A statement in the making: one sentence, and those that join it."""
+
+    text: str
+    raw: list[str]
+    turns: tuple[int, ...]
+    language: Code
+    attributed: bool
+    changed: bool
+    joins: bool
+    date: DateSpan | None = None
+    names: tuple[Mention, ...] = ()
+    negated: bool = False
+    words: int = 0
+    comment: bool = False  # worth keeping only behind the statement that it comments on
+    answer: bool = False
+    captions: list[str] = field(default_factory=list)
+
+
+def can_join(before: Draft, draft: Draft) -> bool:
+    """Return whether `draft` may join the statement before it: both undated or one a mere comment, and short."""
+    if before.language != draft.language:
+        return False
+    total = before.words + draft.words
+    if draft.joins:
+        return draft.date is None and total <= GROUP_WORDS + 10
+    if before.date is not None or draft.date is not None:
+        return False
+    if before.answer and not draft.attributed:
+        return total <= GROUP_WORDS
+    if before.negated != draft.negated:
+        return False
+    return before.attributed == draft.attributed and total <= GROUP_WORDS
+
+
+def join(before: Draft, draft: Draft) -> None:
+    """Add `draft` to the statement before it."""
+    if draft.changed and not before.changed and not before.attributed:
+        before.text = ended(before.text)
+    before.text = f"{before.text} {draft.text}"
+    before.raw += draft.raw
+    before.words += draft.words
+    before.changed = before.changed or draft.changed
+    before.names = merge_mentions((*before.names, *draft.names))
+    before.turns = tuple(dict.fromkeys((*before.turns, *draft.turns)))
+
+
+def with_speaker(draft: Draft, speaker: str) -> str:
+    """Return the text of a draft with its speaker in front unless it names them or has a subject of its own."""
+    if draft.attributed:
+        return draft.text
+    if not draft.changed:
+        return f'{speaker}: "{draft.text}"'
+    return f"{speaker}: {draft.text}"
+
+
+def ended(text: str) -> str:
+    """Return `text` with a capital first and a full stop last: statements that differ in their "!" are the same."""
+    text = text.strip()
+    if not text.startswith(("http", "www", "@", "#")):
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "…", "]", '"', "”", "。")) else text.rstrip("!,;:- ") + "."
+
+
+def resolve_person(text: str, drafts: Sequence[Draft]) -> str | None:
+    """Return `text` with the "he" or "she" it starts with named, when the statement before leaves one choice."""
+    found = _PERSON_PRONOUN.match(text)
+    if found is None or not drafts:
+        return None
+    tail = (found["tail"] or "").replace("’", "'")
+    who = _only_person(drafts[-1], male=found["who"].lower() == "he")
+    if who is None:
+        return None
+    verb = {"'s": " is", "'ll": " will", "'d": " would"}.get(tail, "")
+    return f"{who}{verb}{text[found.end() :]}"
+
+
+def _only_person(draft: Draft, *, male: bool) -> str | None:
+    """Return the one person other than a participant whom `draft` names, by name or as somebody's relative."""
+    kin = _KIN_SUBJECT.match(draft.text)
+    if kin and kin["kin"] in (_FEMALE if male else _MALE):
+        return None
+    people = [mention.name for mention in draft.names if mention.kind == "person"]
+    if people:
+        return people[0] if len(people) == 1 else None
+    return kin.group() if kin else None
+
+
+def length(text: str) -> int:
+    """Return the length of `text` in words; scripts without spaces count three characters as one word."""
+    return (
+        len(text.split())
+        if text.isascii()
+        else max(len(text.split()), sum(ch > "\u2e80" for ch in text) // 3)
+    )

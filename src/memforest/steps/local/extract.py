@@ -1,0 +1,365 @@
+"""Extraction without a model: every sentence of a turn becomes a dated, attributed statement, or is skipped by name.
+
+A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped; what remains is rewritten
+into the third person (English, simple Spanish) or quoted with its speaker (every other language), its relative dates
+are followed by absolute ones, and short neighbours are joined, because each statement costs an embedding: about one
+per turn of chat.
+
+Nothing is lost in silence: every sentence ends in a `Candidate` or a `Skipped`, and the turn itself stays searchable.
+Limits, per turn: `MAX_TURN_CHARS` characters are read, `MAX_STATEMENTS` statements made (`MAX_ASSISTANT_STATEMENTS`
+for an AI assistant).
+
+A picture's caption is expected as a bracketed block in the turn's text, such as ``[image: a dog on a beach]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from memforest.calendar import DateSpan, find_dates
+from memforest.steps.local.attribution import attribute, is_present_verb, supply_subject
+from memforest.steps.local.context import CAPTION, Context, context_of
+from memforest.steps.local.dating import show_dates, until_now, valid_time
+from memforest.steps.local.draft import (
+    GROUP_WORDS,
+    Draft,
+    can_join,
+    ended,
+    join,
+    length,
+    resolve_person,
+    with_speaker,
+)
+from memforest.steps.local.entities import find_mentions, find_topics, merge_mentions, names_inside
+from memforest.steps.local.language import load_word_lists
+from memforest.steps.local.pieces import (
+    is_clause,
+    is_question,
+    is_yes_no_answer,
+    lacks_content,
+    skip_reason,
+    statement_before_question,
+    strip_address,
+    strip_tag,
+)
+from memforest.steps.local.sentences import split_sentences
+from memforest.steps.local.spanish import attribute_spanish, lacks_content_spanish, strip_address_spanish
+from memforest.steps.local.states import find_states
+from memforest.text import is_binary_looking, negated, word_set
+from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
+
+__all__ = [
+    "MAX_ASSISTANT_STATEMENTS",
+    "MAX_STATEMENTS",
+    "MAX_TURN_CHARS",
+    "FindDates",
+    "FindStates",
+    "LocalExtractor",
+]
+
+MAX_TURN_CHARS = 20_000
+"""Characters of a turn that are read; the rest is one `Skipped` with the reason "too long"."""
+MAX_STATEMENTS = 24
+"""Statements made of one turn; further sentences are `Skipped` with the reason "over the limit"."""
+MAX_ASSISTANT_STATEMENTS = 8
+
+FindDates = Callable[[str, datetime, tzinfo, Sequence[str]], Sequence[DateSpan]]
+"""``find_dates(text, reference, tz, languages)``: the dates in `text`, offsets in characters, times aware UTC."""
+
+
+class FindStates(Protocol):
+    """Finds the attributes that a self-contained statement asserts."""
+
+    def __call__(self, text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
+        """Return the states that `text` asserts of `subjects`, the entities it mentions."""
+        ...
+
+
+_CAPTION_LABEL = re.compile(
+    r"^\[\s*(?:(?:shares?|shared|shows?|sends?|sent)\s+)?(?:an?\s+)?(?:attached\s+)?(?:image|photo|picture|imagen|foto)?"
+    r"(?:\s+caption)?\s*:\s*",
+    re.IGNORECASE,
+)
+_CONTINUES = re.compile(
+    r"(?:it|it's|they|they're|they've|he|he's|she|she's|that|that's|this|these|those|there|him|her|his|their|them|such)\b",
+    re.IGNORECASE,
+)
+_SUBORDINATE = re.compile(
+    r",? (?:because|although|though|even though|but|when|if|while|since|so that|which|who|until|unless|porque|pero|aunque|cuando)\b",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^(?:[-*•·]|\d{1,2}[.)])\s+")
+
+
+class LocalExtractor:
+    """The `Extractor` that needs no model: rules, word lists and a calendar. Deterministic.
+
+    Args:
+        timezone: the zone in which "yesterday" is meant and dates are written: a name or a tzinfo.
+        dates: finds dates (see `FindDates`); `memforest.calendar.find_dates` when None.
+        states: finds attributes (see `FindStates`); `memforest.steps.local.states.find_states` when None.
+    """
+
+    name = "local-1"
+
+    def __init__(
+        self,
+        *,
+        timezone: str | tzinfo = "UTC",
+        dates: FindDates | None = None,
+        states: FindStates | None = None,
+    ) -> None:
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._dates: FindDates = dates or find_dates
+        self._states = states or find_states
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Return one outcome per chunk, in order. The work is done in a worker thread."""
+        return await asyncio.to_thread(lambda: [self.extract_chunk(chunk) for chunk in chunks])
+
+    def extract_chunk(self, chunk: Chunk) -> ChunkOutcome:
+        """Return the statements of one chunk in order of its turns, and everything skipped."""
+        candidates: list[Candidate] = []
+        skipped: list[Skipped] = []
+        known = names_inside(" . ".join(turn.text[:4000] for turn in (*chunk.before, *chunk.turns)))
+        previous = chunk.before[-1] if chunk.before else None
+        for turn in chunk.turns:
+            context = context_of(chunk, turn, previous, known)
+            self._read(context)
+            candidates += [self._candidate(context, draft) for draft in context.drafts]
+            skipped += context.skipped
+            previous = turn
+        return ChunkOutcome(candidates=tuple(candidates), skipped=tuple(skipped))
+
+    def _read(self, context: Context) -> None:
+        """Turn one turn into drafts and skips."""
+        text = context.turn.text
+        if not text.strip():
+            context.skip(text, "empty")
+            return
+        if is_binary_looking(text):
+            context.skip(text, "binary")
+            return
+        if len(text) > MAX_TURN_CHARS:
+            context.skip(text[MAX_TURN_CHARS:], "too long")
+            text = text[:MAX_TURN_CHARS]
+        captions = [match.group() for match in CAPTION.finditer(text)]
+        if captions:
+            text = CAPTION.sub("\n", text)
+        for piece in split_sentences(text):
+            self._sentence(context, piece.text)
+        for caption in captions:
+            self._caption(context, caption)
+
+    def _sentence(self, context: Context, raw: str) -> None:
+        """Make a draft of one sentence, join it to the draft before, or skip it."""
+        raw = _BULLET.sub("", raw) or raw
+        if not any(ch.isalnum() for ch in raw):
+            return
+        if is_question(raw):
+            head = statement_before_question(raw) if context.language == "en" else None
+            context.skip(raw if head is None else raw[len(head) :].lstrip(" ,;-—–"), "question")
+            if head is None:
+                return
+            raw = head
+        draft = self._draft(context, raw)
+        if draft is None:
+            return
+        limit = MAX_ASSISTANT_STATEMENTS if context.assistant else MAX_STATEMENTS
+        if context.drafts and can_join(context.drafts[-1], draft):
+            join(context.drafts[-1], draft)
+        elif draft.comment:
+            context.skip(raw, "pleasantry")
+        elif len(context.drafts) >= limit:
+            context.skip(raw, "over the limit")
+        else:
+            context.drafts.append(draft)
+
+    def _draft(self, context: Context, raw: str) -> Draft | None:
+        """Return the draft of one sentence that is no question, or None after skipping it."""
+        if context.language == "en":
+            return self._draft_english(context, raw)
+        if context.language == "es":
+            return self._draft_spanish(context, raw)
+        return self._finish(context, raw, raw, attributed=False, changed=False)
+
+    def _draft_english(self, context: Context, raw: str) -> Draft | None:
+        """Return the English draft of `raw`: as an answer, rewritten, or quoted."""
+        text = strip_tag(strip_address(raw, context.address))
+        if context.question and not context.drafts and not context.assistant:
+            answer = self._answer(context, raw, text)
+            if answer is not None:
+                return answer
+        reason = skip_reason(text, context.address, assistant=context.assistant)
+        evaluation = reason == "evaluation"
+        if reason and not (context.drafts and reason in ("evaluation", "fragment")):
+            context.skip(raw, "pleasantry" if evaluation else reason)
+            return None
+        dated, date = self._date(context, supply_subject(text))
+        made = attribute(dated, context.voices)
+        resolved = resolve_person(made.text, context.drafts)
+        draft = self._finish(
+            context,
+            raw,
+            resolved or made.text,
+            attributed=made.names_speaker or resolved is not None,
+            changed=made.changed or resolved is not None or dated != text,
+            date=date,
+        )
+        continues = resolved is None and not made.names_speaker and _CONTINUES.match(text) is not None
+        draft.comment = reason is not None
+        draft.joins = (
+            draft.comment or continues or not is_clause(text) or is_present_verb(text.split()[0].lower())
+        )
+        return draft
+
+    def _answer(self, context: Context, raw: str, text: str) -> Draft | None:
+        """Return the draft of a sentence that only the question before it explains, or None."""
+        question = context.question or ""
+        bare = is_yes_no_answer(raw) and _asks_yes_or_no(question)
+        if bare and _is_bare_yes(raw, context.address):
+            text = "no." if raw[:1] in "nN" else "yes."
+        elif bare and len(raw.split()) <= 8:
+            text = raw
+        elif (
+            lacks_content(text, context.address) or len(text.split()) > 14 or is_clause(supply_subject(text))
+        ) or skip_reason(text, context.address, assistant=False):
+            return None
+        dated, date = self._date(context, text)
+        made = attribute(dated, context.voices)
+        draft = self._finish(context, raw, made.text, attributed=True, changed=True, date=date)
+        answer = draft.text if draft.text[:2].isupper() else draft.text[0].lower() + draft.text[1:]
+        if answer.startswith(context.turn.speaker.lower()[:1]) and draft.text.startswith(
+            context.turn.speaker
+        ):
+            answer = draft.text
+        draft.text = f'{context.turn.speaker}, asked "{question}": {answer}'
+        draft.turns = (*context.question_turn, context.turn.ordinal)
+        draft.words += len(question.split())
+        draft.answer = True
+        context.question = None
+        return draft
+
+    def _draft_spanish(self, context: Context, raw: str) -> Draft | None:
+        """Return the Spanish draft of `raw`: rewritten when simple, else quoted."""
+        text = strip_address_spanish(raw, context.address)
+        if lacks_content_spanish(text, context.address):
+            context.skip(raw, "pleasantry")
+            return None
+        dated, date = self._date(context, text)
+        made = attribute_spanish(dated, context.turn.speaker)
+        return self._finish(
+            context,
+            raw,
+            made or dated,
+            attributed=made is not None,
+            changed=made is not None or dated != text,
+            date=date,
+        )
+
+    def _date(self, context: Context, text: str) -> tuple[str, DateSpan | None]:
+        """Return `text` with an absolute date behind each relative one, and its first date."""
+        languages = (context.language,) if context.language != "other" else ()
+        spans = [
+            span
+            for span in self._dates(text, context.turn.said, self._zone, languages)
+            if span.direction != "for" or context.language != "en" or until_now(text[: span.start_char])
+        ]
+        for span in sorted(spans, key=lambda found: found.start_char, reverse=True):
+            if span.relative:
+                shown = show_dates(span, self._zone, english=context.language == "en")
+                text = f"{text[: span.end_char]} ({shown}){text[span.end_char :]}"
+        return text, min(spans, key=lambda found: found.start_char) if spans else None
+
+    def _finish(
+        self,
+        context: Context,
+        raw: str,
+        text: str,
+        *,
+        attributed: bool,
+        changed: bool,
+        date: DateSpan | None = None,
+    ) -> Draft:
+        """Return a draft with its mentions, negation and length."""
+        if context.language == "other":
+            text, date = self._date(context, text)
+        text = ended(text) if changed else text
+        clause = _SUBORDINATE.search(text)
+        main = text[: clause.start()] if clause and clause.start() > 12 else text
+        return Draft(
+            text=text,
+            raw=[raw],
+            turns=(context.turn.ordinal,),
+            language=context.language,
+            attributed=attributed,
+            changed=changed,
+            joins=False,
+            date=date,
+            names=find_mentions(
+                text, participants=context.participants, known=context.known, language=context.language
+            ),
+            negated=negated(main),
+            words=length(text),
+        )
+
+    def _caption(self, context: Context, caption: str) -> None:
+        """Add a picture's caption to the last draft, or make it a statement of its own."""
+        inner = _CAPTION_LABEL.sub("", caption).strip("[] \n")
+        if not inner:
+            context.skip(caption, "empty")
+            return
+        if context.drafts and context.drafts[-1].words + length(inner) <= 2 * GROUP_WORDS:
+            draft = context.drafts[-1]
+            draft.captions.append(f" [image: {inner}]")
+            draft.raw.append(caption)
+            draft.words += length(inner)
+            return
+        speaker = context.turn.speaker
+        context.drafts.append(
+            self._finish(
+                context, caption, f"{speaker} shared an image: {inner}", attributed=True, changed=True
+            )
+        )
+
+    def _candidate(self, context: Context, draft: Draft) -> Candidate:
+        """Return the finished statement: attributed in its text, with mentions, topics and states."""
+        speaker = context.turn.speaker
+        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", "other")))
+        names = {word for mention in mentions for word in mention.name.lower().split()}
+        start, end, precision = valid_time(draft.date)
+        return Candidate(
+            text=with_speaker(draft, speaker) + "".join(draft.captions),
+            turns=draft.turns,
+            speaker=speaker,
+            quote=" ".join(draft.raw),
+            start=start,
+            end=end,
+            precision=precision,
+            negated=draft.negated,
+            mentions=mentions,
+            topics=find_topics(draft.text, names=names),
+            states=self._states(draft.text, subjects=tuple(mention.name for mention in mentions)),
+        )
+
+
+_YES_NO_WORDS = frozenset(load_word_lists("en").lists["yes_no"])
+_YES_NO_FILLERS = _YES_NO_WORDS | word_set(
+    "actually i do did have am it is was of course sir ma'am thanks i'm really"
+)
+_YES_NO_OPENERS = load_word_lists("en").lists["auxiliaries"]
+
+
+def _asks_yes_or_no(question: str) -> bool:
+    """Return whether an English question is answered by yes or no."""
+    return question.split(" ", 1)[0].lower().replace("’", "'") in _YES_NO_OPENERS
+
+
+def _is_bare_yes(raw: str, address: frozenset[str]) -> bool:
+    """Return whether the sentence is yes or no and a name at most."""
+    return all(word.lower().strip(",.!") in _YES_NO_FILLERS | address for word in raw.split())

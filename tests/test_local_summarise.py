@@ -1,0 +1,277 @@
+"""The local summariser: bounded, in time order, keeping numbers, names and transitions, fair to every child."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memforest.steps.base import Summariser
+from memforest.steps.local.shorten import count_words, shorten
+from memforest.steps.local.summarise import MAX_CHARS, LocalSummariser
+from memforest.types import SummaryRequest
+
+NOW = datetime(2023, 5, 7, tzinfo=timezone.utc)
+
+FACTS = (
+    "Ana moved from Lugo to Porto on 7 May 2023 because her new job at the clinic started there.",
+    "Ana adopted a grey cat called Oskar from the shelter on 12 June 2023.",
+    "Ana said that the pottery class is relaxing and that she made a blue bowl for her mother.",
+    "Ana went to the beach at Matosinhos with 3 friends from the choir and swam until the evening.",
+    "Ana paid 450 euros for a used bicycle at the market near the old harbour.",
+    "Ana met Bruno, a carpenter from Braga, at a concert of the city orchestra in August 2023.",
+    "Ana no longer works at the clinic; she opened a bakery with Bruno in September 2023.",
+    "Ana lives in Aveiro since December 2023 and rents a flat near the lagoon with her sister.",
+)
+
+
+def request(*inputs: str, max_words: int = 60) -> SummaryRequest:
+    """Return the request of a node with these children."""
+    return SummaryRequest("entity", "Ana", NOW, NOW, inputs, max_words)
+
+
+def summarise(*inputs: str, max_words: int = 60) -> str:
+    """Return the summary of these children."""
+    return LocalSummariser().summarise_one(request(*inputs, max_words=max_words))
+
+
+def test_single_short_input_is_returned_unchanged() -> None:
+    """One child that fits is its own summary, and stays so when summarised again."""
+    text = "Wow, thanks! Ana moved to Porto."
+    assert summarise(text) == text
+    assert summarise(summarise(*FACTS)) == summarise(*FACTS)
+
+
+@pytest.mark.parametrize("inputs", [(), ("",), ("", "  \n\t", "\u3000")])
+def test_nothing_to_say_gives_an_empty_summary(inputs: tuple[str, ...]) -> None:
+    """No input and blank inputs give "", without an error."""
+    assert summarise(*inputs) == ""
+
+
+def test_blank_children_do_not_count() -> None:
+    """A blank child beside a full one changes nothing."""
+    assert summarise("", FACTS[1], "  ") == FACTS[1]
+
+
+@pytest.mark.parametrize("max_words", [0, 1, 5, 12, 30, 60, 100, 300])
+def test_summary_is_bounded(max_words: int) -> None:
+    """A summary has at most `max_words` words."""
+    assert count_words(summarise(*FACTS, max_words=max_words)) <= max_words
+
+
+def test_keeps_everything_when_it_fits() -> None:
+    """Children that fit together are all there, in their order."""
+    assert summarise(*FACTS, max_words=300) == " ".join(FACTS)
+
+
+def test_every_number_and_date_of_a_small_node_is_kept() -> None:
+    """Trimmed or not, three dated facts keep their days, months, years and amounts."""
+    summary = summarise(FACTS[0], FACTS[1], FACTS[4], max_words=32)
+    for kept in ("7 May 2023", "12 June 2023", "450 euros"):
+        assert kept in summary
+
+
+def test_both_sides_of_a_transition_are_kept() -> None:
+    """A sentence cut to a third still says from where to where."""
+    long = (
+        "After many weeks of thinking about it with her whole family around the kitchen table Ana "
+        "finally moved from Lugo to Porto because the rain had become too much for her."
+    )
+    assert "from Lugo to Porto" in summarise(long, FACTS[2], max_words=24)
+
+
+def test_a_move_and_the_move_back_are_both_kept() -> None:
+    """The same words in another order are another fact, not a duplicate."""
+    there, back = "Ana moved from Lugo to Porto.", "Ana moved from Porto to Lugo."
+    assert summarise(there, back) == f"{there} {back}"
+
+
+@pytest.mark.parametrize(
+    "other", ["Ana lent Eva a tent.", "Ana did not lend Tom a tent.", "Ana lent Tom 2 tents."]
+)
+def test_a_new_name_number_or_negation_is_no_duplicate(other: str) -> None:
+    """Statements that differ in what identifies them are both kept."""
+    assert summarise("Ana lent Tom a tent.", other) == f"Ana lent Tom a tent. {other}"
+
+
+def test_duplicates_and_near_duplicates_are_said_once() -> None:
+    """What is told twice is kept once, as it was told last, although articles and case differ."""
+    summary = summarise("Ana adopted the grey cat Oskar.", FACTS[4], "Ana adopted a grey cat oskar.")
+    assert summary == f"{FACTS[4]} Ana adopted a grey cat oskar."
+
+
+def test_order_is_time_order() -> None:
+    """Chosen sentences stand in the order of their children."""
+    summary = summarise(*FACTS)
+    places = [summary.find(word) for word in ("Lugo", "12 June", "450", "September 2023", "Aveiro")]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_every_child_is_covered() -> None:
+    """A long child does not crowd out the short ones."""
+    long = " ".join(f"In {1950 + at} the choir of Porto sang {at} songs by Composer{at}." for at in range(60))
+    summary = summarise(FACTS[1], long, FACTS[4])
+    assert "Oskar" in summary
+    assert "450" in summary
+    assert "choir" in summary
+
+
+def test_latest_state_survives_the_smallest_budget() -> None:
+    """When there is room for one child only, it is the last."""
+    assert summarise(*FACTS, max_words=7).startswith("Ana lives in Aveiro")
+
+
+def test_pleasantries_are_left_out() -> None:
+    """Greetings, thanks and praise give way to content; the speaker stays with what was said."""
+    summary = summarise(
+        "Ana: Hey Tom! Thanks, that's great. I start at the bakery on 3 June.",
+        "Tom: Wow, congrats Ana! That's amazing. I sold my car for 900 euros.",
+    )
+    assert summary == "Ana: I start at the bakery on 3 June. Tom: I sold my car for 900 euros."
+
+
+def test_pleasantries_alone_are_kept() -> None:
+    """A node of nothing but pleasantries still has a summary."""
+    assert summarise("Ana: Thanks!", "Tom: You're welcome!") != ""
+
+
+def test_summary_of_summaries() -> None:
+    """Level two covers each level-one summary within the same bound."""
+    parts = [summarise(*FACTS[at : at + 2]) for at in range(0, 8, 2)]
+    summary = summarise(*parts)
+    assert count_words(summary) <= 60
+    for kept in ("7 May 2023", "September 2023"):
+        assert kept in summary
+
+
+def test_scripts_without_spaces_are_cut_and_bounded() -> None:
+    """Two characters are a word; the sentence with the date is preferred."""
+    first = "今日はいい天気ですね。花子は2023年5月7日に京都から東京へ引っ越しました。とても楽しかったです。"
+    second = "花子は猫を飼い始めました。名前はミケです。"
+    summary = summarise(first, second, max_words=24)
+    assert count_words(summary) <= 24
+    assert "2023" in summary
+    assert count_words("北京大学") == 2
+
+
+def test_abbreviations_and_decimals_end_no_sentence() -> None:
+    """A trimmed node is not cut after "Dr." or inside "3.5"."""
+    summary = summarise(
+        "Dr. J. Silva saw Ana on 3.5.2023 at St. John clinic. She is fine.", FACTS[2], max_words=28
+    )
+    assert "Dr. J. Silva saw Ana on 3.5.2023" in summary
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("Ana lives in Porto.", 4, "Ana lives in Porto."),
+        ("Ana lives in Porto, which she likes because of the sea.", 7, "Ana lives in Porto…"),
+        ("Ana lives with her sister and two friends near the sea", 5, "Ana lives with her sister…"),
+        (
+            "Ana sold the old blue car of her late grandfather for 900 euros.",
+            6,
+            "Ana sold the old … 900 euros.",
+        ),
+        ("Ana sold it", 0, ""),
+    ],
+)
+def test_long_sentences_are_trimmed_at_a_clause(text: str, limit: int, expected: str) -> None:
+    """A cut falls on a clause boundary if one is near, and later numbers are kept."""
+    assert shorten(text, limit) == expected
+
+
+def test_deterministic_and_implements_the_port() -> None:
+    """The batch gives, in order, what each request gives alone, every time."""
+    port: Summariser = LocalSummariser()
+    batch = [request(*FACTS), request(*FACTS[::-1]), request()]
+    alone = [LocalSummariser().summarise_one(one) for one in batch]
+    assert asyncio.run(port.summarise(batch)) == alone
+    assert asyncio.run(port.summarise(batch)) == alone
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "word ",
+        "a",
+        ".",
+        "a. ",
+        "我住在北京。",
+        "from ",
+        "\"'",
+        "Ana: x. ",
+        "1 ",
+        "!? ",
+        "[a ",
+        "-> ",
+        "A.",
+        "…",
+        "\n",
+        "e\u0301",
+    ],
+)
+def test_a_megabyte_does_not_hang(unit: str) -> None:
+    """Hostile inputs of a megabyte are read in part and take linear time (0.3 s here; a second is the alarm)."""
+    began = time.process_time()
+    summary = summarise(unit * (1_000_000 // len(unit)), "Ana moved to Porto.")
+    assert time.process_time() - began < 3.0
+    assert count_words(summary) <= 60
+    assert len(summary) < 60 * 25 + 100
+
+
+def test_reads_head_and_tail_of_a_long_input() -> None:
+    """Beyond `MAX_CHARS` the middle is skipped; the latest words are still seen."""
+    summary = summarise("Filler words without end. " * MAX_CHARS + "Ana moved to Porto in 2023.")
+    assert "Ana moved to Porto in 2023." in summary
+
+
+inputs = st.lists(
+    st.one_of(
+        st.text(max_size=80),
+        st.lists(
+            st.sampled_from(
+                [
+                    "Ana",
+                    "moved",
+                    "from",
+                    "to",
+                    "7",
+                    "May",
+                    "2023.",
+                    "thanks!",
+                    "→",
+                    "北京",
+                    "ไทย",
+                    "¿",
+                    "x:",
+                    "\n",
+                ]
+            ),
+            max_size=30,
+        ).map(" ".join),
+    ),
+    max_size=10,
+)
+
+
+@given(texts=inputs, max_words=st.integers(-1, 80))
+def test_any_input_gives_a_bounded_summary_of_its_own_words(texts: list[str], max_words: int) -> None:
+    """Whatever comes in, the summary is within the bound and repeatable, and its words are the children's."""
+    summary = summarise(*texts, max_words=max_words)
+    assert count_words(summary) <= max(0, max_words)
+    assert summary == summarise(*texts, max_words=max_words)
+    assert {char for char in summary if char.isalnum()} <= set("".join(texts))
+
+
+@given(text=st.text(max_size=200), limit=st.integers(0, 40))
+def test_shorten_is_bounded_and_idempotent(text: str, limit: int) -> None:
+    """A shortened text fits, and shortening it again changes nothing."""
+    once = shorten(text, limit)
+    assert count_words(once) <= limit
+    assert shorten(once, limit) == once
