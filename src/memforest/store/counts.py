@@ -1,0 +1,58 @@
+"""Counts of a memory's rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memforest.store.db import Tx
+
+__all__ = ["count_rows", "entities_by_kind", "failed_cells", "size_bytes", "trees_by_kind", "vectors_by_kind"]
+
+_TABLES = (
+    "session",
+    "turn",
+    "cell",
+    "fact",
+    "occurrence",
+    "entity",
+    "mention",
+    "state",
+    "tree",
+    "node",
+    "placement",
+)
+
+
+def count_rows(tx: Tx) -> dict[str, int]:
+    """Return the number of rows of every persistent table."""
+    return {table: tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES}
+
+
+def entities_by_kind(tx: Tx) -> dict[str, int]:
+    """Return the number of entities by kind, and how many have a tree as ``active``."""
+    found = dict(tx.execute("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind").fetchall())
+    return {**found, "active": tx.execute("SELECT count(*) FROM entity WHERE active").fetchone()[0]}
+
+
+def trees_by_kind(tx: Tx) -> dict[str, int]:
+    """Return the number of trees by kind."""
+    return dict(tx.execute("SELECT kind, count(*) FROM tree GROUP BY kind ORDER BY kind").fetchall())
+
+
+def vectors_by_kind(tx: Tx) -> dict[str, int]:
+    """Return the number of vectors by kind of item."""
+    return dict(
+        tx.execute("SELECT kind, count(*) FROM derived_vector GROUP BY kind ORDER BY kind").fetchall()
+    )
+
+
+def failed_cells(tx: Tx) -> int:
+    """Return the number of chunks whose extraction failed."""
+    return int(tx.execute("SELECT count(*) FROM cell WHERE status = 'failed'").fetchone()[0])
+
+
+def size_bytes(tx: Tx) -> int:
+    """Return the bytes of the file and its write-ahead log."""
+    path = Path(tx.execute("PRAGMA database_list").fetchone()[2])
+    files = (path, path.with_name(path.name + "-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())

@@ -1,0 +1,131 @@
+"""Derived rows: summaries, vectors and word rows. Every one can be made again from the persistent tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.store.db import Tx
+
+__all__ = [
+    "ItemKind",
+    "VectorRow",
+    "clear_words",
+    "drop_vectors",
+    "missing_vectors",
+    "postings",
+    "put_summary",
+    "put_vectors",
+    "put_words",
+    "summaries",
+    "vectors_by_digest",
+    "vectors_of",
+    "word_counts",
+]
+
+ItemKind = Literal["turn", "fact", "node"]
+
+VectorRow = tuple[int, bytes, NDArray[np.float32]]
+"""(item, digest of the text, unit vector)."""
+
+_WORDS = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
+_TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
+
+
+def put_summary(tx: Tx, node: int, text: str, maker: str) -> None:
+    """Store an inner node's summary and what made it."""
+    tx.execute("INSERT OR REPLACE INTO derived_summary VALUES (?, ?, ?)", (node, text, maker))
+
+
+def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
+    """Return the summaries of nodes that have one."""
+    rows = tx.execute(
+        "SELECT node, text FROM derived_summary WHERE node IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(nodes)),),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def put_vectors(tx: Tx, kind: ItemKind, model: str, rows: Iterable[VectorRow]) -> None:
+    """Store vectors (float32, little-endian) beside the digest of their text and the model's id."""
+    tx.executemany(
+        "INSERT OR REPLACE INTO derived_vector VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (kind, item, digest, model, len(vector), vector.astype("<f4").tobytes())
+            for item, digest, vector in rows
+        ],
+    )
+
+
+def vectors_by_digest(tx: Tx, model: str, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
+    """Return the vectors that some item with the same text has already."""
+    found: dict[bytes, NDArray[np.float32]] = {}
+    for digest in set(digests):
+        row = tx.execute(
+            "SELECT vector FROM derived_vector WHERE digest = ? AND model = ? LIMIT 1", (digest, model)
+        ).fetchone()
+        if row is not None:
+            found[digest] = np.frombuffer(row[0], dtype="<f4")
+    return found
+
+
+def vectors_of(tx: Tx, kind: ItemKind) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return all items of a kind that have a vector: ids of shape (n,), vectors of shape (n, d)."""
+    rows = tx.execute(
+        "SELECT item, vector FROM derived_vector WHERE kind = ? ORDER BY item", (kind,)
+    ).fetchall()
+    ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+    if not rows:
+        return ids, np.zeros((0, 0), dtype=np.float32)
+    return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
+
+
+def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
+    """Delete the vectors of items."""
+    tx.executemany("DELETE FROM derived_vector WHERE kind = ? AND item = ?", [(kind, item) for item in items])
+
+
+def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
+    """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty."""
+    sources = {
+        "turn": "SELECT id, speaker, text FROM turn",
+        "fact": "SELECT id, '', text FROM fact",
+        "node": "SELECT node AS id, '', text FROM derived_summary",
+    }
+    rows = tx.execute(
+        f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN derived_vector v ON v.kind = ? AND v.item = s.id
+            WHERE v.item IS NULL ORDER BY s.id""",
+        (kind,),
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence[str]) -> None:
+    """Index an item's lexical tokens."""
+    clear_words(tx, kind, item)
+    tx.execute(f"INSERT INTO {_WORDS[kind]} (rowid, words) VALUES (?, ?)", (item, " ".join(tokens)))
+
+
+def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
+    """Take an item out of the lexical index."""
+    tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
+
+
+def word_counts(tx: Tx, kind: Literal["turn", "fact"]) -> dict[int, int]:
+    """Return the number of tokens of every indexed item."""
+    rows = tx.execute(
+        f"SELECT rowid, length(words) - length(replace(words, ' ', '')) + (words != '') FROM {_WORDS[kind]}"
+    )
+    return dict(rows.fetchall())
+
+
+def postings(tx: Tx, kind: Literal["turn", "fact"], term: str) -> list[tuple[int, int]]:
+    """Return (item, occurrences) of a token, by item."""
+    rows = tx.execute(
+        f"SELECT doc, count(*) FROM {_TERMS[kind]} WHERE term = ? GROUP BY doc ORDER BY doc", (term,)
+    )
+    return [(row[0], row[1]) for row in rows]

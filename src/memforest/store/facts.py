@@ -1,0 +1,328 @@
+"""Canonical facts with their occurrences, entities, mentions and states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from memforest.store.db import Tx
+from memforest.types import EntityKind, State
+
+__all__ = [
+    "EntityRow",
+    "FactRow",
+    "OccurrenceRow",
+    "add_alias",
+    "add_fact",
+    "add_mention",
+    "add_occurrence",
+    "add_state",
+    "delete_fact",
+    "drop_unnamed",
+    "entities",
+    "entity_by_key",
+    "entity_facts",
+    "entity_support",
+    "entity_with_row",
+    "fact_by_id",
+    "facts_of_cell",
+    "facts_with_ids",
+    "iter_facts",
+    "mentions_of",
+    "names",
+    "occurrences",
+    "put_entity",
+    "set_active",
+    "set_said",
+    "states_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FactRow:
+    """A canonical fact.
+
+    `start_ms`/`end_ms` are its stated valid time, None when it states none; `said_ms` is when it was first
+    said; `tie` orders facts of one instant (session id, ordinals).
+    """
+
+    row: int
+    fact_id: str
+    text: str
+    speaker: str
+    start_ms: int | None
+    end_ms: int | None
+    precision: str
+    negated: bool
+    said_ms: int
+    tie: str
+    topics: tuple[str, ...]
+    stored_ms: int
+
+    @property
+    def leaf_key(self) -> tuple[int, str]:
+        """Where the fact stands in a tree's time order."""
+        return (self.said_ms if self.start_ms is None else self.start_ms, self.tie)
+
+    @property
+    def leaf_span(self) -> tuple[int, int]:
+        """The interval [start, end) of the fact's leaf, in ms."""
+        start = self.said_ms if self.start_ms is None else self.start_ms
+        end = start + 1 if self.start_ms is None or self.end_ms is None else self.end_ms
+        return start, max(end, start + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceRow:
+    """One place where a fact was said: its wording there, the raw quote and the supporting turns."""
+
+    row: int
+    fact: int
+    cell: int
+    text: str
+    quote: str
+    said_ms: int
+    tie: str
+    cosine: float | None
+    turns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRow:
+    """An entity. It is `active` when it has a tree of its own."""
+
+    row: int
+    key: str
+    label: str
+    kind: str
+    active: bool
+
+
+_FACT = """SELECT id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
+    stored_ms FROM fact"""
+
+
+def _fact(row: tuple[object, ...]) -> FactRow:
+    values = list(row)
+    values[7] = bool(row[7])
+    values[10] = tuple(json.loads(str(row[10])))
+    return FactRow(*values)  # type: ignore[arg-type]  # a STRICT table's columns have these types
+
+
+def iter_facts(tx: Tx) -> Iterator[FactRow]:
+    """Yield all facts in the order they were stored."""
+    return (_fact(row) for row in tx.execute(f"{_FACT} ORDER BY id"))
+
+
+def facts_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, FactRow]:
+    """Return facts by row id."""
+    found = tx.execute(f"{_FACT} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(rows)),))
+    return {fact.row: fact for fact in map(_fact, found)}
+
+
+def fact_by_id(tx: Tx, fact_id: str) -> FactRow | None:
+    """Return the fact with that public id, or None."""
+    row = tx.execute(f"{_FACT} WHERE fact_id = ?", (fact_id,)).fetchone()
+    return None if row is None else _fact(row)
+
+
+def add_fact(tx: Tx, fact: FactRow) -> int:
+    """Insert a fact (its `row` is ignored) and return its row id."""
+    cursor = tx.execute(
+        """INSERT INTO fact (fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
+           topics, stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            fact.fact_id,
+            fact.text,
+            fact.speaker,
+            fact.start_ms,
+            fact.end_ms,
+            fact.precision,
+            int(fact.negated),
+            fact.said_ms,
+            fact.tie,
+            json.dumps(fact.topics, ensure_ascii=False),
+            fact.stored_ms,
+        ),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def set_said(tx: Tx, fact: int, said_ms: int, tie: str) -> None:
+    """Move a fact to another first occurrence."""
+    tx.execute("UPDATE fact SET said_ms = ?, tie = ? WHERE id = ?", (said_ms, tie, fact))
+
+
+def delete_fact(tx: Tx, fact: int) -> None:
+    """Delete a fact; its occurrences, mentions and states go with it."""
+    tx.execute("DELETE FROM fact WHERE id = ?", (fact,))
+
+
+def add_occurrence(
+    tx: Tx,
+    fact: int,
+    cell: int,
+    *,
+    text: str,
+    quote: str,
+    said_ms: int,
+    tie: str,
+    cosine: float | None,
+    turns: Sequence[int],
+) -> None:
+    """Record where a fact was said, and by which turns."""
+    cursor = tx.execute(
+        "INSERT INTO occurrence (fact, cell, text, quote, said_ms, tie, cosine) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (fact, cell, text, quote, said_ms, tie, cosine),
+    )
+    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(cursor.lastrowid, turn) for turn in turns])
+
+
+def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]]:
+    """Return the occurrences of facts, each list in the order they were said."""
+    rows = tx.execute(
+        """SELECT o.id, o.fact, o.cell, o.text, o.quote, o.said_ms, o.tie, o.cosine,
+           (SELECT json_group_array(turn) FROM occurrence_turn WHERE occurrence = o.id)
+           FROM occurrence o WHERE o.fact IN (SELECT value FROM json_each(?))
+           ORDER BY o.said_ms, o.tie, o.id""",
+        (json.dumps(list(facts)),),
+    )
+    found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
+    for row in rows:
+        found[row[1]].append(
+            OccurrenceRow(
+                row=row[0],
+                fact=row[1],
+                cell=row[2],
+                text=row[3],
+                quote=row[4],
+                said_ms=row[5],
+                tie=row[6],
+                cosine=row[7],
+                turns=tuple(sorted(json.loads(row[8]))),
+            )
+        )
+    return found
+
+
+def facts_of_cell(tx: Tx, cell: int) -> list[int]:
+    """Return the row ids of the facts that a cell supports."""
+    return [
+        row[0]
+        for row in tx.execute("SELECT DISTINCT fact FROM occurrence WHERE cell = ? ORDER BY fact", (cell,))
+    ]
+
+
+_ENTITY = "SELECT e.id, e.key, e.label, e.kind, e.active FROM entity e"
+
+
+def _entity(row: tuple[int, str, str, str, int]) -> EntityRow:
+    return EntityRow(row[0], row[1], row[2], row[3], bool(row[4]))
+
+
+def entity_by_key(tx: Tx, key: str) -> EntityRow | None:
+    """Return the entity with that key or alias, or None."""
+    row = tx.execute(f"{_ENTITY} WHERE e.key = ?", (key,)).fetchone()
+    if row is None:
+        row = tx.execute(f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,)).fetchone()
+    return None if row is None else _entity(row)
+
+
+def entity_with_row(tx: Tx, row: int) -> EntityRow:
+    """Return the entity with that row id.
+
+    Raises:
+        KeyError: if there is none.
+    """
+    found = tx.execute(f"{_ENTITY} WHERE e.id = ?", (row,)).fetchone()
+    if found is None:
+        raise KeyError(row)
+    return _entity(found)
+
+
+def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
+    """Delete those entities that no fact names any more; participants stay."""
+    tx.execute(
+        """DELETE FROM entity WHERE kind != 'participant' AND id IN (SELECT value FROM json_each(?))
+           AND NOT EXISTS (SELECT 1 FROM mention WHERE mention.entity = entity.id)""",
+        (json.dumps(list(entities)),),
+    )
+
+
+def entities(tx: Tx) -> list[EntityRow]:
+    """Return all entities, by key."""
+    return [_entity(row) for row in tx.execute(f"{_ENTITY} ORDER BY e.key")]
+
+
+def put_entity(tx: Tx, key: str, label: str, kind: EntityKind, *, active: bool = False) -> int:
+    """Insert an entity and return its row id; an existing one may only gain: a kind, or being active."""
+    tx.execute(
+        """INSERT INTO entity (key, label, kind, active) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
+           kind = CASE WHEN kind = 'unknown' OR excluded.kind = 'participant' THEN excluded.kind ELSE kind END,
+           active = max(active, excluded.active)""",
+        (key, label, kind, int(active)),
+    )
+    return int(tx.execute("SELECT id FROM entity WHERE key = ?", (key,)).fetchone()[0])
+
+
+def set_active(tx: Tx, entity: int, active: bool) -> None:
+    """Say whether an entity has a tree."""
+    tx.execute("UPDATE entity SET active = ? WHERE id = ?", (int(active), entity))
+
+
+def add_alias(tx: Tx, key: str, entity: int) -> None:
+    """Let `key` name an entity; an alias that exists stays as it is."""
+    tx.execute("INSERT OR IGNORE INTO alias VALUES (?, ?)", (key, entity))
+
+
+def names(tx: Tx) -> list[tuple[str, int]]:
+    """Return every key and alias with its entity's row id."""
+    rows = tx.execute("SELECT key, id FROM entity UNION ALL SELECT key, entity FROM alias ORDER BY 1")
+    return [(row[0], row[1]) for row in rows]
+
+
+def add_mention(tx: Tx, fact: int, entity: int, role: str) -> None:
+    """Record that a fact names an entity."""
+    tx.execute("INSERT OR IGNORE INTO mention VALUES (?, ?, ?)", (fact, entity, role))
+
+
+def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
+    """Return (entity, role) of every mention in a fact."""
+    return [
+        (row[0], row[1]) for row in tx.execute("SELECT entity, role FROM mention WHERE fact = ?", (fact,))
+    ]
+
+
+def entity_facts(tx: Tx, entity: int) -> list[int]:
+    """Return the row ids of the facts that name an entity."""
+    return [
+        row[0]
+        for row in tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
+    ]
+
+
+def entity_support(tx: Tx, entity: int) -> tuple[int, int]:
+    """Return in how many distinct facts and distinct sessions an entity is named."""
+    row = tx.execute(
+        """SELECT count(DISTINCT m.fact), count(DISTINCT c.session) FROM mention m
+           JOIN occurrence o ON o.fact = m.fact JOIN cell c ON c.id = o.cell WHERE m.entity = ?""",
+        (entity,),
+    ).fetchone()
+    return row[0], row[1]
+
+
+def add_state(tx: Tx, fact: int, entity: int, state: State) -> None:
+    """Record an attribute that a fact asserts of an entity."""
+    tx.execute(
+        "INSERT INTO state (fact, entity, attribute, value, previous, change) VALUES (?, ?, ?, ?, ?, ?)",
+        (fact, entity, state.attribute, state.value, state.previous, state.change),
+    )
+
+
+def states_of(tx: Tx, entity: int) -> list[tuple[int, State]]:
+    """Return (fact, state) for everything asserted of an entity, with the entity's row id as its name."""
+    rows = tx.execute(
+        "SELECT fact, attribute, value, previous, change FROM state WHERE entity = ? ORDER BY id", (entity,)
+    )
+    return [(row[0], State(str(entity), *row[1:])) for row in rows]

@@ -1,0 +1,42 @@
+"""Facts about the memory itself: who it belongs to, which embedder made its vectors, its generation."""
+
+from __future__ import annotations
+
+from memforest.store.db import Tx
+
+__all__ = ["bump", "generation", "get", "put", "take_ids"]
+
+
+def get(tx: Tx, key: str) -> str | None:
+    """Return a stored setting, or None."""
+    row = tx.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def put(tx: Tx, key: str, value: str) -> None:
+    """Store a setting."""
+    tx.execute(
+        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
+    )
+
+
+def generation(tx: Tx) -> int:
+    """Return the counter that every change of the memory raises; caches compare it."""
+    return int(tx.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
+
+
+def bump(tx: Tx) -> None:
+    """Raise the generation; called by every transaction that changes what a query could see."""
+    tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
+
+
+def take_ids(tx: Tx, name: str, n: int) -> int:
+    """Reserve `n` consecutive ids that are never given again, and return the first.
+
+    Node ids must not be reused: a refresh that read a node before a deletion would otherwise mistake
+    the next node with that id for the one it read.
+    """
+    key = f"next:{name}"
+    first = int(get(tx, key) or 1)
+    put(tx, key, str(first + n))
+    return first

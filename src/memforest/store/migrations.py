@@ -1,0 +1,222 @@
+"""The schema, as an append-only list of migrations.
+
+A migration is never edited after a release. Each runs together with its record in one transaction.
+Names starting with ``derived_`` mark derived tables: they may be emptied at any time and are made again
+from the others. Times are integers, UTC milliseconds since 1970. Vectors are little-endian float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from memforest.errors import SchemaTooNewError
+from memforest.interval import to_ms
+from memforest.store.db import Database, Tx
+
+__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial"]
+
+Migration = Callable[[Tx], None]
+
+_WORDS = "tokenize = \"unicode61 remove_diacritics 0 categories 'L* N* M* Co'\""
+
+_INITIAL = (
+    # -- persistent ---------------------------------------------------------------------------
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
+    """CREATE TABLE session (
+        id INTEGER PRIMARY KEY,
+        session_id TEXT NOT NULL UNIQUE,
+        status TEXT NOT NULL CHECK (status IN ('received', 'ingested')),
+        infer INTEGER NOT NULL,
+        stored_ms INTEGER NOT NULL,
+        metadata TEXT NOT NULL
+    ) STRICT""",
+    """CREATE TABLE turn (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+        ordinal INTEGER NOT NULL,
+        turn_id TEXT NOT NULL,
+        speaker TEXT NOT NULL,
+        role TEXT,
+        text TEXT NOT NULL,
+        said_ms INTEGER NOT NULL,
+        time_source TEXT NOT NULL,
+        stored_ms INTEGER NOT NULL,
+        metadata TEXT NOT NULL,
+        UNIQUE (session, ordinal),
+        UNIQUE (session, turn_id)
+    ) STRICT""",
+    """CREATE TABLE cell (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+        ordinal INTEGER NOT NULL,
+        first INTEGER NOT NULL,
+        last INTEGER NOT NULL,
+        status TEXT NOT NULL CHECK (status IN ('pending', 'extracted', 'verbatim', 'failed')),
+        reason TEXT,
+        maker TEXT,
+        skipped TEXT NOT NULL DEFAULT '[]',
+        UNIQUE (session, ordinal)
+    ) STRICT""",
+    """CREATE TABLE fact (
+        id INTEGER PRIMARY KEY,
+        fact_id TEXT NOT NULL UNIQUE,
+        text TEXT NOT NULL,
+        speaker TEXT NOT NULL,
+        start_ms INTEGER,
+        end_ms INTEGER,
+        precision TEXT NOT NULL,
+        negated INTEGER NOT NULL,
+        said_ms INTEGER NOT NULL,
+        tie TEXT NOT NULL,
+        topics TEXT NOT NULL,
+        stored_ms INTEGER NOT NULL
+    ) STRICT""",
+    """CREATE TABLE occurrence (
+        id INTEGER PRIMARY KEY,
+        fact INTEGER NOT NULL REFERENCES fact (id) ON DELETE CASCADE,
+        cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        quote TEXT NOT NULL,
+        said_ms INTEGER NOT NULL,
+        tie TEXT NOT NULL,
+        cosine REAL
+    ) STRICT""",
+    "CREATE INDEX occurrence_fact ON occurrence (fact)",
+    "CREATE INDEX occurrence_cell ON occurrence (cell)",
+    """CREATE TABLE occurrence_turn (
+        occurrence INTEGER NOT NULL REFERENCES occurrence (id) ON DELETE CASCADE,
+        turn INTEGER NOT NULL REFERENCES turn (id) ON DELETE CASCADE,
+        PRIMARY KEY (occurrence, turn)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX occurrence_turn_turn ON occurrence_turn (turn)",
+    """CREATE TABLE entity (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        label TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        active INTEGER NOT NULL
+    ) STRICT""",
+    """CREATE TABLE alias (
+        key TEXT PRIMARY KEY,
+        entity INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE mention (
+        fact INTEGER NOT NULL REFERENCES fact (id) ON DELETE CASCADE,
+        entity INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
+        role TEXT NOT NULL,
+        PRIMARY KEY (fact, entity, role)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX mention_entity ON mention (entity)",
+    """CREATE TABLE state (
+        id INTEGER PRIMARY KEY,
+        fact INTEGER NOT NULL REFERENCES fact (id) ON DELETE CASCADE,
+        entity INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
+        attribute TEXT NOT NULL,
+        value TEXT NOT NULL,
+        previous TEXT,
+        change TEXT NOT NULL CHECK (change IN ('is', 'start', 'end'))
+    ) STRICT""",
+    "CREATE INDEX state_fact ON state (fact)",
+    "CREATE INDEX state_entity ON state (entity, attribute)",
+    """CREATE TABLE tree (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        scope INTEGER NOT NULL,
+        k INTEGER NOT NULL,
+        root INTEGER,
+        height INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        UNIQUE (kind, scope)
+    ) STRICT""",
+    """CREATE TABLE node (
+        id INTEGER PRIMARY KEY,
+        tree INTEGER NOT NULL REFERENCES tree (id) ON DELETE CASCADE,
+        level INTEGER NOT NULL,
+        key_ms INTEGER NOT NULL,
+        key_tie TEXT NOT NULL,
+        start_ms INTEGER NOT NULL,
+        end_ms INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        children BLOB NOT NULL,
+        item_kind TEXT,
+        item INTEGER,
+        version INTEGER NOT NULL,
+        dirty INTEGER NOT NULL
+    ) STRICT""",
+    "CREATE INDEX node_tree ON node (tree)",
+    "CREATE INDEX node_dirty ON node (level) WHERE dirty AND level > 0",
+    """CREATE TABLE placement (
+        item_kind TEXT NOT NULL,
+        item INTEGER NOT NULL,
+        tree INTEGER NOT NULL REFERENCES tree (id) ON DELETE CASCADE,
+        leaf INTEGER NOT NULL,
+        PRIMARY KEY (item_kind, item, tree)
+    ) STRICT, WITHOUT ROWID""",
+    # -- derived ------------------------------------------------------------------------------
+    """CREATE TABLE derived_summary (
+        node INTEGER PRIMARY KEY REFERENCES node (id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        maker TEXT NOT NULL
+    ) STRICT""",
+    """CREATE TABLE derived_vector (
+        kind TEXT NOT NULL,
+        item INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        model TEXT NOT NULL,
+        dimension INTEGER NOT NULL,
+        vector BLOB NOT NULL,
+        PRIMARY KEY (kind, item)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX derived_vector_digest ON derived_vector (digest)",
+    f"CREATE VIRTUAL TABLE derived_turn_words USING fts5 (words, {_WORDS})",
+    f"CREATE VIRTUAL TABLE derived_fact_words USING fts5 (words, {_WORDS})",
+    "CREATE VIRTUAL TABLE derived_turn_terms USING fts5vocab (derived_turn_words, instance)",
+    "CREATE VIRTUAL TABLE derived_fact_terms USING fts5vocab (derived_fact_words, instance)",
+    "INSERT INTO meta VALUES ('generation', '0')",
+)
+
+
+def m0001_initial(tx: Tx) -> None:
+    """Make every table of memforest 0.1."""
+    for statement in _INITIAL:  # never executescript: it commits the open transaction
+        tx.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_initial,)
+
+
+def applied(tx: Tx) -> list[str]:
+    """Return the names of the migrations that the file has had, in order; reads only."""
+    known = tx.execute("SELECT 1 FROM sqlite_master WHERE name = 'migration'").fetchone()
+    if known is None:
+        return []
+    return [row[0] for row in tx.execute("SELECT name FROM migration ORDER BY rowid")]
+
+
+def apply(db: Database, now: datetime, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
+    """Bring the file's schema up to date and return the names of what was run.
+
+    All pending migrations and their records run in one transaction: they land together or not at all.
+
+    Raises:
+        SchemaTooNewError: if the file has had a migration that this version does not know.
+    """
+    names = [migration.__name__ for migration in migrations]
+    with db.read() as tx:
+        if applied(tx) == names:
+            return []
+    with db.write() as tx:
+        tx.execute(
+            "CREATE TABLE IF NOT EXISTS migration (name TEXT NOT NULL UNIQUE, applied_ms INTEGER NOT NULL) STRICT"
+        )
+        had = applied(tx)
+        if unknown := [name for name in had if name not in names]:
+            raise SchemaTooNewError(
+                f"{db.path.name!r} was written by a newer memforest (it knows {unknown[0]!r}); upgrade memforest"
+            )
+        pending = [migration for migration in migrations if migration.__name__ not in had]
+        for migration in pending:
+            migration(tx)
+            tx.execute("INSERT INTO migration VALUES (?, ?)", (migration.__name__, to_ms(now)))
+    return [migration.__name__ for migration in pending]

@@ -1,0 +1,238 @@
+"""Sessions, turns and cells: what was said, append-only, and how far each piece has been read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from memforest.interval import from_ms, to_ms
+from memforest.store.db import Tx
+from memforest.types import TimeSource, Turn
+
+__all__ = [
+    "CellRow",
+    "CellStatus",
+    "SessionRow",
+    "add_cells",
+    "add_session",
+    "add_turns",
+    "cells",
+    "delete_cell",
+    "delete_session",
+    "find_session",
+    "finish_cell",
+    "list_sessions",
+    "session_with_row",
+    "set_status",
+    "turns",
+    "unfinished",
+]
+
+CellStatus = Literal["pending", "extracted", "verbatim", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session as stored; `row` is its integer id in this file. `turns` counts its turns."""
+
+    row: int
+    session_id: str
+    status: Literal["received", "ingested"]
+    infer: bool
+    stored_ms: int
+    metadata: dict[str, object]
+    turns: int
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellRow:
+    """A dialogue cell: the turns with ordinals `first` to `last`, both included."""
+
+    row: int
+    session: int
+    ordinal: int
+    first: int
+    last: int
+    status: CellStatus
+    reason: str | None
+    maker: str | None
+    skipped: tuple[tuple[int, str], ...]
+    """Pairs of turn ordinal and reason, for what became no statement."""
+
+
+_SESSION = """SELECT s.id, s.session_id, s.status, s.infer, s.stored_ms, s.metadata, count(t.id),
+    coalesce(min(t.said_ms), 0), coalesce(max(t.said_ms), 0)
+    FROM session s LEFT JOIN turn t ON t.session = s.id"""
+
+
+def add_session(tx: Tx, session_id: str, *, infer: bool, stored_ms: int, metadata: dict[str, object]) -> int:
+    """Insert a session with status ``received`` and return its row id."""
+    cursor = tx.execute(
+        "INSERT INTO session (session_id, status, infer, stored_ms, metadata) VALUES (?, 'received', ?, ?, ?)",
+        (session_id, int(infer), stored_ms, json.dumps(metadata, ensure_ascii=False)),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def _session(row: tuple[object, ...]) -> SessionRow:
+    rowid, session_id, status, infer, stored, metadata, count, start, end = row
+    return SessionRow(
+        row=cast(int, rowid),
+        session_id=str(session_id),
+        status=cast("Literal['received', 'ingested']", status),
+        infer=bool(infer),
+        stored_ms=cast(int, stored),
+        metadata=json.loads(str(metadata)),
+        turns=cast(int, count),
+        start_ms=cast(int, start),
+        end_ms=cast(int, end),
+    )
+
+
+def find_session(tx: Tx, session_id: str) -> SessionRow | None:
+    """Return the session with that id, or None."""
+    row = tx.execute(f"{_SESSION} WHERE s.session_id = ? GROUP BY s.id", (session_id,)).fetchone()
+    return None if row is None else _session(row)
+
+
+def session_with_row(tx: Tx, row: int) -> SessionRow:
+    """Return the session with that row id.
+
+    Raises:
+        KeyError: if there is none.
+    """
+    found = tx.execute(f"{_SESSION} WHERE s.id = ? GROUP BY s.id", (row,)).fetchone()
+    if found is None:
+        raise KeyError(row)
+    return _session(found)
+
+
+def list_sessions(tx: Tx) -> list[SessionRow]:
+    """Return all sessions in time order (ties by session id)."""
+    rows = tx.execute(f"{_SESSION} GROUP BY s.id ORDER BY min(t.said_ms), s.session_id")
+    return [_session(row) for row in rows]
+
+
+def set_status(tx: Tx, session: int, status: Literal["received", "ingested"]) -> None:
+    """Say how far a session has come."""
+    tx.execute("UPDATE session SET status = ? WHERE id = ?", (status, session))
+
+
+def unfinished(tx: Tx) -> list[int]:
+    """Return the row ids of sessions with work left: not ingested, or with failed cells."""
+    rows = tx.execute(
+        """SELECT id FROM session s WHERE status = 'received'
+           OR EXISTS (SELECT 1 FROM cell c WHERE c.session = s.id AND c.status IN ('pending', 'failed'))
+           ORDER BY id"""
+    )
+    return [row[0] for row in rows]
+
+
+def delete_session(tx: Tx, session: int) -> None:
+    """Delete a session's row; its turns and cells go with it."""
+    tx.execute("DELETE FROM session WHERE id = ?", (session,))
+
+
+def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list[int]:
+    """Insert turns and return their row ids, in order."""
+    ids = []
+    for turn in new:
+        cursor = tx.execute(
+            """INSERT INTO turn (session, ordinal, turn_id, speaker, role, text, said_ms, time_source,
+               stored_ms, metadata) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            (
+                session,
+                turn.ordinal,
+                turn.id,
+                turn.speaker,
+                turn.role,
+                turn.text,
+                to_ms(turn.said),
+                turn.time_source,
+                stored_ms,
+                json.dumps(dict(turn.metadata), ensure_ascii=False),
+            ),
+        )
+        ids.append(int(cursor.lastrowid or 0))
+    return ids
+
+
+def turns(tx: Tx, session: int) -> list[tuple[int, Turn]]:
+    """Return a session's turns with their row ids, in order."""
+    rows = tx.execute(
+        """SELECT id, turn_id, speaker, text, said_ms, ordinal, role, time_source, metadata
+           FROM turn WHERE session = ? ORDER BY ordinal""",
+        (session,),
+    )
+    return [
+        (
+            row[0],
+            Turn(
+                id=row[1],
+                speaker=row[2],
+                text=row[3],
+                said=from_ms(row[4]),
+                ordinal=row[5],
+                role=row[6],
+                time_source=cast(TimeSource, row[7]),
+                metadata=json.loads(row[8]),
+            ),
+        )
+        for row in rows
+    ]
+
+
+def add_cells(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:
+    """Insert pending cells from (ordinal, first turn, last turn)."""
+    tx.executemany(
+        "INSERT INTO cell (session, ordinal, first, last, status) VALUES (?, ?, ?, ?, 'pending')",
+        [(session, *span) for span in spans],
+    )
+
+
+def cells(tx: Tx, session: int) -> list[CellRow]:
+    """Return a session's cells, in order."""
+    rows = tx.execute(
+        """SELECT id, session, ordinal, first, last, status, reason, maker, skipped
+           FROM cell WHERE session = ? ORDER BY ordinal""",
+        (session,),
+    )
+    return [
+        CellRow(
+            row=row[0],
+            session=row[1],
+            ordinal=row[2],
+            first=row[3],
+            last=row[4],
+            status=row[5],
+            reason=row[6],
+            maker=row[7],
+            skipped=tuple((turn, reason) for turn, reason in json.loads(row[8])),
+        )
+        for row in rows
+    ]
+
+
+def finish_cell(
+    tx: Tx,
+    cell: int,
+    status: CellStatus,
+    *,
+    maker: str,
+    reason: str | None = None,
+    skipped: Sequence[tuple[int, str]] = (),
+) -> None:
+    """Record what became of a cell."""
+    tx.execute(
+        "UPDATE cell SET status = ?, reason = ?, maker = ?, skipped = ? WHERE id = ?",
+        (status, reason, maker, json.dumps(list(skipped)), cell),
+    )
+
+
+def delete_cell(tx: Tx, cell: int) -> None:
+    """Delete a cell; its occurrences go with it."""
+    tx.execute("DELETE FROM cell WHERE id = ?", (cell,))
