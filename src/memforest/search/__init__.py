@@ -1,0 +1,1 @@
+"""What every index searches with: snapshots, lexical and dense legs, budgets."""

@@ -1,0 +1,57 @@
+"""What of a turn or fact is embedded, and what goes into the lexical index.
+
+The date helps the lexical leg and hurts the dense one, so only the former has it (measured:
+a date prefix is +2.3 recall@10 for BM25 fusion and -1.9 for bge alone on LoCoMo).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from hashlib import blake2b
+
+from memforest.text import lexical_tokens
+
+__all__ = ["digest", "index_tokens", "question_tokens", "turn_text"]
+
+_NOT_INDEXED = re.compile(r"[\W_]")
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+
+
+def turn_text(speaker: str, text: str) -> str:
+    """Return what is embedded of a turn: who said what."""
+    return f"{speaker}: {text}"
+
+
+def question_tokens(text: str) -> list[str]:
+    """Return the tokens of a question as the lexical index spells them."""
+    return [_spelled(token) for token in lexical_tokens(text)]
+
+
+def index_tokens(speaker: str, text: str, when: datetime) -> list[str]:
+    """Return the lexical tokens of a turn or fact: its day, who said it, and the text."""
+    day = f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
+    return question_tokens(f"{day} {speaker} {text}")
+
+
+def _spelled(token: str) -> str:
+    """Return a token without characters at which SQLite's tokeniser would cut it ("3.5")."""
+    return token if token.isalnum() else _NOT_INDEXED.sub("ˑ", token)
+
+
+def digest(text: str) -> bytes:
+    """Return the 16-byte digest that vectors are cached by."""
+    return blake2b(text.encode(), digest_size=16).digest()

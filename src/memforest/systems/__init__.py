@@ -1,0 +1,1 @@
+"""The indexes: ways to find evidence in one persistent state."""

@@ -1,0 +1,63 @@
+"""What an index answers a query with, and the protocol that every index of a memory keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import Ranking
+from memforest.search.snapshot import Snapshot
+from memforest.store.db import Tx
+from memforest.types import QuestionPlan
+
+__all__ = ["Hit", "MemoryIndex", "Search"]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A question made ready: tokens, vectors, plan, and the time filters in UTC ms.
+
+    `vector` is the question's unit vector and `bare_vector` that of the question without participants'
+    names; both are None in a memory without an embedder. `as_of_ms` keeps what was so at that instant;
+    `during_ms` keeps what overlaps [start, end). `reference_ms` is the question's present.
+    """
+
+    question: str
+    tokens: Sequence[str]
+    plan: QuestionPlan
+    reference_ms: int
+    vector: NDArray[np.float32] | None = None
+    bare_vector: NDArray[np.float32] | None = None
+    as_of_ms: int | None = None
+    during_ms: tuple[int, int] | None = None
+    ranking: Ranking = field(default_factory=Ranking)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One ranked turn with the fact that speaks best for it, as rows of the snapshot.
+
+    `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted.
+    `leaf` is the forest row of the leaf it was found at, or -1.
+    """
+
+    turn: int
+    fact: int
+    score: float
+    scores: dict[str, float] = field(default_factory=dict)
+    leaf: int = -1
+    why: str = ""
+
+
+class MemoryIndex(Protocol):
+    """One way to find evidence in a memory. Indexes read the same persistent state."""
+
+    name: str
+
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> list[Hit]:
+        """Return every candidate turn, best first; deterministic for equal inputs."""
+        ...

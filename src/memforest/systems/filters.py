@@ -1,0 +1,69 @@
+"""The time filters of a query: what was so at an instant, and what overlaps a window.
+
+*Valid* time is a fact's stated interval, or open from when it was first said. A fact that asserts a state
+holds until another value takes its place (see `memforest.facts.timeline`); an event, once it has happened,
+stays so. A raw turn counts from when it was said, and falls out when all that it supports was not so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.search.snapshot import OPEN, Snapshot
+from memforest.systems.base import Search
+from memforest.systems.states import valid_until
+
+__all__ = ["Allowed", "allowed", "valid_end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Which turns and facts pass the filters: boolean arrays of shape (n,) and (m,)."""
+
+    turns: NDArray[np.bool_]
+    facts: NDArray[np.bool_]
+
+
+def allowed(snapshot: Snapshot, request: Search) -> Allowed:
+    """Return what passes the request's `as_of_ms` and `during_ms`; everything when both are None."""
+    turns, facts = snapshot.turns, snapshot.facts
+    keep = Allowed(np.ones(len(turns.ids), dtype=np.bool_), np.ones(len(facts.ids), dtype=np.bool_))
+    if request.as_of_ms is None and request.during_ms is None:
+        return keep
+    until = valid_until(snapshot)
+    said = np.ones(len(turns.ids), dtype=np.bool_)
+    if request.as_of_ms is not None:
+        at = request.as_of_ms
+        keep.facts[:] = (facts.start_ms <= at) & (at < until)
+        said &= turns.said_ms <= at
+    if request.during_ms is not None:
+        start, end = request.during_ms
+        # An event without a stated end happened when it was said; only states go on.
+        last = np.where(until == OPEN, np.where(is_state(snapshot), OPEN, facts.start_ms + 1), until)
+        last = np.where(facts.stated & ~is_state(snapshot), facts.end_ms, last)
+        keep.facts[:] &= (facts.start_ms < end) & (start < last)
+        said &= (turns.said_ms >= start) & (turns.said_ms < end)
+    supports, passes = np.zeros(len(turns.ids), dtype=np.bool_), np.zeros(len(turns.ids), dtype=np.bool_)
+    supports[facts.pairs[:, 1]] = True
+    passes[facts.pairs[keep.facts[facts.pairs[:, 0]], 1]] = True
+    keep.turns[:] = passes | (said & ~supports)
+    return keep
+
+
+def valid_end(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return, per fact, the end of the time it was so, in ms, `OPEN` when there is none.
+
+    A state ends when another value takes its place; an event at its stated end.
+    """
+    return np.where(is_state(snapshot), valid_until(snapshot), snapshot.facts.end_ms)
+
+
+def is_state(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Return, per fact, whether it asserts a state."""
+    found = np.zeros(len(snapshot.facts.ids), dtype=np.bool_)
+    rows = {snapshot.fact_row[seen.fact] for seen in snapshot.states}
+    found[list(rows)] = True
+    return found

@@ -1,0 +1,54 @@
+"""The baseline index: no trees. Weighted z-score fusion of the lexical and dense scores of turns and facts.
+
+It stands behind the same protocol as the others, which proves the seam and lets users see on their own
+data what the trees add.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memforest.ranking import order, standardise
+from memforest.search.lexical import bm25
+from memforest.search.snapshot import Snapshot
+from memforest.store.db import Tx
+from memforest.systems.base import Hit, Search
+from memforest.systems.filters import allowed
+from memforest.systems.speak import best_facts
+
+__all__ = ["LEXICAL", "FlatIndex"]
+
+LEXICAL = 0.35
+"""Weight of the lexical leg; the dense one has the rest. Chosen on LoCoMo, and held on human chat."""
+
+
+class FlatIndex:
+    """Ranks turns; a turn scores as well as the best fact it supports."""
+
+    name = "flat"
+
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> list[Hit]:
+        """Return every candidate turn, best first."""
+        turns, facts = snapshot.turns, snapshot.facts
+        lexical = bm25(tx, "turn", request.tokens, snapshot.turn_row, turns.length)
+        fact_lexical = bm25(tx, "fact", request.tokens, snapshot.fact_row, facts.length)
+        dense, fact_dense = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
+        if request.vector is not None and snapshot.dimension:
+            dense = (turns.vectors @ request.vector).astype(np.float64)
+            fact_dense = (facts.vectors @ request.vector).astype(np.float64)
+        if len(facts.pairs):
+            np.maximum.at(dense, facts.pairs[:, 1], fact_dense[facts.pairs[:, 0]])
+        parts = {"lexical": LEXICAL * standardise(lexical), "dense": (1 - LEXICAL) * standardise(dense)}
+        total = parts["lexical"] + parts["dense"]
+        keep = allowed(snapshot, request)
+        speaks = best_facts(snapshot, keep, fact_dense, fact_lexical)
+        return [
+            Hit(
+                int(i),
+                int(speaks[i]),
+                float(total[i]),
+                {name: float(part[i]) for name, part in parts.items()},
+            )
+            for i in order(total, turns.ids)
+            if keep.turns[i]
+        ]

@@ -1,0 +1,1 @@
+"""The MemForest index: routing into trees, recall, browse, score flow, time order."""

@@ -1,0 +1,169 @@
+"""Structural edits of the forest inside one write transaction: where cells and facts get their leaves.
+
+Session trees hold a session's dialogue cells; entity trees hold the facts that name an entity, and every
+participant has one. An entity gets its tree when enough is known of it (`Config.active_min_facts` facts
+from `Config.active_min_sessions` sessions) and is then back-filled with all that was said before.
+Routing makes no model call (paper §4.2). Source of the thresholds: the reference configuration
+(active_min_facts 3, active_min_sessions 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from memforest.config import Config
+from memforest.store import facts as fact_rows
+from memforest.store import trees as tree_rows
+from memforest.store.db import Tx
+from memforest.store.facts import FactRow
+from memforest.store.trees import SqliteArena
+from memforest.tree import Key, TreeHead, delete, insert, mark_dirty
+
+__all__ = ["ForestWriter", "TreeKind"]
+
+TreeKind = Literal["session", "entity"]
+
+
+class ForestWriter:
+    """Edits the trees of one memory; call `close` before the transaction ends.
+
+    `written` counts the node rows written and `touched` the trees that changed.
+    """
+
+    def __init__(self, tx: Tx, config: Config) -> None:
+        self._tx = tx
+        self._config = config
+        self._arena = SqliteArena(tx)
+        self._heads: dict[tuple[str, int], TreeHead] = {}
+        self._scopes: dict[int, tuple[str, int]] = {}
+        self.touched: set[int] = set()
+
+    @property
+    def written(self) -> int:
+        """Node rows written so far, after `close`."""
+        return self._arena.written
+
+    # -- cells --------------------------------------------------------------------------------
+
+    def place_cell(self, session: int, cell: int, key: Key, start_ms: int, end_ms: int) -> None:
+        """Give a cell its leaf in the tree of its session."""
+        self._insert("session", session, key, start_ms, max(end_ms, start_ms + 1), "cell", cell)
+
+    def remove_cell(self, cell: int) -> None:
+        """Take a cell's leaves out of the forest."""
+        self._remove("cell", cell)
+
+    # -- facts --------------------------------------------------------------------------------
+
+    def place_fact(self, fact: FactRow, entities: Iterable[int]) -> None:
+        """Give a fact a leaf in the tree of each of the entities, where it has none yet."""
+        start_ms, end_ms = fact.leaf_span
+        placed = {tree for tree, _ in tree_rows.placements(self._tx, "fact", fact.row)}
+        for entity in sorted(set(entities)):
+            if self._head("entity", entity).tree not in placed:
+                self._insert("entity", entity, fact.leaf_key, start_ms, end_ms, "fact", fact.row)
+
+    def remove_fact(self, fact: int) -> None:
+        """Take a fact's leaves out of the forest."""
+        self._remove("fact", fact)
+
+    def move_fact(self, fact: FactRow) -> None:
+        """Put a fact's leaves where its time says, after its first occurrence has changed."""
+        trees = [tree for tree, _ in tree_rows.placements(self._tx, "fact", fact.row)]
+        self._remove("fact", fact.row)
+        start_ms, end_ms = fact.leaf_span
+        for tree in trees:
+            kind, scope = self._scopes[tree]
+            self._insert(kind, scope, fact.leaf_key, start_ms, end_ms, "fact", fact.row)
+
+    def activate(self, candidates: Iterable[int]) -> list[int]:
+        """Give every entity of `candidates` that has become known well enough its tree; return those."""
+        new = []
+        for entity in sorted(set(candidates)):
+            if not self._known_enough(entity):
+                continue
+            fact_rows.set_active(self._tx, entity, True)
+            found = fact_rows.facts_with_ids(self._tx, fact_rows.entity_facts(self._tx, entity))
+            for fact in sorted(found.values(), key=lambda f: f.leaf_key):
+                self.place_fact(fact, (entity,))
+            new.append(entity)
+        return new
+
+    def reconsider(self, entities: Iterable[int]) -> None:
+        """Take the tree away from entities that are no longer known well enough; participants keep theirs."""
+        for entity in sorted(set(entities)):
+            row = fact_rows.entity_with_row(self._tx, entity)
+            if row.active and row.kind != "participant" and not self._known_enough(entity):
+                self._drop_tree("entity", entity, self._head("entity", entity))
+                fact_rows.set_active(self._tx, entity, False)
+
+    def _known_enough(self, entity: int) -> bool:
+        facts, sessions = fact_rows.entity_support(self._tx, entity)
+        return facts >= self._config.active_min_facts and sessions >= self._config.active_min_sessions
+
+    # -- trees --------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Write every changed node and head back; trees that lost their last leaf go."""
+        for (kind, scope), head in list(self._heads.items()):
+            if head.tree and head.root is None:
+                self._drop_tree(kind, scope, head)
+        for (kind, scope), head in self._heads.items():
+            if head.tree in self.touched:
+                tree_rows.put_head(self._tx, kind, scope, head)
+        self._arena.flush()
+
+    def _drop_tree(self, kind: str, scope: int, head: TreeHead) -> None:
+        self._arena.flush()
+        if head.tree:
+            tree_rows.drop_tree(self._tx, head.tree)
+            self._scopes.pop(head.tree, None)
+            self.touched.discard(head.tree)
+        self._heads.pop((kind, scope), None)
+
+    def _head(self, kind: str, scope: int) -> TreeHead:
+        head = self._heads.get((kind, scope))
+        if head is None:
+            k = self._config.session_k if kind == "session" else self._config.entity_k
+            head = tree_rows.find_head(self._tx, kind, scope) or TreeHead(0, k)
+            self._keep(kind, scope, head)
+        return head
+
+    def _keep(self, kind: str, scope: int, head: TreeHead) -> None:
+        self._heads[kind, scope] = head
+        if head.tree:
+            self._scopes[head.tree] = (kind, scope)
+
+    def _insert(
+        self, kind: str, scope: int, key: Key, start_ms: int, end_ms: int, item_kind: str, item: int
+    ) -> None:
+        head = self._head(kind, scope)
+        if head.tree == 0:
+            head = tree_rows.put_head(self._tx, kind, scope, head)
+        head, leaf = insert(
+            self._arena, head, key=key, start_ms=start_ms, end_ms=end_ms, item_kind=item_kind, item=item
+        )
+        self._keep(kind, scope, head)
+        self.touched.add(head.tree)
+        tree_rows.place(self._tx, item_kind, item, head.tree, leaf)
+
+    def _remove(self, item_kind: str, item: int) -> None:
+        for tree, leaf in tree_rows.placements(self._tx, item_kind, item):
+            kind, scope = self._scope_of(tree)
+            head = delete(self._arena, self._head(kind, scope), self._arena.get(leaf).key)
+            self._keep(kind, scope, head)
+            self.touched.add(tree)
+            tree_rows.unplace(self._tx, item_kind, item, tree)
+
+    def _scope_of(self, tree: int) -> tuple[str, int]:
+        if tree not in self._scopes:
+            kind, scope, head = tree_rows.head_of(self._tx, tree)
+            self._keep(kind, scope, head)
+        return self._scopes[tree]
+
+    def touch_fact(self, fact: int) -> None:
+        """Mark the paths above a fact's leaves: what the fact says has changed."""
+        for tree, leaf in tree_rows.placements(self._tx, "fact", fact):
+            head = self._head(*self._scope_of(tree))
+            mark_dirty(self._arena, head, self._arena.get(leaf).key)

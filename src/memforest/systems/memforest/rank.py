@@ -1,0 +1,175 @@
+"""The memforest index's score: base relevance of leaves, then flow along the trees.
+
+1. Base: lexical, turn and fact relevance, each standardised over the memory and weighted.
+2. Leaf order: relevance flows to a leaf from its neighbours in the session tree, and more of it to a reply.
+3. Scope and time: membership in the named participant's tree, nearness to the window of the question, and
+   three priors of the leaf itself (length, asking, telling a time).
+4. Down the trees: an inner node is as relevant as the best leaf below it, and hands that down, level by
+   level, in session trees and in participants' trees.
+
+All of it is one operator, `flow`, over node memberships; there are no side tables. Which parts also held
+on human chat, and what each adds: docs/ranking.md and benchmarks/locomo_recall.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.ranking import Scores, group_max, standardise
+from memforest.search.snapshot import Snapshot
+from memforest.systems.base import Search
+
+__all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
+
+DAY_MS = 86_400_000
+LATE_DAYS = 14.0
+EARLY_DAYS = 3.0
+"""Decay of the date prior after and before the stated window, in days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Raw relevance: BM25 per turn, cosines per turn and per fact (zeros without an embedder)."""
+
+    lexical: Scores
+    turn: Scores
+    turn_bare: Scores
+    fact: Scores
+    fact_lexical: Scores
+
+
+@dataclass(slots=True)
+class LeafScores:
+    """The score of every turn and its weighted parts, each of shape (n,)."""
+
+    total: Scores
+    parts: dict[str, Scores] = field(default_factory=dict)
+
+    def add(self, name: str, values: Scores) -> None:
+        """Add a part, unless it is all zero."""
+        if values.any():
+            self.parts[name] = self.parts[name] + values if name in self.parts else values
+            self.total = self.total + values
+
+
+def flow(values: Scores, blocks: NDArray[np.int64], n_nodes: int, share: float) -> Scores:
+    """Return what leaves get from their ancestors: a node is as relevant as its best leaf.
+
+    Args:
+        values: relevance of the leaves, shape (n,).
+        blocks: the node above each leaf on every level, shape (levels, n), -1 for none.
+        n_nodes: number of nodes.
+        share: weight of the whole family of trees, split evenly over the levels.
+    """
+    out = np.zeros(len(values))
+    if share == 0 or not len(values):
+        return out
+    for nodes in blocks:
+        out += standardise(group_max(values, nodes, n_nodes))
+    return out * (share / max(len(blocks), 1))
+
+
+def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexical: Scores) -> Base:
+    """Return the raw relevance of turns and facts."""
+    turns, facts = snapshot.turns, snapshot.facts
+    if request.vector is None or snapshot.dimension == 0:
+        n, m = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
+        return Base(lexical, n, n, m, fact_lexical)
+    bare = request.vector if request.bare_vector is None else request.bare_vector
+    return Base(
+        lexical=lexical,
+        turn=(turns.vectors @ request.vector).astype(np.float64),
+        turn_bare=(turns.vectors @ bare).astype(np.float64),
+        fact=(facts.vectors @ bare).astype(np.float64),
+        fact_lexical=fact_lexical,
+    )
+
+
+def score_leaves(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
+    """Return the score of every turn."""
+    weights, turns = request.ranking, snapshot.turns
+    scores = LeafScores(np.zeros(len(turns.ids)))
+    scores.add("lexical", weights.lexical * standardise(base.lexical))
+    scores.add("turn", weights.turn * standardise(base.turn))
+    scores.add("fact", weights.fact * standardise(_best_fact(snapshot, base)))
+    _leaf_order(snapshot, request, scores)
+    _scope_and_time(snapshot, request, scores)
+    spread = float(scores.total.std()) or 1.0
+    scores.total = standardise(scores.total)
+    scores.parts = {name: part / spread for name, part in scores.parts.items()}
+    _down_the_trees(snapshot, request, scores)
+    return scores
+
+
+def _best_fact(snapshot: Snapshot, base: Base) -> Scores:
+    """Return, per turn, the best cosine of itself and the facts it supports."""
+    best = base.turn_bare.copy()
+    pairs = snapshot.facts.pairs
+    if len(pairs):
+        np.maximum.at(best, pairs[:, 1], base.fact[pairs[:, 0]])
+    return best
+
+
+def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
+    turns, weights = snapshot.turns, request.ranking
+    positive = np.maximum(scores.total, 0.0)
+    out = np.zeros(len(positive))
+    has = turns.previous >= 0
+    before = turns.previous[has]
+    asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[has])
+    out[has] += (weights.before + weights.reply * asked) * positive[before]
+    has = turns.following >= 0
+    out[has] += weights.after * positive[turns.following[has]]
+    scores.add("leaf_order", out)
+
+
+def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
+    turns, weights, plan = snapshot.turns, request.ranking, request.plan
+    named = [i for i, name in enumerate(snapshot.speakers) if name in plan.entities]
+    if len(named) == 1:
+        scores.add("speaker", weights.speaker * (turns.speaker == named[0]).astype(np.float64))
+    if plan.start is not None or plan.end is not None:
+        scores.add("date", weights.date * _date_prior(snapshot, request))
+    scores.add("length", weights.length * standardise(np.log1p(turns.length.astype(np.float64))))
+    scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
+    if plan.kind in ("when", "since"):
+        scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
+
+
+def _date_prior(snapshot: Snapshot, request: Search) -> Scores:
+    """Return 1 inside the question's window, falling off with the distance to it.
+
+    Talk about an event comes after it, so the decay is slower afterwards. A turn counts by when it was
+    said or by the stated time of a fact it supports, whichever is nearer.
+    """
+    assert request.plan.start is not None or request.plan.end is not None
+    start = request.plan.start.timestamp() * 1000 if request.plan.start else -np.inf
+    end = request.plan.end.timestamp() * 1000 if request.plan.end else np.inf
+    prior = _decay(snapshot.turns.said_ms.astype(np.float64), start, end)
+    facts = snapshot.facts
+    stated = facts.stated[facts.pairs[:, 0]] if len(facts.pairs) else np.zeros(0, dtype=bool)
+    pairs = facts.pairs[stated]
+    if len(pairs):
+        np.maximum.at(prior, pairs[:, 1], _decay(facts.start_ms[pairs[:, 0]].astype(np.float64), start, end))
+    return prior
+
+
+def _decay(at: Scores, start: float, end: float) -> Scores:
+    late = np.maximum(at - end, 0.0) / DAY_MS
+    early = np.maximum(start - at, 0.0) / DAY_MS
+    return np.exp(-late / LATE_DAYS) * np.exp(-early / EARLY_DAYS)
+
+
+def _down_the_trees(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
+    """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
+    weights, h, n_nodes = request.ranking, scores.total, len(snapshot.forest.ids)
+    scores.add("session_tree", flow(h, snapshot.session_blocks, n_nodes, weights.session_tree))
+    pairs, blocks = snapshot.facts.pairs, snapshot.fact_blocks
+    if weights.participant_tree and len(pairs) and len(blocks):
+        got = flow(h[pairs[:, 1]], blocks[:, pairs[:, 0]], n_nodes, weights.participant_tree)
+        out = np.full(len(h), -np.inf)
+        np.maximum.at(out, pairs[:, 1], got)
+        scores.add("participant_tree", np.where(np.isfinite(out), out, 0.0))

@@ -1,0 +1,98 @@
+"""Forest recall and beam browse: from trees to leaves (paper §4.3).
+
+Recall ranks trees by two signals (Eq. 7): how near the root is to the question, and the best match among
+the leaves that the tree holds. Browse descends the recalled trees level by level, keeping the best nodes of
+each tree, and ends at leaves, which are scored like any other candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.ranking import Scores, order
+from memforest.search.snapshot import Snapshot
+from memforest.systems.memforest.rank import Base
+
+__all__ = ["BEAM_WIDTH", "RECALL_TREES", "Recalled", "browse", "recall"]
+
+RECALL_TREES = 10
+"""Trees that are browsed (reference configuration: recall.top_k 10)."""
+BEAM_WIDTH = 10
+"""Nodes kept per level and tree (reference configuration: beam_width 10)."""
+FACTS_TO_TREES = 30
+"""Best leaves whose trees join the roots' (reference configuration: bu_top_m 30)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The recalled trees with their scores, and the leaves that browse reached with theirs."""
+
+    trees: tuple[tuple[int, float], ...]
+    """(tree index, score), best first."""
+    leaves: dict[int, float]
+    """Forest row of a leaf -> mean similarity of the nodes on its path."""
+
+
+def leaf_similarity(snapshot: Snapshot, base: Base) -> Scores:
+    """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,)."""
+    forest = snapshot.forest
+    out = np.zeros(len(forest.ids))
+    facts = np.flatnonzero(forest.kind == 2)
+    out[facts] = base.fact[forest.item[facts]]
+    for leaf in np.flatnonzero(forest.kind == 1).tolist():
+        out[leaf] = base.turn[forest.item[leaf] : forest.item_end[leaf]].max()
+    return out
+
+
+def recall(
+    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+) -> Recalled:
+    """Return the best trees for a question and the leaves that browsing them reaches.
+
+    Without an embedder there is nothing to recall by, and the result is empty.
+
+    Source: paper §4.3, Eq. 7; `score(q, T)` is the sum of both similarities.
+    """
+    forest = snapshot.forest
+    if vector is None or not len(forest.roots):
+        return Recalled((), {})
+    similarity = leaf_similarity(snapshot, base)
+    inner = forest.kind == 0
+    similarity[inner] = forest.vectors[inner] @ vector
+    leaf_rows = np.flatnonzero(~inner)
+    best_leaf = np.full(len(forest.tree_kind), -1.0)
+    np.maximum.at(best_leaf, forest.tree[leaf_rows], similarity[leaf_rows])
+    root_sim = np.full(len(forest.tree_kind), -1.0)
+    root_sim[forest.tree[forest.roots]] = similarity[forest.roots]
+    by_root = order(root_sim, np.arange(len(root_sim)))[:top]
+    by_leaf = leaf_rows[order(similarity[leaf_rows], forest.ids[leaf_rows])[:FACTS_TO_TREES]]
+    pool = np.unique(np.r_[by_root, forest.tree[by_leaf]])
+    scores = root_sim[pool] + best_leaf[pool]
+    chosen = [(int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]]
+    root_of = {int(forest.tree[root]): int(root) for root in forest.roots}
+    leaves: dict[int, float] = {}
+    for tree, _ in chosen:
+        leaves.update(browse(snapshot, similarity, root_of[tree]))
+    return Recalled(tuple(chosen), leaves)
+
+
+def browse(snapshot: Snapshot, similarity: Scores, root: int, beam: int = BEAM_WIDTH) -> dict[int, float]:
+    """Descend one tree and return the leaves reached with the mean similarity along their paths."""
+    forest = snapshot.forest
+    frontier = [(root, float(similarity[root]), 1)]
+    reached: dict[int, float] = {}
+    while frontier:
+        for node, total, length in frontier:
+            if forest.kind[node]:
+                reached[node] = total / length
+        grown = [
+            (child, total + float(similarity[child]), length + 1)
+            for node, total, length in frontier
+            for child in forest.children[node]
+        ]
+        grown.sort(key=lambda step: (-similarity[step[0]], forest.ids[step[0]]))
+        frontier = grown[:beam]
+    return reached

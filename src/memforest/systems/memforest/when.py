@@ -1,0 +1,183 @@
+"""Questions about change, answered by time order instead of similarity.
+
+"Where did Bob live before Miami?" wants the value in front of Miami, which is neither the most similar nor
+the most recent statement. The states of an entity form a timeline per attribute, whether the entity has a
+tree or not; the question's kind says which segment answers it. When no state is known, the entity's
+time-ordered mentions are read instead: the anchor is the leaf nearest to the event that the question
+names, and the answer is looked for on the right side of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.facts.timeline import Segment, same_value
+from memforest.ranking import Scores, standardise
+from memforest.search.snapshot import Snapshot
+from memforest.steps.local.lexicon import holds_many
+from memforest.systems.base import Search
+from memforest.systems.states import timelines
+from memforest.text import entity_key, lexical_tokens
+from memforest.types import QuestionPlan
+
+__all__ = ["answering_facts", "side_of_anchor"]
+
+
+def answering_facts(snapshot: Snapshot, request: Search) -> tuple[list[int], str]:
+    """Return the rows of the facts that answer a question about change, best first, and why.
+
+    Empty when the question is not about change, or nothing is known of the attribute.
+    """
+    plan = request.plan
+    choose = _CHOICES.get(plan.kind)
+    if choose is None:
+        return [], ""
+    found = _find_timeline(snapshot, plan)
+    if found is None:
+        return [], ""
+    attribute, segments = found
+    at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request)
+    index = choose(segments, plan, at)
+    if index is None:
+        return [], ""
+    facts = [snapshot.fact_row[fact] for fact in segments[index].facts if fact in snapshot.fact_row]
+    return facts, f"{plan.kind} of {attribute}: {segments[index].value}"
+
+
+def _asked_at(request: Search) -> int:
+    plan = request.plan
+    if plan.as_of is not None:
+        return round(plan.as_of.timestamp() * 1000)
+    if plan.kind == "as_of" and plan.end is not None:
+        return round(plan.end.timestamp() * 1000) - 1
+    return request.reference_ms
+
+
+def _find_timeline(snapshot: Snapshot, plan: QuestionPlan) -> tuple[str, Sequence[Segment]] | None:
+    """Return the attribute that the question is about with its segments, if the memory knows one."""
+    known = timelines(snapshot)
+    for name in plan.entities:
+        entity = snapshot.names.get(entity_key(name) or "")
+        if entity is None:
+            continue
+        if plan.attribute is not None:
+            segments = known.get((entity, plan.attribute))
+            if segments and not (holds_many(plan.attribute) and plan.kind in ("current", "as_of")):
+                return plan.attribute, segments
+        elif plan.anchor is not None:
+            found = _by_anchor(known, entity, plan.anchor)
+            if found is not None:
+                return found
+    return None
+
+
+def _by_anchor(
+    known: Mapping[tuple[int, str], Sequence[Segment]], entity: int, anchor: str
+) -> tuple[str, Sequence[Segment]] | None:
+    """Return the attribute of an entity that has a value which the anchor names ("moving to Miami")."""
+    wanted = set(lexical_tokens(anchor))
+    for (owner, attribute), segments in sorted(known.items()):
+        if owner == entity and any(
+            (value := set(lexical_tokens(segment.value))) and value <= wanted for segment in segments
+        ):
+            return attribute, segments
+    return None
+
+
+def _anchored(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    """Return the segment that the question is relative to: the one its anchor names, else the present one."""
+    if plan.anchor is None:
+        return _at(segments, plan, at)
+    wanted = set(lexical_tokens(plan.anchor))
+    best: tuple[float, int] | None = None
+    for i, segment in enumerate(segments):
+        value = set(lexical_tokens(segment.value))
+        overlap = len(value & wanted) / len(value) if value else float(same_value(segment.value, plan.anchor))
+        if overlap >= 0.5 and (best is None or overlap >= best[0]):
+            best = (overlap, i)
+    return None if best is None else best[1]
+
+
+def _at(segments: Sequence[Segment], _plan: QuestionPlan, at: int) -> int | None:
+    holding = [i for i, segment in enumerate(segments) if segment.holds_at(at)]
+    return holding[-1] if holding else None
+
+
+def _before(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    index = _anchored(segments, plan, at)
+    return None if index is None or index == 0 else index - 1
+
+
+def _after(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    index = _anchored(segments, plan, at)
+    return None if index is None or index + 1 >= len(segments) else index + 1
+
+
+def _first(segments: Sequence[Segment], _plan: QuestionPlan, _at_ms: int) -> int | None:
+    return 0 if segments else None
+
+
+def _last(segments: Sequence[Segment], _plan: QuestionPlan, at: int) -> int | None:
+    begun = [i for i, segment in enumerate(segments) if segment.start_ms is None or segment.start_ms <= at]
+    return begun[-1] if begun else None
+
+
+def _again(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    """Return the segment in which an earlier value, the anchor's if there is one, came back."""
+    for i in range(len(segments) - 1, 1, -1):
+        value = segments[i].value
+        if plan.anchor is not None and not set(lexical_tokens(value)) & set(lexical_tokens(plan.anchor)):
+            continue
+        if any(same_value(value, earlier.value) for earlier in segments[: i - 1]):
+            return i
+    return _anchored(segments, plan, at) if plan.anchor else None
+
+
+_CHOICES: Mapping[str, Callable[[Sequence[Segment], QuestionPlan, int], int | None]] = {
+    "current": _at,
+    "as_of": _at,
+    "predecessor": _before,
+    "successor": _after,
+    "first": _first,
+    "last": _last,
+    "since": _anchored,
+    "changed_back": _again,
+}
+
+
+def side_of_anchor(snapshot: Snapshot, request: Search, anchor: Scores) -> Scores:
+    """Return a bonus for turns on the asked side of the anchor event, falling off with distance; shape (n,).
+
+    Used when no state answers a before/after question. Only turns that mention the entity get it.
+
+    Args:
+        snapshot: of the memory.
+        request: with a plan of kind predecessor or successor.
+        anchor: relevance of every turn to the anchor's text.
+    """
+    out = np.zeros(len(anchor))
+    rows = _mentioning(snapshot, request.plan)
+    if not len(rows) or not anchor.any():
+        return out
+    ranked = rows[np.argsort(-anchor[rows], kind="stable")]
+    pivot = int(ranked[0])
+    position = {int(row): i for i, row in enumerate(rows[np.lexsort((rows, snapshot.turns.said_ms[rows]))])}
+    sign = -1 if request.plan.kind == "predecessor" else 1
+    for row, i in position.items():
+        steps = sign * (i - position[pivot])
+        if steps > 0:
+            out[row] = 1.0 / (1.0 + np.log1p(steps))
+    return standardise(out)
+
+
+def _mentioning(snapshot: Snapshot, plan: QuestionPlan) -> NDArray[np.int64]:
+    """Return the rows of the turns that support a fact which names an entity of the plan."""
+    wanted = [
+        row for name in plan.entities if (row := snapshot.names.get(entity_key(name) or "")) is not None
+    ]
+    named = snapshot.mentions[np.isin(snapshot.mentions[:, 1], wanted), 0]
+    pairs = snapshot.facts.pairs
+    return np.unique(pairs[np.isin(pairs[:, 0], named), 1])
