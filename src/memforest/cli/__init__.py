@@ -1,0 +1,1 @@
+"""The command line: thin, no logic of memory in it."""

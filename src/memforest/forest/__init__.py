@@ -1,0 +1,6 @@
+"""Many users' memories in one directory: the public verbs, async and blocking."""
+
+from memforest.forest.forest import AsyncMemForest, MemForest
+from memforest.forest.handle import AsyncUserMemory, UserMemory
+
+__all__ = ["AsyncMemForest", "AsyncUserMemory", "MemForest", "UserMemory"]

@@ -1,0 +1,320 @@
+"""The public surface: many users' memories in one directory.
+
+`AsyncMemForest` is the implementation; `MemForest` is its blocking twin, made method by method, so there is
+one set of verbs and one docstring for each. Every write is durable when it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memforest import portal
+from memforest.config import Config, load_default_config
+from memforest.errors import ConfigError, MemForestError
+from memforest.forest.handle import AsyncUserMemory, UserMemory
+from memforest.forest.options import QueryOptions, TimeLike, read_time
+from memforest.forest.pool import MemoryPool
+from memforest.memory.memory import Memory
+from memforest.memory.open import list_users
+from memforest.memory.results import AskResult, IngestResult, QueryResult
+from memforest.memory.turns import check_id
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["AsyncMemForest", "MemForest"]
+
+T = TypeVar("T")
+
+
+class AsyncMemForest:
+    """Memories of many users, one SQLite file each, in one directory.
+
+    Args:
+        directory: where the files are; made at the first write.
+        config: see `Config`; None is `load_default_config()`.
+        max_workers: most sessions that `ingest_parallel` and `query_parallel` work on at once.
+
+    Raises:
+        ConfigError: if `max_workers` is below 1.
+    """
+
+    def __init__(self, directory: str | Path, config: Config | None = None, *, max_workers: int = 8) -> None:
+        if max_workers < 1:
+            raise ConfigError(f"max_workers={max_workers!r}: give at least 1")
+        self.directory = Path(directory)
+        self.config = config or load_default_config()
+        self._max_workers = max_workers
+        self._pool = MemoryPool(self.directory, self.config)
+
+    # -- users --------------------------------------------------------------------------------
+
+    async def register_user(self, user_id: str, *, display_name: str | None = None) -> None:
+        """Make a user's memory, or open it when there is one.
+
+        Args:
+            user_id: any non-empty text; it never becomes a path.
+            display_name: who an unnamed ``user`` turn is; the id when not given.
+
+        Raises:
+            InputError: if the id is no usable text.
+            StoreError: if the file cannot be used.
+        """
+        await self._pool.use(user_id, _nothing, label=display_name)
+
+    async def list_users(self) -> list[str]:
+        """Return the ids of all users, sorted.
+
+        Raises:
+            StoreError: if a database in the directory cannot be read.
+        """
+        return await asyncio.to_thread(list_users, self.directory)
+
+    async def has_user(self, user_id: str) -> bool:
+        """Return whether the user has a memory."""
+        return await asyncio.to_thread(self._pool.exists, user_id)
+
+    def user(self, user_id: str) -> AsyncUserMemory:
+        """Return a handle on one user's memory, with the verbs for daily use."""
+        return AsyncUserMemory(self._pool, check_id(user_id, "user_id"))
+
+    # -- writing ------------------------------------------------------------------------------
+
+    async def ingest_session(
+        self,
+        user_id: str,
+        session_id: str,
+        turns: Sequence[Any],
+        *,
+        timestamp: TimeLike | None = None,
+        infer: bool = True,
+        replace: bool = False,
+        metadata: Mapping[str, Any] | None = None,
+        refresh: bool = True,
+    ) -> IngestResult:
+        """Store a session and make memory of it; durable when it returns.
+
+        The same session again is a no-op, a longer version appends what is new, a different one is an
+        error unless `replace`. An unknown user is registered.
+
+        Args:
+            user_id: whose memory.
+            session_id: the session's id, unique in the memory.
+            turns: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp`` and an
+                optional ``id``; other keys are kept as metadata.
+            timestamp: the time of turns that have none of their own.
+            infer: extract statements; False stores the turns as they are.
+            replace: overwrite a stored session that differs.
+            metadata: kept with the session.
+            refresh: bring summaries up to date now; False leaves that to the next ingest or `resume`.
+
+        Raises:
+            InputError: if a turn is malformed (TimestampError: its time); nothing was stored.
+            SessionConflictError: if the session is stored with other turns.
+            StoreError: if the file cannot be written.
+        """
+        when = read_time(timestamp, self.config, "timestamp")
+
+        async def write(memory: Memory) -> IngestResult:
+            return await memory.ingest(
+                session_id,
+                turns,
+                timestamp=when,
+                infer=infer,
+                replace=replace,
+                metadata=metadata,
+                refresh=refresh,
+            )
+
+        return await self._pool.use(user_id, write)
+
+    async def ingest_parallel(
+        self, requests: Sequence[Mapping[str, Any]]
+    ) -> list[IngestResult | MemForestError]:
+        """Ingest many sessions and return their results in order; a failed one returns its error.
+
+        Args:
+            requests: mappings with the arguments of `ingest_session`. Sessions of one user are written
+                one after the other, users in parallel, and each user's trees are refreshed once at the end.
+        """
+        by_user: dict[Any, list[int]] = {}
+        for i, request in enumerate(requests):
+            by_user.setdefault(request.get("user_id"), []).append(i)
+        results: dict[int, IngestResult | MemForestError] = {}
+
+        async def one_user(user_id: Any, indices: Sequence[int]) -> None:
+            for i in indices:
+                results[i] = await _or_error(self.ingest_session(**{**requests[i], "refresh": False}))
+            if any(isinstance(results[i], IngestResult) for i in indices):
+                failure = await _or_error(self._pool.use(user_id, Memory.refresh))
+                if isinstance(failure, MemForestError):
+                    results[indices[-1]] = failure
+
+        await self._gather(one_user(user_id, indices) for user_id, indices in by_user.items())
+        return [results[i] for i in range(len(requests))]
+
+    async def resume(self, user_id: str | None = None) -> list[IngestResult]:
+        """Finish what interrupted or failed writes left, for one user or for all.
+
+        Sessions received but not ingested, chunks that failed, missing vectors, summaries out of date.
+        """
+        users = await self.list_users() if user_id is None else [user_id]
+        done: list[IngestResult] = []
+        for one in users:
+            done += await self._pool.known(one, Memory.resume)
+        return done
+
+    async def save(self, user_id: str | None = None) -> None:
+        """Fold the write-ahead log into the files. Adds no durability: every ingest is durable already."""
+        for one in [user_id] if user_id is not None else self._pool.opened:
+            await self._pool.known(one, Memory.checkpoint)
+
+    async def load(self, user_id: str | None = None) -> None:
+        """Open a user's memory, or all of them, now instead of at first use.
+
+        Raises:
+            NotFoundError: if the user has no memory.
+        """
+        for one in [user_id] if user_id is not None else await self.list_users():
+            await self._pool.known(one, _nothing)
+
+    # -- reading ------------------------------------------------------------------------------
+
+    async def query(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
+        """Return ranked evidence for a question, best first; the same for the same state and arguments.
+
+        Args:
+            user_id: whose memory.
+            question: in any language.
+            **options: as follows, all optional.
+            query_time: another name for `reference_date`.
+            reference_date: what "now" and "last month" in the question are relative to; the clock's time
+                when not given.
+            as_of: keep what was so at that time; unknown validity counts from when it was said.
+            during: keep what overlaps [start, end).
+            top_k: most evidence returned; `Config.top_k` when not given.
+            max_facts: most of `top_facts`; `top_k` when not given.
+            max_tokens: budget for the texts of all evidence together, estimated.
+            index: ``"memforest"``, or ``"flat"`` for the baseline without trees.
+            ranking: weights for this question; `Config.ranking` when not given.
+
+        Raises:
+            InputError: if the question is empty or an argument is out of range.
+            NotFoundError: if the user has no memory.
+        """
+        return await self.user(user_id).search(question, **options)
+
+    async def query_parallel(
+        self, requests: Sequence[Mapping[str, Any]]
+    ) -> list[QueryResult | MemForestError]:
+        """Answer many queries and return their results in order; a failed one returns its error.
+
+        Args:
+            requests: mappings with the arguments of `query`.
+        """
+        results: list[QueryResult | MemForestError | None] = [None] * len(requests)
+
+        async def one(i: int) -> None:
+            results[i] = await _or_error(self.query(**requests[i]))
+
+        await self._gather(one(i) for i in range(len(requests)))
+        return [result for result in results if result is not None]
+
+    async def ask(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> AskResult:
+        """Answer a question from the best evidence, with citations, or abstain.
+
+        Args:
+            user_id: whose memory.
+            question: in any language.
+            **options: as for `query`.
+
+        Raises:
+            InputError: if the question is empty or an option is out of range.
+            NotFoundError: if the user has no memory.
+        """
+        return await self.user(user_id).ask(question, **options)
+
+    # -- inside -------------------------------------------------------------------------------
+
+    async def _gather(self, jobs: Iterable[Awaitable[None]]) -> None:
+        """Await jobs, at most `max_workers` at once; one that raises cancels the others."""
+        gate = asyncio.Semaphore(self._max_workers)
+
+        async def run(job: Awaitable[None]) -> None:
+            async with gate:
+                await job
+
+        tasks = [asyncio.ensure_future(run(job)) for job in jobs]
+        try:
+            await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    async def close(self) -> None:
+        """Close every open memory; each opens again at its next use."""
+        await self._pool.close()
+
+    async def __aenter__(self) -> AsyncMemForest:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+
+async def _nothing(_memory: Memory) -> None:
+    """Do nothing: the memory is opened for its own sake."""
+
+
+async def _or_error(job: Awaitable[T]) -> T | MemForestError:
+    try:
+        return await job
+    except MemForestError as exc:
+        return exc
+
+
+class MemForest:
+    """The blocking twin of `AsyncMemForest`: same arguments, same verbs; also usable inside a running loop.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, MemForest(folder) as forest:
+        ...     forest.list_users()
+        []
+    """
+
+    def __init__(self, directory: str | Path, config: Config | None = None, *, max_workers: int = 8) -> None:
+        self._async = AsyncMemForest(directory, config, max_workers=max_workers)
+
+    register_user = portal.blocking(AsyncMemForest.register_user)
+    list_users = portal.blocking(AsyncMemForest.list_users)
+    has_user = portal.blocking(AsyncMemForest.has_user)
+    ingest_session = portal.blocking(AsyncMemForest.ingest_session)
+    ingest_parallel = portal.blocking(AsyncMemForest.ingest_parallel)
+    resume = portal.blocking(AsyncMemForest.resume)
+    save = portal.blocking(AsyncMemForest.save)
+    load = portal.blocking(AsyncMemForest.load)
+    query = portal.blocking(AsyncMemForest.query)
+    query_parallel = portal.blocking(AsyncMemForest.query_parallel)
+    ask = portal.blocking(AsyncMemForest.ask)
+    close = portal.blocking(AsyncMemForest.close)
+
+    @property
+    def config(self) -> Config:
+        """The configuration in use."""
+        return self._async.config
+
+    def user(self, user_id: str) -> UserMemory:
+        """Return a handle on one user's memory, with the verbs for daily use."""
+        return UserMemory(self._async.user(user_id))
+
+    def __enter__(self) -> MemForest:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()

@@ -1,0 +1,181 @@
+"""Handles on one user's memory: the verbs people type every day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memforest import portal
+from memforest.forest.options import QueryOptions, TimeLike, read_options, read_time
+from memforest.forest.pool import MemoryPool
+from memforest.memory import views
+from memforest.memory.memory import Memory
+from memforest.memory.results import (
+    AskResult,
+    FactPage,
+    FactView,
+    IngestResult,
+    QueryResult,
+    SessionView,
+    Stats,
+    TimelineEntry,
+    TreeView,
+    VerifyReport,
+)
+from memforest.memory.verify import verify
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["AsyncUserMemory", "UserMemory"]
+
+T = TypeVar("T")
+
+
+class AsyncUserMemory:
+    """A handle on one user's memory; made by `AsyncMemForest.user`."""
+
+    def __init__(self, pool: MemoryPool, user_id: str) -> None:
+        self._pool = pool
+        self.user_id = user_id
+
+    async def add(
+        self,
+        content: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        session_id: str | None = None,
+        timestamp: TimeLike | None = None,
+        infer: bool = True,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> IngestResult:
+        """Add something said just now: a text (by the user), a message, or a list of messages.
+
+        What has no time of its own is stamped with the clock's and flagged so.
+
+        Args:
+            content: text or messages as for `AsyncMemForest.ingest_session`.
+            session_id: appended to this session; one session a day when not given.
+            timestamp: the time of messages that have none.
+            infer: False stores the text verbatim, without extraction.
+            metadata: kept with a new session.
+
+        Raises:
+            InputError: if a message is malformed; nothing was stored.
+            StoreError: if the file cannot be written.
+        """
+        messages: Sequence[Any]
+        if isinstance(content, str):
+            messages = [{"role": "user", "content": content}]
+        else:
+            messages = [content] if isinstance(content, Mapping) else content
+        when = read_time(timestamp, self._pool.config, "timestamp")
+
+        async def write(memory: Memory) -> IngestResult:
+            return await memory.append(
+                messages, session_id=session_id, timestamp=when, infer=infer, metadata=metadata
+            )
+
+        return await self._pool.use(self.user_id, write)
+
+    async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
+        """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
+        asked = read_options(question, options, self._pool.config)
+        return await self._pool.known(self.user_id, lambda memory: memory.query(asked))
+
+    async def ask(self, /, question: str, **options: Unpack[QueryOptions]) -> AskResult:
+        """Answer from the best evidence, or abstain; the options are those of `AsyncMemForest.query`."""
+        asked = read_options(question, options, self._pool.config)
+        return await self._pool.known(self.user_id, lambda memory: memory.ask(asked))
+
+    async def sessions(self) -> list[SessionView]:
+        """Return the stored sessions in time order."""
+        return await self._look(views.session_views)
+
+    async def get(self, fact_id: str) -> FactView:
+        """Return one fact.
+
+        Raises:
+            NotFoundError: if there is none with that id.
+        """
+        return await self._look(views.one_fact, fact_id)
+
+    async def timeline(self, entity: str, *, attribute: str | None = None) -> list[TimelineEntry]:
+        """Return what is known of an entity in time order: states with their intervals, and events.
+
+        Raises:
+            NotFoundError: if nothing is known of the entity.
+        """
+        return await self._look(views.timeline_of, entity, attribute=attribute)
+
+    async def tree(self, scope: str | None = None, *, depth: int = 1) -> list[TreeView]:
+        """Return the trees, or those of one session or entity, unfolded `depth` levels below the root.
+
+        Raises:
+            NotFoundError: if no tree has that scope.
+        """
+        return await self._look(views.tree_views, scope=scope, depth=depth)
+
+    async def stats(self) -> Stats:
+        """Return counts, the embedder, the schema and the size on disk."""
+        return await self._look(views.stats, self.user_id)
+
+    async def verify(self) -> VerifyReport:
+        """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
+        return await self._look(verify)
+
+    async def _look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
+        return await self._pool.known(self.user_id, lambda memory: memory.look(view, *args, **how))
+
+    async def list(
+        self,
+        *,
+        offset: int = 0,
+        limit: int = 50,
+        filters: Mapping[str, Any] | None = None,
+        entity: str | None = None,
+        session_id: str | None = None,
+        as_of: TimeLike | None = None,
+    ) -> FactPage:
+        """Return a page of facts in time order.
+
+        Args:
+            offset: how many matching facts to pass over.
+            limit: most facts on the page, 1 to 1000.
+            filters: metadata that a supporting turn must have, all of it.
+            entity: a name that the fact must mention.
+            session_id: a session that must support it.
+            as_of: keep what was so at that time.
+
+        Raises:
+            InputError: if `offset` or `limit` is out of range.
+            NotFoundError: if there is no such entity or session.
+        """
+        when = read_time(as_of, self._pool.config, "as_of")
+        return await self._look(
+            views.facts_page,
+            offset=offset,
+            limit=limit,
+            filters=filters or {},
+            entity=entity,
+            session_id=session_id,
+            as_of=when,
+        )
+
+
+class UserMemory:
+    """The blocking twin of `AsyncUserMemory`; made by `MemForest.user`."""
+
+    def __init__(self, handle: AsyncUserMemory) -> None:
+        self._async = handle
+        self.user_id = handle.user_id
+
+    add = portal.blocking(AsyncUserMemory.add)
+    search = portal.blocking(AsyncUserMemory.search)
+    ask = portal.blocking(AsyncUserMemory.ask)
+    sessions = portal.blocking(AsyncUserMemory.sessions)
+    get = portal.blocking(AsyncUserMemory.get)
+    list = portal.blocking(AsyncUserMemory.list)
+    timeline = portal.blocking(AsyncUserMemory.timeline)
+    tree = portal.blocking(AsyncUserMemory.tree)
+    stats = portal.blocking(AsyncUserMemory.stats)
+    verify = portal.blocking(AsyncUserMemory.verify)

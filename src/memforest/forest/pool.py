@@ -1,0 +1,104 @@
+"""The memories of one directory: opened at first use, kept while in use, closed when there are too many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from memforest.config import Config
+from memforest.errors import NotFoundError
+from memforest.memory.memory import Memory
+from memforest.memory.open import file_name, open_memory
+from memforest.memory.turns import check_id
+from memforest.steps.choose import choose_steps
+from memforest.text import cut
+
+__all__ = ["MAX_OPEN", "MemoryPool"]
+
+T = TypeVar("T")
+
+MAX_OPEN = 16
+"""Memories kept open at once, each with up to three connections; the one used longest ago goes first."""
+
+
+class MemoryPool:
+    """Opens and keeps memories by user id."""
+
+    def __init__(self, directory: Path, config: Config) -> None:
+        self.directory = directory
+        self.config = config
+        self._steps = choose_steps(config)
+        self._open: OrderedDict[str, Memory] = OrderedDict()
+        self._busy: dict[str, int] = {}
+
+    def exists(self, user_id: str) -> bool:
+        """Return whether a user has a memory."""
+        return (self.directory / file_name(check_id(user_id, "user_id"))).exists()
+
+    @property
+    def opened(self) -> list[str]:
+        """Ids of the users whose memories are open."""
+        return list(self._open)
+
+    async def known(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
+        """Run a verb on a memory that must exist.
+
+        Raises:
+            NotFoundError: if the user has no memory.
+        """
+        if check_id(user_id, "user_id") not in self._open and not await asyncio.to_thread(
+            self.exists, user_id
+        ):
+            raise NotFoundError(
+                f"user {cut(repr(user_id), 60)} has no memory yet; ingest a session or register_user() first"
+            )
+        return await self.use(user_id, verb)
+
+    async def use(
+        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, label: str | None = None
+    ) -> T:
+        """Run a verb on a memory, opening or making it when needed; one in use is never closed.
+
+        Args:
+            user_id: whose memory.
+            verb: an async function of the memory.
+            label: a new display name of the user.
+        """
+        check_id(user_id, "user_id")
+        if user_id not in self._open or label is not None:
+            opened = await asyncio.to_thread(
+                open_memory, self.directory, user_id, self.config, self._steps, label=label
+            )
+            self._keep(user_id, opened)
+        memory = self._open[user_id]
+        self._open.move_to_end(user_id)
+        self._busy[user_id] = self._busy.get(user_id, 0) + 1
+        try:
+            return await verb(memory)
+        finally:
+            self._busy[user_id] -= 1
+            if not self._busy[user_id]:
+                del self._busy[user_id]
+
+    def _keep(self, user_id: str, memory: Memory) -> None:
+        """Keep an opened memory; when another call has opened it meanwhile, that one stays."""
+        have = self._open.get(user_id)
+        if have is not None:
+            have.label = memory.label
+            memory.close()
+            return
+        self._open[user_id] = memory
+        for other in list(self._open):
+            if len(self._open) <= MAX_OPEN:
+                break
+            if other != user_id and other not in self._busy:
+                self._open.pop(other).close()
+
+    async def close(self) -> None:
+        """Close every open memory; each opens again at its next use."""
+        while self._open:
+            _, memory = self._open.popitem()
+            await asyncio.to_thread(memory.close)

@@ -1,0 +1,1 @@
+"""One user's memory: turns in, evidence out."""

@@ -1,0 +1,293 @@
+"""The one transaction that turns extracted chunks into memory (design: write path, step 4).
+
+Facts, occurrences, entities, states, routing, placements, dirty marks and the cells' status are written
+together. The plan of which candidates are which facts is made inside the transaction, so that it holds
+against whatever another process has written in the meantime; it needs no model, only vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import Config
+from memforest.facts.canonical import FactPlan, Said, Signature, plan_facts
+from memforest.facts.entities import EntityBook
+from memforest.facts.timeline import timeline
+from memforest.interval import from_ms, to_ms
+from memforest.search.texts import digest, index_tokens, turn_text
+from memforest.steps.local.lexicon import holds_many
+from memforest.store import derived, meta, sessions
+from memforest.store import facts as fact_rows
+from memforest.store import snapshot as snapshot_rows
+from memforest.store.db import Tx
+from memforest.store.facts import FactRow
+from memforest.store.sessions import CellRow
+from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.states import observations
+from memforest.text import entity_key, lexical_tokens, numbers
+from memforest.types import ChunkOutcome, EntityKind, Turn
+
+__all__ = ["Commit", "Extracted", "commit"]
+
+NEAR_CANDIDATES = 8
+"""Stored facts looked at for a near merge of one candidate (reference configuration: top_k 8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """A session's chunks with what was made of them, ready to be written."""
+
+    session: int
+    session_id: str
+    maker: str
+    turns: Mapping[int, tuple[int, Turn]]
+    """Ordinal -> (row id, turn)."""
+    outcomes: Sequence[tuple[CellRow, ChunkOutcome]]
+    vectors: Mapping[bytes, NDArray[np.float32]] = field(default_factory=dict)
+    """Digest of a text -> its unit vector; empty in a memory without an embedder."""
+    model: str | None = None
+    threshold: float | None = None
+    """Least cosine of a near merge."""
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """Who speaks in the session, in order of first appearance."""
+        return tuple(dict.fromkeys(turn.speaker for _, turn in self.turns.values()))
+
+
+@dataclass(slots=True)
+class Commit:
+    """What one commit wrote."""
+
+    added: list[str] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    superseded: list[str] = field(default_factory=list)
+    """Texts of facts whose value another one took the place of."""
+    states: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+    """(entity, attribute) -> the facts written now that assert it."""
+    nodes_written: int = 0
+    trees: int = 0
+
+
+def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
+    """Write a session's extracted chunks; cells that another process has finished are left alone."""
+    open_cells = {
+        cell.row for cell in sessions.cells(tx, work.session) if cell.status in ("pending", "failed")
+    }
+    outcomes = [(cell, outcome) for cell, outcome in work.outcomes if cell.row in open_cells]
+    done = Commit()
+    if not outcomes:
+        return done
+    book = EntityBook(tx)
+    for speaker in work.speakers:
+        book.participant(speaker)
+    writer = ForestWriter(tx, config)
+    _place_cells(tx, writer, work, [cell for cell, _ in outcomes])
+    touched: set[int] = set()
+    for plan in _plan(tx, work, outcomes):
+        _write_fact(tx, writer, book, work, plan, stored_ms, done, touched)
+    inactive = {e for e in touched if not fact_rows.entity_with_row(tx, e).active}
+    writer.activate(inactive)
+    for cell, outcome in outcomes:
+        _finish(tx, cell, outcome, work.maker)
+    if work.model is not None:
+        rows = [
+            (row, key, work.vectors[key])
+            for row, turn in work.turns.values()
+            if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
+        ]
+        derived.put_vectors(tx, "turn", work.model, rows)
+    sessions.set_status(tx, work.session, "ingested")
+    done.superseded = _superseded(tx, done.states)
+    writer.close()
+    done.nodes_written, done.trees = writer.written, len(writer.touched)
+    meta.bump(tx)
+    return done
+
+
+def _place_cells(tx: Tx, writer: ForestWriter, work: Extracted, cells: Sequence[CellRow]) -> None:
+    for cell in cells:
+        first, last = work.turns[cell.first][1], work.turns[cell.last][1]
+        key = (to_ms(first.said), f"{work.session_id}\x1f{cell.ordinal:06d}")
+        writer.place_cell(work.session, cell.row, key, key[0], to_ms(last.said) + 1)
+
+
+def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:
+    if outcome.failure is not None:
+        sessions.finish_cell(tx, cell.row, "failed", maker=maker, reason=outcome.failure)
+        return
+    skipped = [(one.turn, one.reason) for one in outcome.skipped]
+    sessions.finish_cell(tx, cell.row, "extracted", maker=maker, skipped=skipped)
+
+
+# -- canonical facts ------------------------------------------------------------------------------
+
+
+def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcome]]) -> list[FactPlan]:
+    said = [one for cell, outcome in outcomes for one in _said(work, cell, outcome)]
+    ids = {one.fact_id for one in said}
+    stored = {fid: fact.row for fid in ids if (fact := fact_rows.fact_by_id(tx, fid)) is not None}
+    vectors = {
+        one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
+    }
+    near = _near(tx, [v for fid, v in vectors.items() if fid not in stored], work.threshold)
+    return plan_facts(said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold)
+
+
+def _said(work: Extracted, cell: CellRow, outcome: ChunkOutcome) -> list[Said]:
+    found = []
+    for seq, candidate in enumerate(outcome.candidates):
+        said_ms = to_ms(work.turns[candidate.turns[0]][1].said)
+        place = f"{work.session_id}\x1f{cell.ordinal:06d}\x1f{seq:03d}"
+        found.append(
+            Said(candidate, cell.row, tuple(work.turns[t][0] for t in candidate.turns), said_ms, place)
+        )
+    return found
+
+
+def _near(
+    tx: Tx, wanted: Sequence[NDArray[np.float32]], threshold: float | None
+) -> list[tuple[int, Signature, NDArray[np.float32]]]:
+    """Return the stored facts that are near enough to one of the wanted vectors to be looked at."""
+    if threshold is None or not wanted:
+        return []
+    ids, matrix = derived.vectors_of(tx, "fact")
+    if not len(ids):
+        return []
+    cosines = np.stack(wanted) @ matrix.T
+    rows: set[int] = set()
+    for line in cosines:
+        top = np.argsort(-line, kind="stable")[:NEAR_CANDIDATES]
+        rows.update(int(i) for i in top if line[i] >= threshold)
+    if not rows:
+        return []
+    facts = fact_rows.facts_with_ids(tx, [int(ids[i]) for i in rows])
+    keys = {entity.row: entity.key for entity in fact_rows.entities(tx)}
+    return [
+        (fact.row, _stored_signature(tx, fact, keys), matrix[i])
+        for i in sorted(rows)
+        if (fact := facts[int(ids[i])])
+    ]
+
+
+def _stored_signature(tx: Tx, fact: FactRow, keys: Mapping[int, str]) -> Signature:
+    return Signature(
+        numbers=tuple(sorted(numbers(fact.text))),
+        negated=fact.negated,
+        start=fact.start_ms,
+        end=fact.end_ms,
+        parts=frozenset(
+            (keys[e], role) for e, role in fact_rows.mentions_of(tx, fact.row) if role != "speaker"
+        ),
+        content=frozenset(lexical_tokens(fact.text)),
+    )
+
+
+# -- writing one fact -----------------------------------------------------------------------------
+
+
+def _write_fact(
+    tx: Tx,
+    writer: ForestWriter,
+    book: EntityBook,
+    work: Extracted,
+    plan: FactPlan,
+    stored_ms: int,
+    done: Commit,
+    touched: set[int],
+) -> None:
+    first = plan.said[0]
+    if plan.joins is None:
+        fact = _new_fact(tx, work, plan, stored_ms)
+        entities = _mention(tx, book, plan, fact.row, done)
+        done.added.append(fact.text)
+    else:
+        fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
+        entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)}
+        done.merged.append(fact.text)
+        if (first.said_ms, first.tie) < (fact.said_ms, fact.tie):
+            fact_rows.set_said(tx, fact.row, first.said_ms, first.tie)
+            fact = fact_rows.facts_with_ids(tx, (fact.row,))[fact.row]
+            writer.move_fact(fact)
+    speakers = {row for s in plan.said if (row := book.participant(s.candidate.speaker)) is not None}
+    for speaker in speakers - entities:
+        fact_rows.add_mention(tx, fact.row, speaker, "speaker")
+    for one in plan.said:
+        fact_rows.add_occurrence(
+            tx,
+            fact.row,
+            one.cell,
+            text=one.candidate.text,
+            quote=one.candidate.quote,
+            said_ms=one.said_ms,
+            tie=one.tie,
+            cosine=plan.cosine if one.fact_id != fact.fact_id else None,
+            turns=one.turns,
+        )
+    entities |= speakers
+    touched |= entities
+    writer.place_fact(fact, [e for e in entities if fact_rows.entity_with_row(tx, e).active])
+
+
+def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRow:
+    candidate, first = plan.candidate, plan.said[0]
+    fact = FactRow(
+        row=0,
+        fact_id=plan.fact_id,
+        text=candidate.text,
+        speaker=candidate.speaker,
+        start_ms=None if candidate.start is None else to_ms(candidate.start),
+        end_ms=None if candidate.end is None else to_ms(candidate.end),
+        precision=candidate.precision,
+        negated=candidate.negated,
+        said_ms=first.said_ms,
+        tie=first.tie,
+        topics=candidate.topics,
+        stored_ms=stored_ms,
+    )
+    row = fact_rows.add_fact(tx, fact)
+    derived.put_words(
+        tx, "fact", row, index_tokens(candidate.speaker, candidate.text, from_ms(first.said_ms))
+    )
+    key = digest(candidate.text)
+    if work.model is not None and key in work.vectors:
+        derived.put_vectors(tx, "fact", work.model, [(row, key, work.vectors[key])])
+    return fact_rows.facts_with_ids(tx, (row,))[row]
+
+
+def _mention(tx: Tx, book: EntityBook, plan: FactPlan, fact: int, done: Commit) -> set[int]:
+    """Record the entities and states of a new fact; return the entities."""
+    entities = set()
+    kinds: dict[str, EntityKind] = {}
+    for mention in plan.candidate.mentions:
+        kinds[entity_key(mention.name) or ""] = mention.kind
+        entity = book.entity(mention.name, mention.kind)
+        if entity is not None:
+            entities.add(entity)
+            fact_rows.add_mention(tx, fact, entity, mention.role)
+    for state in plan.candidate.states:
+        entity = book.entity(state.entity, kinds.get(entity_key(state.entity) or "", "unknown"))
+        if entity is not None:
+            if entity not in entities:
+                entities.add(entity)
+                fact_rows.add_mention(tx, fact, entity, "other")
+            fact_rows.add_state(tx, fact, entity, state)
+            done.states.setdefault((entity, state.attribute), set()).add(fact)
+    return entities
+
+
+def _superseded(tx: Tx, states: Mapping[tuple[int, str], set[int]]) -> list[str]:
+    """Return the texts of the facts that the new ones have ended."""
+    ended: set[int] = set()
+    for (entity, attribute), new in sorted(states.items()):
+        segments = timeline(observations(snapshot_rows.states_of(tx, entity, attribute)))
+        for before, after in pairwise(segments):
+            if new & set(after.facts) and not holds_many(attribute):
+                ended |= set(before.facts) - set(after.facts)
+    texts = fact_rows.facts_with_ids(tx, ended)
+    return [texts[fact].text for fact in sorted(texts)]

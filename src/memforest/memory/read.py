@@ -1,0 +1,159 @@
+"""The read path of one memory: snapshot, plan, search, and the evidence that comes of it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memforest.interval import from_ms
+from memforest.memory.results import Evidence, turn_sources
+from memforest.search.snapshot import OPEN, Snapshot, load_snapshot
+from memforest.store import evidence as rows
+from memforest.store import meta
+from memforest.store.db import Database, Tx
+from memforest.systems.base import Hit
+from memforest.systems.filters import valid_end
+from memforest.text import entity_key
+
+__all__ = ["SnapshotCache", "make_evidence", "once_per_fact", "surface_names", "without_names"]
+
+
+class SnapshotCache:
+    """Keeps one memory's snapshot until its generation moves; safe to use from several threads."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._lock = threading.Lock()
+        self._kept: Snapshot | None = None
+
+    def get(self, tx: Tx) -> Snapshot:
+        """Return the snapshot of the transaction's state."""
+        current = meta.generation(tx)
+        with self._lock:
+            kept = self._kept
+        if kept is not None and kept.generation == current:
+            return kept
+        made = load_snapshot(tx)
+        with self._lock:
+            if self._kept is None or self._kept.generation < made.generation:
+                self._kept = made
+        return made
+
+
+def surface_names(snapshot: Snapshot, user_label: str) -> dict[str, str]:
+    """Return every name the memory knows (case-folded) -> the entity's display name.
+
+    "I" and "me" in a question mean the user, when the user takes part in the memory.
+    """
+    names = {key: snapshot.entities[row].label for key, row in snapshot.names.items()}
+    for entity in snapshot.entities.values():
+        names.setdefault(entity.label.casefold(), entity.label)
+    own = snapshot.names.get(entity_key(user_label) or "")
+    if own is not None and snapshot.entities[own].kind == "participant":
+        for word in ("i", "me", "my", "mine", "yo", "mi", "me"):
+            names.setdefault(word, snapshot.entities[own].label)
+    return names
+
+
+def without_names(question: str, speakers: Sequence[str]) -> str:
+    """Return a question without participants' names, which say whose tree to look in but not for what.
+
+    Example:
+        >>> without_names("What did Ana's sister buy?", ["Ana"])
+        'What did sister buy?'
+    """
+    parts = sorted({part for name in speakers for part in (name, *name.split())}, key=len, reverse=True)
+    named = "|".join(re.escape(part) for part in parts if len(part) > 1)
+    if not named:
+        return question
+    bare = re.sub(rf"(?<!\w)(?:{named})(?:['’]s)?(?!\w)", " ", question, flags=re.IGNORECASE)
+    bare = " ".join(bare.split()).replace(" ?", "?")
+    return bare if any(ch.isalnum() for ch in bare) else question
+
+
+def once_per_fact(hits: Iterable[Hit]) -> list[Hit]:
+    """Return the hits with each fact at its best turn only; its other turns are among its sources."""
+    seen: set[int] = set()
+    kept = []
+    for hit in hits:
+        if hit.fact >= 0 and hit.fact in seen:
+            continue
+        seen.add(hit.fact)
+        kept.append(hit)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Rows read for a set of hits."""
+
+    turns: Mapping[int, rows.TurnText]
+    facts: Mapping[int, rows.FactText]
+    supports: Mapping[int, Sequence[tuple[str, str]]]
+
+
+def make_evidence(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit]) -> list[Evidence]:
+    """Return the evidence of ranked hits."""
+    turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
+    fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
+    found = _Found(
+        rows.turn_texts(tx, turn_ids), rows.fact_texts(tx, fact_ids), rows.fact_sources(tx, fact_ids)
+    )
+    until = valid_end(snapshot)
+    return [
+        _evidence(tx, snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits
+    ]
+
+
+def _evidence(tx: Tx, snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
+    turn = found.turns[int(snapshot.turns.ids[hit.turn])]
+    own = (turn.session_id, turn.turn_id)
+    path = _path(tx, snapshot, hit.leaf) if hit.leaf >= 0 else ()
+    if hit.fact < 0:
+        return Evidence(
+            text=turn.text,
+            quote=turn.text,
+            speaker=turn.speaker,
+            kind="turn",
+            score=hit.score,
+            scores=hit.scores,
+            said=from_ms(turn.said_ms),
+            start=from_ms(turn.said_ms),
+            end=None,
+            sources=turn_sources([own]),
+            path=path,
+            why=hit.why,
+            metadata=turn.metadata,
+        )
+    fact_id = int(snapshot.facts.ids[hit.fact])
+    fact = found.facts[fact_id]
+    return Evidence(
+        text=fact.text,
+        quote=turn.text,
+        speaker=turn.speaker,
+        kind="fact",
+        score=hit.score,
+        scores=hit.scores,
+        said=from_ms(turn.said_ms),
+        start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
+        end=None if until == OPEN else from_ms(until),
+        sources=turn_sources([own, *found.supports[fact_id]]),
+        path=path,
+        fact_id=fact.fact_id,
+        why=hit.why,
+        metadata=turn.metadata,
+    )
+
+
+def _path(tx: Tx, snapshot: Snapshot, leaf: int) -> tuple[str, ...]:
+    """Name the nodes from a root down to a leaf: the scope, then each node's interval."""
+    forest = snapshot.forest
+    nodes = [int(forest.ids[row]) for row in snapshot.path(leaf)]
+    tree = int(forest.tree[leaf])
+    kind, scope = forest.tree_kind[tree], int(forest.tree_scope[tree])
+    name = snapshot.entities[scope].label if kind == "entity" else rows.session_name(tx, scope)
+    spans = rows.node_spans(tx, nodes)
+    days = [f"{from_ms(spans[n][0]):%Y-%m-%d}..{from_ms(spans[n][1]):%Y-%m-%d}" for n in nodes]
+    return (f"{kind} {name}", *days)

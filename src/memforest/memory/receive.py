@@ -1,0 +1,122 @@
+"""The first step of a write: store what was said, durably, before anything is made of it.
+
+After `receive` nothing is lost and the turns are already searchable by their words. Everything here runs
+in the caller's write transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memforest.config import Config
+from memforest.errors import SessionConflictError
+from memforest.memory.retract import retract_cell, retract_session
+from memforest.search.texts import index_tokens
+from memforest.store import derived, meta, sessions
+from memforest.store.db import Tx
+from memforest.systems.memforest.grow import ForestWriter
+from memforest.text import cut
+from memforest.types import Turn
+
+__all__ = ["Received", "receive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a session's arrival came to: its row, and how many of its turns were new."""
+
+    session: int
+    new_turns: int
+    replaced: bool = False
+    unfinished: bool = False
+    """An earlier write of this session did not come to its end."""
+
+
+def receive(
+    tx: Tx,
+    config: Config,
+    session_id: str,
+    turns: Sequence[Turn],
+    *,
+    infer: bool,
+    replace: bool,
+    append: bool,
+    stored_ms: int,
+    metadata: dict[str, object],
+) -> Received:
+    """Store a session, or the turns that it has grown by.
+
+    Args:
+        tx: the open write transaction.
+        config: for the cell size.
+        session_id: the caller's id.
+        turns: the whole session; with `append` only the new turns, numbered after the stored ones.
+        infer: whether statements will be extracted.
+        replace: overwrite a stored session that differs.
+        append: `turns` come after what is stored.
+        stored_ms: the present, UTC ms.
+        metadata: kept with a new session.
+
+    Raises:
+        SessionConflictError: if the session is stored with other turns and `replace` is false.
+    """
+    found = sessions.find_session(tx, session_id)
+    replaced = False
+    if found is not None and not append:
+        stored = [turn for _, turn in sessions.turns(tx, found.row)]
+        clash = _clash(stored, turns)
+        if clash is not None:
+            if not replace:
+                raise SessionConflictError(
+                    f"session {session_id!r}: {clash}; pass replace=True to overwrite it"
+                )
+            retract_session(tx, config, found.row)
+            found, replaced = None, True
+        else:
+            turns = turns[len(stored) :]
+    if found is None:
+        row = sessions.add_session(tx, session_id, infer=infer, stored_ms=stored_ms, metadata=metadata)
+    else:
+        row = found.row
+    if turns:
+        _store(tx, config, row, turns, stored_ms)
+    unfinished = found is not None and row in sessions.unfinished(tx)
+    return Received(row, len(turns), replaced, unfinished)
+
+
+def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
+    """Say how a session differs from a stored one that it does not continue; None when it does.
+
+    Times that the store stamped itself are not compared: they were not the caller's.
+    """
+    for old, new in zip(stored, turns, strict=False):
+        same_time = old.said == new.said or "clock" in (old.time_source, new.time_source)
+        if (old.id, old.speaker, old.text) != (new.id, new.speaker, new.text) or not same_time:
+            return f"turn {old.ordinal} is stored as {cut(repr(old.text), 40)} and came as {cut(repr(new.text), 40)}"
+    if len(turns) < len(stored):
+        return f"{len(stored)} turns are stored and {len(turns)} came"
+    return None
+
+
+def _store(tx: Tx, config: Config, session: int, turns: Sequence[Turn], stored_ms: int) -> None:
+    """Insert turns, their word rows and pending cells; a last cell that was not full is cut anew."""
+    cells = sessions.cells(tx, session)
+    first = turns[0].ordinal
+    if cells and cells[-1].last - cells[-1].first + 1 < config.cell_turns:
+        partial = cells.pop()
+        writer = ForestWriter(tx, config)
+        retract_cell(tx, writer, partial.row)
+        writer.close()
+        first = partial.first
+    rows = sessions.add_turns(tx, session, turns, stored_ms)
+    for row, turn in zip(rows, turns, strict=True):
+        derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
+    last = turns[-1].ordinal
+    spans = [
+        (len(cells) + i, start, min(start + config.cell_turns - 1, last))
+        for i, start in enumerate(range(first, last + 1, config.cell_turns))
+    ]
+    sessions.add_cells(tx, session, spans)
+    sessions.set_status(tx, session, "received")
+    meta.bump(tx)

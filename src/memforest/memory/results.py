@@ -1,0 +1,313 @@
+"""What the verbs of a memory return: typed, frozen, ready to print or to serialise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from memforest.search.budget import fit, render
+from memforest.types import QuestionPlan
+
+__all__ = [
+    "AskResult",
+    "ChunkReport",
+    "Evidence",
+    "FactPage",
+    "FactView",
+    "IngestResult",
+    "Problem",
+    "QueryResult",
+    "SessionView",
+    "Source",
+    "Stats",
+    "TimelineEntry",
+    "TreeView",
+    "Usage",
+    "VerifyReport",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call cost. `ms` is wall time per step; `embeds` counts texts the model really ran, by kind."""
+
+    model_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    embeds: Mapping[str, int] = field(default_factory=dict)
+    ms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The turns of one session that support a text."""
+
+    session_id: str
+    turn_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One ranked piece of evidence.
+
+    `kind` is ``"fact"`` when an extracted statement speaks for the turn, else ``"turn"``. `text` is the
+    statement or the turn, `quote` the turn as it was said. `start` and `end` are the valid time [start,
+    end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of `score`. `path` leads
+    from a root down to the leaf. `why` tells when time order put it first.
+    """
+
+    text: str
+    quote: str
+    speaker: str
+    kind: Literal["fact", "turn"]
+    score: float
+    scores: Mapping[str, float]
+    said: datetime
+    start: datetime
+    end: datetime | None
+    sources: tuple[Source, ...]
+    path: tuple[str, ...] = ()
+    fact_id: str | None = None
+    why: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The answer to `query`: ranked evidence, best first.
+
+    `top_facts` are the best facts of the whole ranking, before the cut to `top_k`.
+    """
+
+    question: str
+    evidence: tuple[Evidence, ...]
+    top_facts: tuple[Evidence, ...]
+    plan: QuestionPlan
+    reference_date: datetime
+    index: str
+    usage: Usage
+    trace: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def question_type(self) -> str:
+        """The kind of question, as planned."""
+        return self.plan.kind
+
+    def context(self, max_tokens: int = 2000) -> str:
+        """Render dated, quoted, sourced evidence for a prompt, as much as fits into `max_tokens`.
+
+        Tokens are estimated (`memforest.search.budget.count_tokens`), as the model is not known here. The
+        text is data: it is quoted, and a prompt should treat it so.
+        """
+        lines = [
+            render(n, one.said, one.speaker, one.text, one.quote) for n, one in enumerate(self.evidence, 1)
+        ]
+        return "\n".join(fit(lines, max_tokens))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values (datetimes stay datetimes)."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AskResult:
+    """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why."""
+
+    question: str
+    answer: str | None
+    citations: tuple[Evidence, ...]
+    reason: str
+    result: QueryResult
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkReport:
+    """What became of one chunk: the turn ids it spans, and its outcome."""
+
+    turn_ids: tuple[str, ...]
+    status: Literal["extracted", "verbatim", "failed"]
+    skipped: tuple[tuple[str, str], ...] = ()
+    """(turn id, reason) of every piece that became no statement."""
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult:
+    """What became of a session. `unchanged` is true when nothing of it was new."""
+
+    session_id: str
+    turns_added: int
+    added: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
+    chunks: tuple[ChunkReport, ...] = ()
+    replaced: bool = False
+    trees_updated: int = 0
+    nodes_written: int = 0
+    nodes_refreshed: int = 0
+    nodes_dirty: int = 0
+    """Nodes whose summary could not be refreshed; `resume` tries again."""
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the session was stored already, as it came."""
+        return self.turns_added == 0 and not self.replaced
+
+    @property
+    def skipped(self) -> tuple[tuple[str, str], ...]:
+        """(turn id, reason) of every piece that became no statement."""
+        return tuple(pair for chunk in self.chunks for pair in chunk.skipped)
+
+    @property
+    def failed(self) -> tuple[ChunkReport, ...]:
+        """The chunks whose extraction failed; their turns are stored, and `resume` tries again."""
+        return tuple(chunk for chunk in self.chunks if chunk.status == "failed")
+
+    @property
+    def cells_extracted(self) -> int:
+        """Number of chunks read without a failure."""
+        return sum(chunk.status == "extracted" for chunk in self.chunks)
+
+    @property
+    def facts_inserted(self) -> int:
+        """Number of new facts."""
+        return len(self.added)
+
+    @property
+    def facts_merged(self) -> int:
+        """Number of facts that gained an occurrence."""
+        return len(self.merged)
+
+
+@dataclass(frozen=True, slots=True)
+class FactView:
+    """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended."""
+
+    fact_id: str
+    text: str
+    speaker: str
+    said: datetime
+    start: datetime
+    end: datetime | None
+    precision: str
+    negated: bool
+    entities: tuple[str, ...]
+    topics: tuple[str, ...]
+    sources: tuple[Source, ...]
+    wordings: tuple[str, ...]
+    stored: datetime
+    superseded_by: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FactPage:
+    """One page of `list`: `total` matching facts, and the offset of the next page or None."""
+
+    facts: tuple[FactView, ...]
+    total: int
+    next_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A stored session."""
+
+    session_id: str
+    status: str
+    turns: int
+    start: datetime
+    end: datetime
+    participants: tuple[str, ...]
+    failed_chunks: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One line of an entity's timeline.
+
+    A ``"state"`` is a value of `attribute` that held from `start` to `end` (None: open); an ``"event"`` is
+    a statement that names the entity, at its own time.
+    """
+
+    kind: Literal["state", "event"]
+    text: str
+    start: datetime | None
+    end: datetime | None
+    attribute: str | None = None
+    value: str | None = None
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """A node as `memforest tree` draws it: `title` names the scope (roots only), `leaves` counts below it.
+
+    `summary` of a leaf is its item's text. `dirty` means that the summary waits for a refresh.
+    """
+
+    title: str
+    start: datetime
+    end: datetime
+    level: int
+    leaves: int
+    summary: str
+    dirty: bool
+    children: tuple[TreeView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log."""
+
+    user_id: str
+    sessions: int
+    turns: int
+    facts: int
+    occurrences: int
+    entities: Mapping[str, int]
+    trees: Mapping[str, int]
+    nodes: int
+    dirty_nodes: int
+    failed_chunks: int
+    vectors: Mapping[str, int]
+    embedder: str | None
+    schema: tuple[str, ...]
+    generation: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that `verify` found wrong."""
+
+    part: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The result of `verify`: `ok` when there are no problems; `checked` says what was looked at."""
+
+    problems: tuple[Problem, ...]
+    checked: Mapping[str, int]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:
+    """Group (session id, turn id) pairs by session, in order of first appearance."""
+    found: dict[str, list[str]] = {}
+    for session_id, turn_id in pairs:
+        if turn_id not in found.setdefault(session_id, []):
+            found[session_id].append(turn_id)
+    return tuple(Source(session_id, tuple(ids)) for session_id, ids in found.items())

@@ -1,0 +1,209 @@
+"""From what callers hand in to `Turn` values, or an error that names the turn and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from memforest.calendar import parse_timestamp
+from memforest.errors import InputError, TimestampError
+from memforest.text import cut, is_binary_looking
+from memforest.types import TimeSource, Turn
+
+__all__ = ["ROLES", "TurnReader", "check_id"]
+
+ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "human", "ai"})
+"""Roles of chat protocols. A person's name belongs in ``speaker``."""
+
+_ALIASES = {"human": "user", "ai": "assistant"}
+_TEXT = ("content", "text", "message")
+_TIME = ("timestamp", "time", "date", "created_at")
+_ID = ("id", "turn_id", "message_id", "dia_id")
+_SPEAKER = ("speaker", "name")
+_CAPTION = ("caption", "blip_caption")
+_KNOWN = frozenset((*_TEXT, *_TIME, *_ID, *_SPEAKER, *_CAPTION, "role"))
+
+MAX_ID_CHARS = 1024
+
+
+def check_id(value: object, what: str) -> str:
+    """Return `value` as an id: a non-empty string without lone surrogates or NUL.
+
+    Raises:
+        InputError: if it is none; `what` names it in the message.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{what} must be a non-empty string, not {cut(repr(value), 60)}")
+    if len(value) > MAX_ID_CHARS:
+        raise InputError(f"{what} has {len(value)} characters; at most {MAX_ID_CHARS} are kept")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{what} {cut(repr(value), 60)} holds a lone surrogate; decode it as UTF-8 first"
+        ) from None
+    if "\0" in value:
+        raise InputError(f"{what} {cut(repr(value), 60)} holds a NUL character")
+    return value
+
+
+def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | None:
+    return next(((key, raw[key]) for key in keys if raw.get(key) is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReader:
+    """Reads the turns of one session.
+
+    Args:
+        zone: the time zone naive times are read in.
+        user_label: the speaker's name of turns whose role is ``user`` and that name nobody.
+        max_turn_chars: longer texts are refused.
+        session_time: the time of turns that have none of their own.
+        now: stamps such turns when there is no `session_time` (live `add`); None in a batch ingest.
+    """
+
+    zone: ZoneInfo
+    user_label: str
+    max_turn_chars: int
+    session_time: datetime | None = None
+    now: datetime | None = None
+
+    def read(self, raw: Sequence[Any], *, first: int = 0, floor: datetime | None = None) -> list[Turn]:
+        """Return the turns in order, numbered from `first`.
+
+        Args:
+            raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``;
+                further keys become metadata; `Turn` values pass through.
+            first: the ordinal of the first one.
+            floor: no turn may be said before this time.
+
+        Raises:
+            InputError: if a turn is malformed; the message gives its position.
+            TimestampError: if a time is missing, unreadable or earlier than the turn before.
+        """
+        if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
+            raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
+        turns: list[Turn] = []
+        seen: dict[str, int] = {}
+        for index, item in enumerate(raw):
+            turn = self._turn(item, index, first + index)
+            if turn.id in seen:
+                raise InputError(
+                    f"turns {seen[turn.id]} and {index} have the same id {turn.id!r}; ids are unique in a session"
+                )
+            seen[turn.id] = index
+            if floor is not None and turn.said < floor:
+                turn = self._not_before(turn, index, floor)
+            floor = turn.said
+            turns.append(turn)
+        return turns
+
+    def _not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
+        """Move a stamped time up to its predecessor's (the clock went back); refuse a stated one."""
+        if turn.time_source == "clock":
+            return Turn(
+                turn.id, turn.speaker, turn.text, floor, turn.ordinal, turn.role, "clock", turn.metadata
+            )
+        raise TimestampError(
+            f"turn {index} is said at {turn.said.isoformat()}, before the turn in front of it "
+            f"({floor.isoformat()}); sort the turns by time or correct the timestamp"
+        )
+
+    def _turn(self, item: Any, index: int, ordinal: int) -> Turn:
+        if not isinstance(item, Mapping):
+            raise InputError(
+                f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
+            )
+        if bad := [key for key in item if not isinstance(key, str)]:
+            raise InputError(f"turn {index} has a key that is no string: {cut(repr(bad[0]), 40)}")
+        role = self._role(item, index)
+        said, source = self._time(item, index)
+        given_id = _first(item, _ID)
+        return Turn(
+            id=str(ordinal)
+            if given_id is None
+            else check_id(self._id_text(given_id[1]), f"turn {index}: id"),
+            speaker=self._speaker(item, role, index),
+            text=self._text(item, index),
+            said=said,
+            ordinal=ordinal,
+            role=role,
+            time_source=source,
+            metadata={key: value for key, value in item.items() if key not in _KNOWN},
+        )
+
+    @staticmethod
+    def _id_text(value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @staticmethod
+    def _role(item: Mapping[str, Any], index: int) -> str | None:
+        role = item.get("role")
+        if role is None:
+            return None
+        folded = role.strip().lower() if isinstance(role, str) else ""
+        if folded not in ROLES:
+            raise InputError(
+                f"turn {index} has the unknown role {cut(repr(role), 40)}; use one of {', '.join(sorted(ROLES))}, "
+                "and put a person's name in 'speaker'"
+            )
+        return _ALIASES.get(folded, folded)
+
+    def _speaker(self, item: Mapping[str, Any], role: str | None, index: int) -> str:
+        named = _first(item, _SPEAKER)
+        if named is not None:
+            return check_id(named[1], f"turn {index}: {named[0]}").strip()
+        if role is None:
+            raise InputError(f"turn {index} has neither 'role' nor 'speaker'; say who spoke")
+        return self.user_label if role == "user" else role
+
+    def _text(self, item: Mapping[str, Any], index: int) -> str:
+        found = _first(item, _TEXT)
+        text = "" if found is None else _joined(found[1], index)
+        caption = _first(item, _CAPTION)
+        if caption is not None and str(caption[1]).strip():
+            text = f"{text} [image: {str(caption[1]).strip()}]".strip()
+        if not text.strip():
+            raise InputError(f"turn {index} has no text; leave it out or give it 'content'")
+        if len(text) > self.max_turn_chars:
+            raise InputError(
+                f"turn {index} has {len(text):,} characters, more than max_turn_chars={self.max_turn_chars:,}; "
+                "split it or raise the setting"
+            )
+        if is_binary_looking(text):
+            raise InputError(f"turn {index} looks like binary data, not text: {cut(repr(text), 40)}")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"turn {index} holds a lone surrogate; decode it as UTF-8 first") from None
+        return text
+
+    def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
+        found = _first(item, _TIME)
+        if found is not None:
+            said, naive = parse_timestamp(found[1], timezone=self.zone, field=f"turn {index}: {found[0]}")
+            return said, "naive" if naive else "given"
+        if self.session_time is not None:
+            return self.session_time, "session"
+        if self.now is not None:
+            return self.now, "clock"
+        raise TimestampError(
+            f"turn {index} has no timestamp; give every turn a 'timestamp', or the session one with timestamp="
+        )
+
+
+def _joined(content: object, index: int) -> str:
+    """Return a message's text; chat protocols may send it as a list of typed parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence) and not isinstance(content, bytes):
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        if all(part is None or isinstance(part, str) for part in parts):
+            return "\n".join(part for part in parts if part)
+    raise InputError(
+        f"turn {index}: content must be text or a list of text parts, not {type(content).__name__}"
+    )

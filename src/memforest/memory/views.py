@@ -1,0 +1,321 @@
+"""Looking at a memory without a question: sessions, facts, timelines, trees, counts.
+
+Every function takes a `Look`, an open read transaction with the snapshot that belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from memforest.config import Config
+from memforest.errors import InputError, NotFoundError
+from memforest.interval import from_ms, to_ms
+from memforest.memory.results import (
+    FactPage,
+    FactView,
+    SessionView,
+    Stats,
+    TimelineEntry,
+    TreeView,
+    turn_sources,
+)
+from memforest.search.snapshot import OPEN, Snapshot
+from memforest.store import counts, derived, meta, migrations, sessions
+from memforest.store import evidence as texts
+from memforest.store import facts as fact_rows
+from memforest.store import trees as tree_rows
+from memforest.store.db import Tx
+from memforest.store.facts import FactRow
+from memforest.systems.filters import valid_end
+from memforest.systems.states import timelines, valid_until
+from memforest.text import cut, entity_key
+from memforest.tree import Node
+
+__all__ = ["Look", "facts_page", "one_fact", "session_views", "stats", "timeline_of", "tree_views"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A read transaction with its snapshot."""
+
+    tx: Tx
+    snapshot: Snapshot
+    config: Config
+
+
+def session_views(look: Look) -> list[SessionView]:
+    """Return all sessions in time order."""
+    found = []
+    for row in sessions.list_sessions(look.tx):
+        speakers = dict.fromkeys(turn.speaker for _, turn in sessions.turns(look.tx, row.row))
+        failed = sum(cell.status == "failed" for cell in sessions.cells(look.tx, row.row))
+        found.append(
+            SessionView(
+                session_id=row.session_id,
+                status=row.status,
+                turns=row.turns,
+                start=from_ms(row.start_ms),
+                end=from_ms(row.end_ms),
+                participants=tuple(speakers),
+                failed_chunks=failed,
+                metadata=row.metadata,
+            )
+        )
+    return found
+
+
+# -- facts ----------------------------------------------------------------------------------------
+
+
+def one_fact(look: Look, fact_id: str) -> FactView:
+    """Return one fact.
+
+    Raises:
+        NotFoundError: if there is none with that id.
+    """
+    fact = fact_rows.fact_by_id(look.tx, fact_id)
+    if fact is None:
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from list() and query()")
+    return _views(look, [fact])[0]
+
+
+def facts_page(
+    look: Look,
+    *,
+    offset: int,
+    limit: int,
+    filters: Mapping[str, Any],
+    entity: str | None,
+    session_id: str | None,
+    as_of: datetime | None,
+) -> FactPage:
+    """Return one page of facts in time order.
+
+    Args:
+        look: the transaction.
+        offset: how many matching facts to pass over.
+        limit: most facts on the page, 1 to 1000.
+        filters: metadata keys and values that a supporting turn must have, all of them.
+        entity: name of an entity that the fact must mention.
+        session_id: a session that must support the fact.
+        as_of: keep what was so at that time.
+
+    Raises:
+        InputError: if `offset` or `limit` is out of range.
+        NotFoundError: if there is no such entity or session.
+    """
+    if offset < 0 or not 1 <= limit <= 1000:
+        raise InputError(
+            f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to 1000"
+        )
+    found = sorted(fact_rows.iter_facts(look.tx), key=lambda f: f.leaf_key)
+    if entity is not None:
+        named = set(fact_rows.entity_facts(look.tx, _entity(look, entity)))
+        found = [fact for fact in found if fact.row in named]
+    if session_id is not None and sessions.find_session(look.tx, session_id) is None:
+        raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
+    if as_of is not None:
+        at, until = to_ms(as_of), valid_until(look.snapshot)
+        found = [f for f in found if f.leaf_key[0] <= at < until[look.snapshot.fact_row[f.row]]]
+    if session_id is not None or filters:
+        found = _supported(look, found, session_id, filters)
+    page = found[offset : offset + limit]
+    following = offset + limit if offset + limit < len(found) else None
+    return FactPage(tuple(_views(look, page)), len(found), following)
+
+
+def _supported(
+    look: Look, facts: Sequence[FactRow], session_id: str | None, filters: Mapping[str, Any]
+) -> list[FactRow]:
+    """Keep the facts that have one supporting turn in the session and with all the metadata."""
+    snapshot = look.snapshot
+    matching = {
+        row
+        for row, turn in texts.turn_texts(look.tx, snapshot.turns.ids.tolist()).items()
+        if (session_id is None or turn.session_id == session_id)
+        and all(turn.metadata.get(key) == value for key, value in filters.items())
+    }
+    rows = {snapshot.turn_row[turn] for turn in matching}
+    kept = {int(snapshot.facts.ids[fact]) for fact, turn in snapshot.facts.pairs.tolist() if turn in rows}
+    return [fact for fact in facts if fact.row in kept]
+
+
+def _views(look: Look, facts: Sequence[FactRow]) -> list[FactView]:
+    rows = [fact.row for fact in facts]
+    occurrences = fact_rows.occurrences(look.tx, rows)
+    sources = texts.fact_sources(look.tx, rows)
+    labels = {entity.row: entity.label for entity in fact_rows.entities(look.tx)}
+    until = valid_end(look.snapshot)
+    after = _successors(look)
+    found = []
+    for fact in facts:
+        end = int(until[look.snapshot.fact_row[fact.row]])
+        mentions = {labels[entity] for entity, _ in fact_rows.mentions_of(look.tx, fact.row)}
+        found.append(
+            FactView(
+                fact_id=fact.fact_id,
+                text=fact.text,
+                speaker=fact.speaker,
+                said=from_ms(fact.said_ms),
+                start=from_ms(fact.leaf_key[0]),
+                end=None if end == OPEN else from_ms(end),
+                precision=fact.precision,
+                negated=fact.negated,
+                entities=tuple(sorted(mentions)),
+                topics=fact.topics,
+                sources=turn_sources(sources[fact.row]),
+                wordings=tuple(dict.fromkeys(one.text for one in occurrences[fact.row])),
+                stored=from_ms(fact.stored_ms),
+                superseded_by=after.get(fact.row) if end != OPEN else None,
+            )
+        )
+    return found
+
+
+def _successors(look: Look) -> dict[int, str]:
+    """Return, per fact of a value that ended, the value that took its place."""
+    after: dict[int, str] = {}
+    for segments in timelines(look.snapshot).values():
+        for segment, following in pairwise(segments):
+            after.update(dict.fromkeys(segment.facts, following.value))
+    return after
+
+
+# -- timelines ------------------------------------------------------------------------------------
+
+
+def _entity(look: Look, name: str) -> int:
+    found = fact_rows.entity_by_key(look.tx, entity_key(name) or "")
+    if found is None:
+        known = ", ".join(sorted(e.label for e in fact_rows.entities(look.tx) if e.active)[:8])
+        raise NotFoundError(
+            f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
+        )
+    return found.row
+
+
+def timeline_of(look: Look, name: str, *, attribute: str | None) -> list[TimelineEntry]:
+    """Return what is known of an entity in time order: its states with their intervals, and its events.
+
+    Args:
+        look: the transaction.
+        name: the entity's name, or one of its aliases.
+        attribute: only this attribute's states.
+
+    Raises:
+        NotFoundError: if nothing is known of the entity.
+    """
+    entity = _entity(look, name)
+    entries = [
+        _state(look, key[1], segment)
+        for key, segments in timelines(look.snapshot).items()
+        if key[0] == entity and attribute in (None, key[1])
+        for segment in segments
+    ]
+    if attribute is None:
+        known = {seen.fact for seen in look.snapshot.states if seen.entity == entity}
+        rows = [fact for fact in fact_rows.entity_facts(look.tx, entity) if fact not in known]
+        entries += [
+            TimelineEntry("event", view.text, view.start, view.end, sources=view.sources)
+            for view in _views(look, list(fact_rows.facts_with_ids(look.tx, rows).values()))
+        ]
+    least = datetime.min.replace(tzinfo=look.config.clock().tzinfo)
+    return sorted(entries, key=lambda e: (e.start or e.end or least, e.kind, e.attribute or "", e.text))
+
+
+def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
+    fact = fact_rows.facts_with_ids(look.tx, segment.facts[:1])[segment.facts[0]]
+    sources = texts.fact_sources(look.tx, segment.facts)
+    pairs = [pair for row in segment.facts for pair in sources[row]]
+    return TimelineEntry(
+        kind="state",
+        text=fact.text,
+        start=None if segment.start_ms is None else from_ms(segment.start_ms),
+        end=None if segment.end_ms is None else from_ms(segment.end_ms),
+        attribute=attribute,
+        value=segment.value,
+        sources=turn_sources(pairs),
+    )
+
+
+# -- trees ----------------------------------------------------------------------------------------
+
+
+def tree_views(look: Look, *, scope: str | None, depth: int) -> list[TreeView]:
+    """Return the forest as nested views, roots first: scope, interval, counts, summary.
+
+    Args:
+        look: the transaction.
+        scope: only the trees of the session or entity with this name.
+        depth: levels below the root to unfold, 0 for the roots alone.
+
+    Raises:
+        NotFoundError: if no tree has that scope.
+    """
+    heads = tree_rows.heads(look.tx)
+    labels = tree_rows.labels(look.tx, [head.tree for _, _, head in heads])
+    wanted = None if scope is None else {scope, entity_key(scope)}
+    views = []
+    for _, _, head in heads:
+        kind, label = labels[head.tree]
+        if head.root is None or (wanted is not None and not {label, entity_key(label)} & wanted):
+            continue
+        root = tree_rows.nodes_with_ids(look.tx, (head.root,))[head.root]
+        views.append(_tree_view(look, root, f"{kind} {label}", depth))
+    if scope is not None and not views:
+        raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
+    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
+
+
+def _tree_view(look: Look, node: Node, title: str, depth: int) -> TreeView:
+    children: tuple[TreeView, ...] = ()
+    if depth > 0 and node.children:
+        kids = tree_rows.nodes_with_ids(look.tx, node.children)
+        children = tuple(_tree_view(look, kids[child], "", depth - 1) for child in node.children)
+    if node.level:
+        summary = derived.summaries(look.tx, (node.id,)).get(node.id, "")
+    else:
+        summary = tree_rows.item_texts(look.tx, node.item_kind or "", [node.item or 0]).get(
+            node.item or 0, ""
+        )
+    return TreeView(
+        title=title,
+        start=from_ms(node.start_ms),
+        end=from_ms(node.end_ms),
+        level=node.level,
+        leaves=node.count,
+        summary=summary,
+        dirty=node.dirty and node.level > 0,
+        children=children,
+    )
+
+
+# -- counts ---------------------------------------------------------------------------------------
+
+
+def stats(look: Look, user_id: str) -> Stats:
+    """Return counts of everything, the embedder, the schema and the size on disk."""
+    tx = look.tx
+    nodes, dirty = tree_rows.node_count(tx)
+    found = counts.count_rows(tx)
+    return Stats(
+        user_id=user_id,
+        sessions=found["session"],
+        turns=found["turn"],
+        facts=found["fact"],
+        occurrences=found["occurrence"],
+        entities=counts.entities_by_kind(tx),
+        trees=counts.trees_by_kind(tx),
+        nodes=nodes,
+        dirty_nodes=dirty,
+        failed_chunks=counts.failed_cells(tx),
+        vectors=counts.vectors_by_kind(tx),
+        embedder=meta.get(tx, "embedder"),
+        schema=tuple(migrations.applied(tx)),
+        generation=meta.generation(tx),
+        bytes=counts.size_bytes(tx),
+    )

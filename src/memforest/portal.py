@@ -1,0 +1,131 @@
+"""The bridge from blocking code to the async implementation: one background event loop per process.
+
+It is started at the first call, made again in a forked child, works inside a running loop (the caller's
+thread blocks, its loop is not touched), and is stopped at interpreter exit within `STOP_TIMEOUT_S`. Ctrl-C
+in the waiting thread cancels the task and waits for it to wind up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+__all__ = ["HasAsync", "blocking", "run"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+
+STOP_TIMEOUT_S = 5.0
+"""How long exit, or Ctrl-C, waits for cancelled tasks."""
+
+
+class _Portal:
+    """A daemon thread that runs an event loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._serve, name="memforest-portal", daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def stop(self) -> None:
+        """Cancel every task, then stop the loop; bounded in time."""
+        if self.loop.is_closed() or not self.thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop)
+        self.loop.call_soon_threadsafe(self.loop.call_later, 0.01, self.loop.stop)
+        self.thread.join(STOP_TIMEOUT_S)
+        if not self.thread.is_alive():
+            self.loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+
+
+_lock = threading.Lock()
+_portal: _Portal | None = None
+
+
+def _current() -> _Portal:
+    global _portal
+    with _lock:
+        if _portal is None or not _portal.thread.is_alive():
+            _portal = _Portal()
+        return _portal
+
+
+def _forget() -> None:
+    """Start anew in a forked child: the parent's thread does not exist there."""
+    global _portal, _lock
+    _portal, _lock = None, threading.Lock()
+
+
+def _stop() -> None:
+    if _portal is not None:
+        _portal.stop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+atexit.register(_stop)
+
+
+def run(coroutine: Coroutine[Any, Any, R]) -> R:
+    """Run a coroutine to its end on the portal's loop and return its result.
+
+    Raises:
+        RuntimeError: if called on the portal's own loop, where waiting would wait for ever.
+        KeyboardInterrupt: on Ctrl-C, after the task was cancelled.
+    """
+    portal = _current()
+    if threading.current_thread() is portal.thread:
+        coroutine.close()
+        raise RuntimeError(
+            "a blocking memforest call was made inside memforest's own loop; use the async classes"
+        )
+    future: Future[R] = asyncio.run_coroutine_threadsafe(coroutine, portal.loop)
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        future.cancel()
+        _wait_quietly(future)
+        raise
+
+
+def _wait_quietly(future: Future[Any]) -> None:
+    """Give a cancelled task the time to roll back what it has open."""
+    try:
+        future.exception(STOP_TIMEOUT_S)
+    except (CancelledError, TimeoutError):
+        return
+
+
+class HasAsync(Protocol):
+    """A blocking facade over an async object of the same verbs."""
+
+    _async: Any
+
+
+def blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[HasAsync, P], R]:
+    """Make the blocking twin of an async method: same arguments, same docstring, one implementation."""
+
+    @wraps(method)
+    def call(self: HasAsync, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return run(method(self._async, *args, **kwargs))
+
+    return call
