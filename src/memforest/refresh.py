@@ -37,7 +37,6 @@ class Refreshed:
     """What a refresh did; `left` counts the nodes still dirty, `failures` says why."""
 
     nodes: int = 0
-    levels: int = 0
     left: int = 0
     summarise_ms: float = 0.0
     embed_ms: float = 0.0
@@ -91,10 +90,13 @@ async def refresh(
             _write_level, db, batch.nodes, texts, vectors, model, summariser.name
         )
         done.store_ms += _since(started)
-        done.levels += 1
-    with db.read() as tx:
-        done.left = tree_rows.node_count(tx)[1]
+    done.left = await asyncio.to_thread(_dirty, db)
     return done
+
+
+def _dirty(db: Database) -> int:
+    with db.read() as tx:
+        return tree_rows.node_count(tx)[1]
 
 
 def _since(started: float) -> float:

@@ -7,13 +7,14 @@ one set of verbs and one docstring for each. Every write is durable when it retu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
 from memforest.config import Config, load_default_config
-from memforest.errors import ConfigError, MemForestError
+from memforest.errors import ConfigError, InputError, MemForestError
 from memforest.forest.handle import AsyncUserMemory, UserMemory
 from memforest.forest.options import QueryOptions, TimeLike, read_time
 from memforest.forest.pool import MemoryPool
@@ -141,9 +142,13 @@ class AsyncMemForest:
                 one after the other, users in parallel, and each user's trees are refreshed once at the end.
         """
         by_user: dict[Any, list[int]] = {}
-        for i, request in enumerate(requests):
-            by_user.setdefault(request.get("user_id"), []).append(i)
         results: dict[int, IngestResult | MemForestError] = {}
+        for i, request in enumerate(requests):
+            problem = _request_problem(request, ("user_id", "session_id", "turns"), self.ingest_session)
+            if problem is not None:
+                results[i] = problem
+            else:
+                by_user.setdefault(request["user_id"], []).append(i)
 
         async def one_user(user_id: Any, indices: Sequence[int]) -> None:
             for i in indices:
@@ -215,13 +220,14 @@ class AsyncMemForest:
         Args:
             requests: mappings with the arguments of `query`.
         """
-        results: list[QueryResult | MemForestError | None] = [None] * len(requests)
+        results: dict[int, QueryResult | MemForestError] = {}
 
         async def one(i: int) -> None:
-            results[i] = await _or_error(self.query(**requests[i]))
+            problem = _request_problem(requests[i], ("user_id", "question"), None)
+            results[i] = await _or_error(self.query(**requests[i])) if problem is None else problem
 
         await self._gather(one(i) for i in range(len(requests)))
-        return [result for result in results if result is not None]
+        return [results[i] for i in range(len(requests))]
 
     async def ask(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> AskResult:
         """Answer a question from the best evidence, with citations, or abstain.
@@ -265,6 +271,24 @@ class AsyncMemForest:
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
+
+
+def _request_problem(
+    request: object, needed: Sequence[str], verb: Callable[..., Any] | None
+) -> InputError | None:
+    """Say what is wrong with a request of a parallel call; None when its arguments fit the verb."""
+    if not isinstance(request, Mapping):
+        return InputError(
+            f"a request must be a mapping with {', '.join(needed)}, not {type(request).__name__}"
+        )
+    if missing := [name for name in needed if name not in request]:
+        return InputError(f"a request lacks {missing[0]!r}; it needs {', '.join(needed)}")
+    known = set(signature(verb).parameters) if verb is not None else set(request)
+    if unknown := sorted(str(key) for key in request if key not in known):
+        return InputError(
+            f"a request has the unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}"
+        )
+    return None
 
 
 async def _nothing(_memory: Memory) -> None:

@@ -22,7 +22,7 @@ from memforest.interval import from_ms, to_ms
 from memforest.memory.read import SnapshotCache, make_evidence, once_per_fact, surface_names, without_names
 from memforest.memory.receive import Received, receive
 from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Usage
-from memforest.memory.turns import TurnReader, check_id
+from memforest.memory.turns import TurnReader, check_id, json_object
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.views import Look
 from memforest.memory.write import Timer, Writer, ingest_result, report
@@ -34,6 +34,7 @@ from memforest.steps.base import AnswerEvidence
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
+from memforest.store.sessions import SessionRow
 from memforest.systems.base import MemoryIndex, Search
 from memforest.types import Turn
 
@@ -79,7 +80,7 @@ class Memory:
         self._steps = opened.steps
         self._embedder = opened.embedder
         self._warnings = opened.warnings
-        self._cache = SnapshotCache(db)
+        self._cache = SnapshotCache()
         self._threshold = opened.threshold
 
     # -- writing ------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ class Memory:
             infer=infer,
             replace=replace,
             append=False,
-            metadata=dict(metadata or {}),
+            metadata=json_object(metadata, "metadata"),
         )
         timer.add("store", started)
         return await self._finish(session_id, got, timer, refresh=refresh)
@@ -128,20 +129,42 @@ class Memory:
         now = self.config.clock()
         name = f"live-{now.astimezone(self.config.zone):%Y-%m-%d}" if session_id is None else session_id
         check_id(name, "session_id")
+        reader = self._reader(session_time=timestamp, now=now)
+        kept = json_object(metadata, "metadata")
         timer = Timer()
         started = time.perf_counter()
-        with self.db.read() as tx:
-            found = sessions.find_session(tx, name)
-        first = 0 if found is None else found.turns
-        floor = None if found is None else from_ms(found.end_ms)
-        read = self._reader(session_time=timestamp, now=now).read(turns, first=first, floor=floor)
-        if not read:
-            raise InputError("there is nothing to add; give a text or at least one message")
-        got = await asyncio.to_thread(
-            self._receive, name, read, infer=infer, replace=False, append=True, metadata=dict(metadata or {})
-        )
+        got = await asyncio.to_thread(self._receive_more, name, reader, turns, infer=infer, metadata=kept)
         timer.add("store", started)
         return await self._finish(name, got, timer, refresh=True)
+
+    def _receive_more(
+        self,
+        session_id: str,
+        reader: TurnReader,
+        raw: Sequence[Any],
+        *,
+        infer: bool,
+        metadata: dict[str, Any],
+    ) -> Received:
+        """Number and store turns after what is stored; both in one transaction, as others may append too."""
+        with self.db.write() as tx:
+            found = sessions.find_session(tx, session_id)
+            first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
+            turns = reader.read(raw, first=first, floor=floor)
+            if not turns:
+                raise InputError("there is nothing to add; give a text or at least one message")
+            now_ms = to_ms(self.config.clock())
+            return receive(
+                tx,
+                self.config,
+                session_id,
+                turns,
+                infer=infer,
+                replace=False,
+                append=True,
+                stored_ms=now_ms,
+                metadata=metadata,
+            )
 
     def _reader(self, *, session_time: datetime | None, now: datetime | None = None) -> TurnReader:
         return TurnReader(
@@ -186,8 +209,7 @@ class Memory:
 
     async def resume(self) -> list[IngestResult]:
         """Finish what an interrupted write left: sessions, failed chunks, missing vectors, dirty nodes."""
-        with self.db.read() as tx:
-            left = [sessions.session_with_row(tx, row) for row in sessions.unfinished(tx)]
+        left = await asyncio.to_thread(self._unfinished)
         results = []
         for session in left:
             got = Received(session.row, 0, unfinished=True)
@@ -196,6 +218,10 @@ class Memory:
         await writer.fill_vectors()
         await writer.refresh(Timer())
         return results
+
+    def _unfinished(self) -> list[SessionRow]:
+        with self.db.read() as tx:
+            return [sessions.session_with_row(tx, row) for row in sessions.unfinished(tx)]
 
     # -- reading ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from memforest.memory.results import Evidence, turn_sources
 from memforest.search.snapshot import OPEN, Snapshot, load_snapshot
 from memforest.store import evidence as rows
 from memforest.store import meta
-from memforest.store.db import Database, Tx
+from memforest.store.db import Tx
 from memforest.systems.base import Hit
 from memforest.systems.filters import valid_end
 from memforest.text import entity_key
@@ -23,8 +23,7 @@ __all__ = ["SnapshotCache", "make_evidence", "once_per_fact", "surface_names", "
 class SnapshotCache:
     """Keeps one memory's snapshot until its generation moves; safe to use from several threads."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: Snapshot | None = None
 

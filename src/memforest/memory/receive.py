@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memforest.config import Config
-from memforest.errors import SessionConflictError
+from memforest.errors import InputError, SessionConflictError
 from memforest.memory.retract import retract_cell, retract_session
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Tx
+from memforest.store.sessions import SessionRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.text import cut
 from memforest.types import Turn
@@ -75,6 +76,8 @@ def receive(
             found, replaced = None, True
         else:
             turns = turns[len(stored) :]
+    if found is not None and append:
+        _refuse_known_ids(tx, found, turns)
     if found is None:
         row = sessions.add_session(tx, session_id, infer=infer, stored_ms=stored_ms, metadata=metadata)
     else:
@@ -97,6 +100,16 @@ def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
     if len(turns) < len(stored):
         return f"{len(stored)} turns are stored and {len(turns)} came"
     return None
+
+
+def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
+    """Refuse to append a turn whose id the session has; nobody could tell the two apart."""
+    known = {turn.id for _, turn in sessions.turns(tx, found.row)}
+    for turn in turns:
+        if turn.id in known:
+            raise InputError(
+                f"session {found.session_id!r} has a turn with the id {turn.id!r} already; leave the id out or change it"
+            )
 
 
 def _store(tx: Tx, config: Config, session: int, turns: Sequence[Turn], stored_ms: int) -> None:

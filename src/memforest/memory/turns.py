@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,7 @@ from memforest.errors import InputError, TimestampError
 from memforest.text import cut, is_binary_looking
 from memforest.types import TimeSource, Turn
 
-__all__ = ["ROLES", "TurnReader", "check_id"]
+__all__ = ["ROLES", "TurnReader", "check_id", "json_object"]
 
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "human", "ai"})
 """Roles of chat protocols. A person's name belongs in ``speaker``."""
@@ -48,6 +49,26 @@ def check_id(value: object, what: str) -> str:
     if "\0" in value:
         raise InputError(f"{what} {cut(repr(value), 60)} holds a NUL character")
     return value
+
+
+def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+    """Return metadata as a dictionary that JSON can hold, so that it comes back as it went in.
+
+    Raises:
+        InputError: if it is no mapping of texts to JSON values; `what` names it in the message.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(f"{what} must be a mapping with text keys, not {cut(repr(value), 60)}")
+    for key, one in value.items():
+        try:
+            json.dumps(one, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError):
+            raise InputError(
+                f"{what}: {key!r} holds {cut(repr(one), 60)}, which JSON cannot; convert it first"
+            ) from None
+    return dict(value)
 
 
 def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | None:
@@ -133,7 +154,9 @@ class TurnReader:
             ordinal=ordinal,
             role=role,
             time_source=source,
-            metadata={key: value for key, value in item.items() if key not in _KNOWN},
+            metadata=json_object(
+                {key: item[key] for key in item if key not in _KNOWN}, f"turn {index}: metadata"
+            ),
         )
 
     @staticmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,10 +29,7 @@ from memforest.store.db import Database
 from memforest.store.sessions import CellRow
 from memforest.types import Candidate, Chunk, ChunkOutcome, Turn
 
-__all__ = ["Progress", "Writer"]
-
-Progress = Callable[[str, int, int], None]
-"""Called with a stage ("extract", "embed", "store", "refresh"), how much is done, and of how much."""
+__all__ = ["Timer", "Writer", "ingest_result", "report"]
 
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
@@ -144,7 +141,8 @@ class Writer:
             max_words=self.config.summary_words,
         )
         timer.add("refresh", started)
-        timer.ms["refresh.embed"] = timer.ms.get("refresh.embed", 0.0) + done.embed_ms
+        for part, ms in (("summarise", done.summarise_ms), ("embed", done.embed_ms), ("store", done.store_ms)):
+            timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
         return done
 
     async def fill_vectors(self) -> int:

@@ -117,14 +117,6 @@ class Snapshot:
         return {int(i): row for row, i in enumerate(self.facts.ids)}
 
     @cached_property
-    def facts_of_turn(self) -> dict[int, list[int]]:
-        """Turn row -> rows of the facts it supports."""
-        found: dict[int, list[int]] = {}
-        for fact, turn in self.facts.pairs.tolist():
-            found.setdefault(turn, []).append(fact)
-        return found
-
-    @cached_property
     def session_blocks(self) -> Ints:
         """Shape (levels, n): for each turn the nodes above it in its session's tree, from level 1 up.
 

@@ -18,7 +18,7 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow
 from memforest.store.trees import SqliteArena
-from memforest.tree import Key, TreeHead, delete, insert, mark_dirty
+from memforest.tree import Key, TreeHead, delete, insert
 
 __all__ = ["ForestWriter", "TreeKind"]
 
@@ -161,9 +161,3 @@ class ForestWriter:
             kind, scope, head = tree_rows.head_of(self._tx, tree)
             self._keep(kind, scope, head)
         return self._scopes[tree]
-
-    def touch_fact(self, fact: int) -> None:
-        """Mark the paths above a fact's leaves: what the fact says has changed."""
-        for tree, leaf in tree_rows.placements(self._tx, "fact", fact):
-            head = self._head(*self._scope_of(tree))
-            mark_dirty(self._arena, head, self._arena.get(leaf).key)
