@@ -1,10 +1,13 @@
 """What one insert into a MemTree costs as the tree grows: nodes written, nodes read, time, fill and height.
 
-    python benchmarks/memtree.py [--leaves 10000] [--seed 7] [--k 3 8 10]
+    python benchmarks/memtree.py [--arena dict] [--leaves 10000] [--seed 7] [--k 3 8 10]
+    python benchmarks/memtree.py --arena sqlite --k 3 8 [--dir DIR]
 
 Every run inserts the same leaves twice into a fresh arena: once counted, once timed with nothing in
-between. `run` takes the arena's factory, so that an arena over a database is measured by the same code.
-Times are the median over windows of 100 inserts, around the 1,000th and at the end.
+between. With ``--arena sqlite`` the timed run is the store's: a real file with the store's pragmas, and for
+every insert one write transaction with an arena of its own, as in the worst case of one fact at a time. The
+time inside the transaction (reading the path, writing nodes and the head) is measured apart from the commit,
+which waits for the disk. Times are the median over windows of 100 inserts, around the 1,000th and at the end.
 """
 
 from __future__ import annotations
@@ -12,15 +15,24 @@ from __future__ import annotations
 import argparse
 import platform
 import random
+import sqlite3
 import statistics
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
 from time import perf_counter_ns
 
+from memforest.store import migrations, trees
+from memforest.store.db import Database
 from memforest.tree import Arena, DictArena, Node, TreeHead, check, insert, walk
 
-MakeArena = Callable[[], AbstractContextManager[Arena]]
+Timed = tuple[list[int], list[int]]
+"""Time of every insert, and of every commit where there are commits, in ns."""
+Time = Callable[[int, Sequence[int]], Timed]
+"""Times the inserts of days into a fresh tree of a fan-out."""
 WINDOW = 100
 
 
@@ -72,33 +84,33 @@ class Row:
     calls_mean: float
     us_1k: float
     us_end: float
+    commit_us: float
     fill: float
     height: int
     least: int
 
 
-def run(make_arena: MakeArena, *, count: int, fan_outs: Sequence[int], seed: int) -> Iterator[Row]:
+def run(time: Time, *, count: int, fan_outs: Sequence[int], seed: int) -> Iterator[Row]:
     """Insert `count` leaves in order and in a seeded random order, for every fan-out; yield a row for each."""
     shuffled = list(range(count))
     random.Random(seed).shuffle(shuffled)
     for k in fan_outs:
         for order, days in (("ordered", range(count)), ("random", shuffled)):
-            yield _measure(make_arena, k, order, days)
+            yield _measure(time, k, order, days)
 
 
-def _measure(make_arena: MakeArena, k: int, order: str, days: Sequence[int]) -> Row:
+def _measure(time: Time, k: int, order: str, days: Sequence[int]) -> Row:
     writes: list[int] = []
-    with make_arena() as arena:
-        counted, head = Counted(arena), TreeHead(1, k)
-        for day in days:
-            before = counted.writes
-            head = _insert(counted, head, day)
-            writes.append(counted.writes - before)
-        if problems := check(arena, head):
-            raise SystemExit(f"the tree is not sound: {problems[:3]}")
-        fans = [len(node.children) for node in walk(arena, head) if node.level]
-    with make_arena() as arena:
-        took = _timed(arena, TreeHead(1, k), days)
+    arena = DictArena()
+    counted, head = Counted(arena), TreeHead(1, k)
+    for day in days:
+        before = counted.writes
+        head = _insert(counted, head, day)
+        writes.append(counted.writes - before)
+    if problems := check(arena, head):
+        raise SystemExit(f"the tree is not sound: {problems[:3]}")
+    fans = [len(node.children) for node in walk(arena, head) if node.level]
+    took, commits = time(k, days)
     return Row(
         k=k,
         order=order,
@@ -108,20 +120,49 @@ def _measure(make_arena: MakeArena, k: int, order: str, days: Sequence[int]) -> 
         calls_mean=counted.calls / len(days),
         us_1k=_median_us(took, 1000),
         us_end=_median_us(took, len(took)),
+        commit_us=_median_us(commits, len(commits)) if commits else 0.0,
         fill=sum(fans) / (k * len(fans)),
         height=head.height,
         least=next(height for height in range(64) if k**height >= len(days)),
     )
 
 
-def _timed(arena: Arena, head: TreeHead, days: Sequence[int]) -> list[int]:
-    """Return the time of every insert in ns."""
+def time_dict(k: int, days: Sequence[int]) -> Timed:
+    """Time inserts into the in-memory arena."""
     took = []
+    arena, head = DictArena(), TreeHead(1, k)
     for day in days:
         start = perf_counter_ns()
         head = _insert(arena, head, day)
         took.append(perf_counter_ns() - start)
-    return took
+    return took, []
+
+
+def time_sqlite(directory: Path, k: int, days: Sequence[int]) -> Timed:
+    """Time inserts into a fresh file, one transaction each; the tree is checked at the end."""
+    took, commits = [], []
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        db = Database(Path(folder) / "memtree.db")
+        migrations.apply(db, datetime(2026, 1, 1, tzinfo=timezone.utc))
+        with db.write() as tx:
+            tree = trees.put_head(tx, "entity", 1, TreeHead(0, k)).tree
+        for day in days:
+            with db.write() as tx:
+                start = perf_counter_ns()
+                head = trees.find_head(tx, "entity", 1)
+                assert head is not None
+                arena = trees.SqliteArena(tx)
+                trees.put_head(tx, "entity", 1, _insert(arena, head, day))
+                arena.flush()
+                done = perf_counter_ns()
+            took.append(done - start)
+            commits.append(perf_counter_ns() - done)
+        with db.read() as tx:
+            _, _, head = trees.head_of(tx, tree)
+            if problems := check(trees.SqliteArena(tx), head):
+                raise SystemExit(f"the stored tree is not sound: {problems[:3]}")
+        db.close()
+    return took, commits
 
 
 def _insert(arena: Arena, head: TreeHead, day: int) -> TreeHead:
@@ -135,36 +176,33 @@ def _median_us(took: Sequence[int], upto: int) -> float:
     return statistics.median(statistics.fmean(window) for window in windows) / 1000
 
 
-@contextmanager
-def dict_arena() -> Iterator[Arena]:
-    """Make the in-memory reference arena."""
-    yield DictArena()
-
-
-ARENAS: dict[str, MakeArena] = {"dict": dict_arena}
+ARENAS = ("dict", "sqlite")
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--arena", choices=sorted(ARENAS), default="dict")
+    parser.add_argument("--arena", choices=ARENAS, default="dict")
+    parser.add_argument("--dir", type=Path, help="where the file is made (default: the temporary directory)")
     parser.add_argument("--leaves", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--k", type=int, nargs="+", default=[3, 8, 10])
     args = parser.parse_args()
+    time: Time = time_dict if args.arena == "dict" else partial(time_sqlite, args.dir)
     print(
         f"{args.leaves} inserts into one MemTree, {args.arena} arena, seed {args.seed}, "
-        f"Python {platform.python_version()}, {platform.machine()}"
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.machine()}"
     )
     print(
-        "| k | order | written mean, max | read mean (calls) | µs at 1k | µs at end | fill | height (least) |"
+        "| k | order | written mean, max | read mean (calls) | µs at 1k | µs at end | commit ms | fill "
+        "| height (least) |"
     )
-    print("|---|---|---|---|---|---|---|---|")
-    for row in run(ARENAS[args.arena], count=args.leaves, fan_outs=args.k, seed=args.seed):
+    print("|---|---|---|---|---|---|---|---|---|")
+    for row in run(time, count=args.leaves, fan_outs=args.k, seed=args.seed):
         print(
             f"| {row.k} | {row.order} | {row.writes_mean:.2f}, {row.writes_max} "
             f"| {row.reads_mean:.1f} ({row.calls_mean:.1f}) | {row.us_1k:.1f} | {row.us_end:.1f} "
-            f"| {row.fill:.0%} | {row.height} ({row.least}) |"
+            f"| {row.commit_us / 1000:.2f} | {row.fill:.0%} | {row.height} ({row.least}) |"
         )
 
 

@@ -7,20 +7,24 @@ forest.ingest_session("alice", "s1", turns)
 result = forest.query("alice", "Where did Bob live before Miami?")
 """
 
-from memforest.config import Config, Ranking, load_default_config
-from memforest.errors import (
-    ConfigError,
-    EmbedderMismatchError,
-    InputError,
-    MemForestError,
-    NotFoundError,
-    SessionConflictError,
-    StoreError,
-    TimestampError,
-)
-from memforest.forest import AsyncMemForest, AsyncUserMemory, MemForest, UserMemory
-from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Source
-from memforest.models import CallableEmbedder, Embedder
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from memforest.config import Config, Ranking, load_default_config
+    from memforest.errors import (
+        ConfigError,
+        EmbedderMismatchError,
+        InputError,
+        MemForestError,
+        NotFoundError,
+        SessionConflictError,
+        StoreError,
+        TimestampError,
+    )
+    from memforest.forest import AsyncMemForest, AsyncUserMemory, MemForest, UserMemory
+    from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Source
+    from memforest.models import CallableEmbedder, Embedder
 
 __all__ = [
     "AskResult",
@@ -48,3 +52,33 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "memforest.config": ("Config", "Ranking", "load_default_config"),
+    "memforest.errors": (
+        "ConfigError",
+        "EmbedderMismatchError",
+        "InputError",
+        "MemForestError",
+        "NotFoundError",
+        "SessionConflictError",
+        "StoreError",
+        "TimestampError",
+    ),
+    "memforest.forest": ("AsyncMemForest", "AsyncUserMemory", "MemForest", "UserMemory"),
+    "memforest.memory.results": ("AskResult", "Evidence", "IngestResult", "QueryResult", "Source"),
+    "memforest.models": ("CallableEmbedder", "Embedder"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Import a public name at its first use, so that the command line's help need not wait for numpy (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

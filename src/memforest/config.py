@@ -75,26 +75,33 @@ class Config:
     cell_turns: int = 2
     """Turns per dialogue cell, the unit of extraction (b of paper §4.1). At least 1."""
     session_k: int = 3
+    """Most children of a node in a session's tree. At least 3."""
     entity_k: int = 8
+    """Most children of a node in an entity's tree. At least 3."""
     active_min_facts: int = 3
-    """An entity gets a tree of its own with this many distinct facts ..."""
+    """An entity gets a tree of its own with this many distinct facts, if they come from enough sessions."""
     active_min_sessions: int = 2
-    """... from this many sessions. Participants always have one."""
+    """Sessions that those facts must come from. Participants always have a tree."""
     summary_words: int = 60
+    """Most words of a node's summary. At least 8."""
     max_turn_chars: int = 100_000
     """A longer turn is refused with an error that names this setting."""
     busy_timeout_s: float = 30.0
     """How long a write waits for another process that is writing the same memory."""
     top_k: int = 10
+    """Most evidence of a query that names no `top_k` of its own."""
     ranking: Ranking = field(default_factory=Ranking)
-    languages: tuple[str, ...] = ("en", "es")
-    """Languages whose date idioms and patterns are tried; others use the documented fallbacks."""
+    """Weights of the query's score flow."""
     clock: Clock = system_clock
+    """A function that returns the present as an aware datetime."""
     extractor: Any = None
     """An object with the `Extractor` port; None is the local one. Likewise the next three."""
     summariser: Any = None
+    """An object with the `Summariser` port."""
     planner: Any = None
+    """An object with the `Planner` port."""
     answerer: Any = None
+    """An object with the `Answerer` port."""
 
     def __post_init__(self) -> None:
         """Refuse impossible values.

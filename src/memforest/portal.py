@@ -12,7 +12,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -42,17 +42,20 @@ class _Portal:
         """Cancel every task, then stop the loop; bounded in time."""
         if self.loop.is_closed() or not self.thread.is_alive():
             return
-        asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop)
-        self.loop.call_soon_threadsafe(self.loop.call_later, 0.01, self.loop.stop)
+        asyncio.run_coroutine_threadsafe(_wind_up(), self.loop)
         self.thread.join(STOP_TIMEOUT_S)
         if not self.thread.is_alive():
             self.loop.close()
 
 
-async def _cancel_all() -> None:
+async def _wind_up() -> None:
+    """Cancel what runs on this loop, give it time to end, and stop the loop."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S / 2)
+    asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)
 
 
 _lock = threading.Lock()
@@ -96,21 +99,34 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
         raise RuntimeError(
             "a blocking memforest call was made inside memforest's own loop; use the async classes"
         )
-    future: Future[R] = asyncio.run_coroutine_threadsafe(coroutine, portal.loop)
+    future: Future[R] = Future()
+    task: list[asyncio.Task[R]] = []
+    portal.loop.call_soon_threadsafe(lambda: task.append(_start(portal.loop, coroutine, future)))
     try:
         return future.result()
     except KeyboardInterrupt:
-        future.cancel()
-        _wait_quietly(future)
+        # Not future.cancel(): that would end the wait below before the task has rolled back what it has open.
+        portal.loop.call_soon_threadsafe(lambda: task[0].cancel())
+        wait([future], STOP_TIMEOUT_S)
         raise
 
 
-def _wait_quietly(future: Future[Any]) -> None:
-    """Give a cancelled task the time to roll back what it has open."""
-    try:
-        future.exception(STOP_TIMEOUT_S)
-    except (CancelledError, TimeoutError):
-        return
+def _start(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, R], future: Future[R]
+) -> asyncio.Task[R]:
+    """Run a coroutine as a task whose end, whatever it is, settles the future."""
+    task = loop.create_task(coroutine)
+    task.add_done_callback(lambda done: _settle(done, future))
+    return task
+
+
+def _settle(done: asyncio.Task[R], future: Future[R]) -> None:
+    if done.cancelled():
+        future.set_exception(CancelledError("memforest was stopped while this call was running"))
+    elif (error := done.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(done.result())
 
 
 class HasAsync(Protocol):

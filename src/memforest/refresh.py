@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.errors import StepError
+from memforest.errors import ModelError, StepError
 from memforest.interval import from_ms
 from memforest.search.texts import digest
 from memforest.steps.base import Summariser
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
+from memforest.text import cut
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
@@ -76,22 +77,35 @@ async def refresh(
         if not batch.nodes:
             continue
         started = time.perf_counter()
-        try:
-            texts = await summariser.summarise(batch.requests)
-        except StepError as exc:
-            done.failures.append(f"level {level}: {exc}")
-            continue
+        made = await _summarise(summariser, batch, done)
         done.summarise_ms += _since(started)
         started = time.perf_counter()
-        vectors = {} if embed is None else await embed(texts)
+        try:
+            vectors = {} if embed is None else await embed([text for _, text in made])
+        except ModelError as exc:
+            done.failures.append(f"level {level}: {exc}")
+            continue
         done.embed_ms += _since(started)
         started = time.perf_counter()
-        done.nodes += await asyncio.to_thread(
-            _write_level, db, batch.nodes, texts, vectors, model, summariser.name
-        )
+        done.nodes += await asyncio.to_thread(_write_level, db, made, vectors, model, summariser.name)
         done.store_ms += _since(started)
     done.left = await asyncio.to_thread(_dirty, db)
     return done
+
+
+async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> list[tuple[Node, str]]:
+    """Return the nodes of a level with their texts, without those that the step fails on."""
+    try:
+        return list(zip(batch.nodes, await summariser.summarise(batch.requests), strict=True))
+    except StepError as exc:
+        if len(batch.nodes) == 1:
+            done.failures.append(f"{batch.requests[0].kind} {cut(batch.requests[0].label, 40)}: {exc}")
+            return []
+    # One input has failed the batch: one by one, so that the others do not wait for it.
+    made = []
+    for node, request in zip(batch.nodes, batch.requests, strict=True):
+        made += await _summarise(summariser, _Level([node], [request]), done)
+    return made
 
 
 def _dirty(db: Database) -> int:
@@ -140,22 +154,23 @@ def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
 
 def _write_level(
     db: Database,
-    nodes: Sequence[Node],
-    texts: Sequence[str],
+    made: Sequence[tuple[Node, str]],
     vectors: Mapping[bytes, NDArray[np.float32]],
     model: str | None,
     maker: str,
 ) -> int:
     with db.write() as tx:
-        clean = tree_rows.mark_clean(tx, [(node.id, node.version) for node in nodes])
+        clean = tree_rows.mark_clean(tx, [(node.id, node.version) for node, _ in made])
         rows = []
-        for node, text in zip(nodes, texts, strict=True):
+        for node, text in made:
             if node.id not in clean:
                 continue
             derived.put_summary(tx, node.id, text, maker)
             key = digest(text)
             if key in vectors:
                 rows.append((node.id, key, vectors[key]))
+        # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
+        derived.drop_vectors(tx, "node", clean)
         if model is not None:
             derived.put_vectors(tx, "node", model, rows)
         if clean:

@@ -1,1 +1,16 @@
-"""The command line: thin, no logic of memory in it."""
+"""The command line, `memforest`: thin front end of the public surface; see docs/cli.md.
+
+    app      the root command, its options, exit codes          call     one run: options, user, where output goes
+    ingest   ingest, resume                                     formats  chat files -> sessions (pure)
+    asking   search, ask                                        loading  sessions -> a memory, with counts
+    looking  facts, timeline, tree, stats, verify               screen   terminal output of untrusted text
+    doctor   doctor                                             wire     values -> JSON
+    demo     demo
+
+Importing this loads neither the models nor numpy, so that ``memforest --help`` answers at once; a command's
+module is imported when the command is used.
+"""
+
+from memforest.cli.app import main
+
+__all__ = ["main"]

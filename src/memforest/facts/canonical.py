@@ -1,8 +1,9 @@
 """Canonical facts: candidates that say the same become one fact with several occurrences (paper §4.1).
 
 Two stages. *Exact*: equal folded text and equal stated time are one identity, a tagged hash. *Near*:
-without a model to judge, a high cosine is not enough ("lent Caroline" and "lent Melanie" are .990), so a
-merge also needs every guard of `may_merge` to hold. What guards forbid stays two facts: a false merge
+without a model to judge, a high cosine is not enough ("lent Caroline" and "lent Melanie" are .990; no cosine
+tells "will move" from "moved"), so a merge also needs every guard of `may_merge` to hold, the strictest of
+which is the wording itself (`memforest.facts.wording`). What guards forbid stays two facts: a false merge
 destroys a memory, a missed one costs a line of context.
 
 The plan is a pure function of what it is given and does not depend on the order of the candidates.
@@ -10,7 +11,7 @@ The plan is a pure function of what it is given and does not depend on the order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -18,8 +19,9 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.facts.wording import Wording, same_wording, wording
 from memforest.interval import to_ms
-from memforest.text import entity_key, fold, lexical_tokens, numbers
+from memforest.text import entity_key, fold
 from memforest.types import Candidate
 
 __all__ = ["FactPlan", "Said", "Signature", "fact_identity", "may_merge", "plan_facts", "signature"]
@@ -52,14 +54,17 @@ class Said:
 class Signature:
     """What two statements must share before they may be one fact."""
 
-    numbers: tuple[str, ...]
+    wording: Wording
     negated: bool
     start: int | None
     end: int | None
     parts: frozenset[tuple[str, str]]
     """(entity key, role) of every mention: who did it, and to whom."""
-    content: frozenset[str]
-    """Content tokens, stemmed."""
+
+    @property
+    def bucket(self) -> Hashable:
+        """Equal for any two that may merge, so that only few need to be compared."""
+        return (self.wording.bag, self.negated, self.start, self.end)
 
 
 @dataclass(slots=True)
@@ -71,8 +76,8 @@ class FactPlan:
     said: list[Said] = field(default_factory=list)
     joins: int | None = None
     """Row id of the stored fact that all of this becomes occurrences of."""
-    cosine: float | None = None
-    """Cosine to the fact it was merged into; None for an exact match or a new fact."""
+    cosines: dict[str, float] = field(default_factory=dict)
+    """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
 
 
 def fact_identity(text: str, start: datetime | None, end: datetime | None) -> str:
@@ -87,28 +92,44 @@ def fact_identity(text: str, start: datetime | None, end: datetime | None) -> st
 def signature(candidate: Candidate) -> Signature:
     """Return a candidate's merge signature."""
     return Signature(
-        numbers=tuple(sorted(numbers(candidate.text))),
+        wording=wording(candidate.text),
         negated=candidate.negated,
         start=None if candidate.start is None else to_ms(candidate.start),
         end=None if candidate.end is None else to_ms(candidate.end),
         parts=frozenset((key, m.role) for m in candidate.mentions if (key := entity_key(m.name))),
-        content=frozenset(lexical_tokens(candidate.text)),
     )
 
 
 def may_merge(a: Signature, b: Signature) -> bool:
     """Return whether nothing forbids that two similar statements are one fact.
 
-    Numbers, polarity, stated time and mentions with their roles must be equal, and at most one of the two
-    may have content words that the other lacks: "a red car" and "a blue car" never merge.
+    Polarity and stated time must be equal, the mentions the same with no role contradicting, and the
+    wording the same: a "red car" is not a "blue car", and not a "car" either.
     """
     return (
-        a.numbers == b.numbers
-        and a.negated == b.negated
+        a.negated == b.negated
         and (a.start, a.end) == (b.start, b.end)
-        and a.parts == b.parts
-        and (a.content <= b.content or b.content <= a.content)
+        and _roles_agree(a.parts, b.parts)
+        and same_wording(a.wording, b.wording)
     )
+
+
+def _roles_agree(a: frozenset[tuple[str, str]], b: frozenset[tuple[str, str]]) -> bool:
+    """Return whether both mention the same entities, none as subject here and object there."""
+    if a == b:
+        return True
+    left, right = _roles(a), _roles(b)
+    return left.keys() == right.keys() and all(
+        not roles or not right[key] or roles == right[key] for key, roles in left.items()
+    )
+
+
+def _roles(parts: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
+    """Return entity key -> the roles that say something; "other" does not."""
+    found: dict[str, set[str]] = {}
+    for key, role in parts:
+        found.setdefault(key, set()).update({role} - {"other"})
+    return found
 
 
 def plan_facts(
@@ -148,30 +169,33 @@ def _merge_near(
     stored: Sequence[tuple[int, Signature, NDArray[np.float32]]],
     threshold: float,
 ) -> None:
-    """Fold near-duplicates into stored facts, then into one another; the earliest identity stays."""
-    new = [key for key in sorted(plans) if plans[key].joins is None and key in vectors]
-    signatures = {key: signature(plans[key].candidate) for key in new}
-    for key in new:
-        found = [
-            (float(vector @ vectors[key]), -row)
-            for row, other, vector in stored
-            if may_merge(signatures[key], other)
+    """Fold near-duplicates into stored facts, else into the first that was said; a merged one draws none."""
+    known: dict[Hashable, list[tuple[int, Signature, NDArray[np.float32]]]] = {}
+    for one in stored:
+        known.setdefault(one[1].bucket, []).append(one)
+    kept: dict[Hashable, list[tuple[str, Signature]]] = {}
+    for key in sorted(plans, key=lambda k: (plans[k].said[0].said_ms, plans[k].said[0].tie)):
+        plan = plans[key]
+        if plan.joins is not None or key not in vectors:
+            continue
+        mine = signature(plan.candidate)
+        near = [
+            (_cosine(v, vectors[key]), row) for row, s, v in known.get(mine.bucket, ()) if may_merge(mine, s)
         ]
-        if found and max(found)[0] >= threshold:
-            plans[key].cosine, row = max(found)
-            plans[key].joins = -row
-    loose = [key for key in new if plans[key].joins is None]
-    if len(loose) < 2:
-        return
-    matrix = np.stack([vectors[key] for key in loose])
-    cosines = matrix @ matrix.T
-    kept: list[int] = []
-    for i, key in enumerate(loose):
-        near = [(float(cosines[i, j]), -j) for j in kept if may_merge(signatures[key], signatures[loose[j]])]
-        if near and max(near)[0] >= threshold:
-            cosine, j = max(near)
-            target = plans[loose[-j]]
+        if near and (best := max(near, key=lambda pair: (pair[0], -pair[1])))[0] >= threshold:
+            plan.cosines[key], plan.joins = best
+            continue
+        new = kept.setdefault(mine.bucket, [])
+        others = [(_cosine(vectors[k], vectors[key]), k) for k, s in new if may_merge(mine, s)]
+        if others and max(others)[0] >= threshold:
+            cosine, other = max(others)
+            target = plans[other]
             target.said = sorted([*target.said, *plans.pop(key).said], key=lambda s: (s.said_ms, s.tie))
-            target.cosine = cosine
+            target.cosines[key] = cosine
         else:
-            kept.append(i)
+            new.append((key, mine))
+
+
+def _cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Return the cosine of two unit vectors; one pair at a time, so that it depends on nothing else."""
+    return float(a @ b)

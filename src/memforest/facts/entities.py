@@ -1,8 +1,10 @@
 """Which entity a name means.
 
-Keys are Unicode-safe (`memforest.text.entity_key`). A participant is also known by the first word of a
-longer name and by a short form that starts only one participant's name ("Mel" for Melanie); both are
-kept as aliases. Two different full names are never joined: a false join mixes two people's lives.
+Keys are Unicode-safe (`memforest.text.entity_key`). Who speaks in a session is there also known by the
+first word of a longer name and by a short form that starts only one speaker's name ("Mel" for Melanie);
+both are kept as aliases for questions. Speakers of other sessions are not considered: whom a name means
+must not depend on the order in which sessions arrive, and another session's Mel may be another Mel. Two
+different full names are never joined: a false join mixes two people's lives.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from memforest.store.db import Tx
 from memforest.text import entity_key
 from memforest.types import EntityKind
 
-__all__ = ["EntityBook"]
+__all__ = ["EntityBook", "speaker_key"]
 
 MIN_SHORT_FORM = 3
 """Fewest characters of a short form: two letters ("Al") start too many names."""
@@ -22,23 +24,38 @@ MIN_DROPPED = 2
 """Fewest characters a short form leaves out: "Ann" is not short for Anna."""
 
 
+def speaker_key(name: str) -> str | None:
+    """Return the key of who speaks, which may be a sign without letters; None when nothing is left of it."""
+    return entity_key(name) or (name.casefold().strip() or None)
+
+
 class EntityBook:
-    """Finds or makes the entities of one memory, inside one write transaction."""
+    """Finds or makes the entities that one session names, inside one write transaction.
+
+    `promoted` are the entities that were known before and became participants by this book: their trees
+    lack what was said of them until then.
+    """
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._known = dict(rows.names(tx))
-        self._participants = {e.key: e.row for e in rows.entities(tx) if e.kind == "participant"}
+        self._known = {e.key: e.row for e in rows.entities(tx)}
+        self._were = {e.row for e in rows.entities(tx) if e.kind == "participant"}
+        self._speakers: dict[str, int] = {}
+        self.promoted: set[int] = set()
 
     def participant(self, name: str) -> int | None:
         """Return the entity of a speaker, made active; None when the name has no letters to key by."""
-        key = entity_key(name) or (name.casefold().strip() or None)
+        key = speaker_key(name)
         if key is None:
             return None
         row = self._known.get(key)
-        if row is None or key not in self._participants:
+        if row is None or row not in self._were:
+            if row is not None:
+                self.promoted.add(row)
             row = rows.put_entity(self._tx, key, name, "participant", active=True)
-            self._known[key] = self._participants[key] = row
+            self._known[key] = row
+            self._were.add(row)
+        self._speakers[key] = row
         return row
 
     def entity(self, name: str, kind: EntityKind) -> int | None:
@@ -46,18 +63,20 @@ class EntityBook:
         key = entity_key(name)
         if key is None:
             return None
+        if key in self._speakers:
+            return self._speakers[key]
+        row = self._short_form(key)
+        if row is not None:
+            rows.add_alias(self._tx, key, row)
+            return row
         row = self._known.get(key)
         if row is None:
-            row = self._short_form(key)
-            if row is None:
-                row = rows.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
-            else:
-                rows.add_alias(self._tx, key, row)
+            row = rows.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
             self._known[key] = row
         return row
 
     def _short_form(self, key: str) -> int | None:
-        matches = {row for full, row in self._participants.items() if _is_short_form(key, full)}
+        matches = {row for full, row in self._speakers.items() if _is_short_form(key, full)}
         return matches.pop() if len(matches) == 1 else None
 
     def find(self, names: Iterable[str]) -> list[int]:

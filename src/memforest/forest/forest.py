@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -139,7 +140,8 @@ class AsyncMemForest:
 
         Args:
             requests: mappings with the arguments of `ingest_session`. Sessions of one user are written
-                one after the other, users in parallel, and each user's trees are refreshed once at the end.
+                one after the other, users in parallel, and each user's trees are refreshed once at the end;
+                that is part of the `usage` of the user's last stored session.
         """
         by_user: dict[Any, list[int]] = {}
         results: dict[int, IngestResult | MemForestError] = {}
@@ -153,10 +155,14 @@ class AsyncMemForest:
         async def one_user(user_id: Any, indices: Sequence[int]) -> None:
             for i in indices:
                 results[i] = await _or_error(self.ingest_session(**{**requests[i], "refresh": False}))
-            if any(isinstance(results[i], IngestResult) for i in indices):
-                failure = await _or_error(self._pool.use(user_id, Memory.refresh))
-                if isinstance(failure, MemForestError):
-                    results[indices[-1]] = failure
+            stored = [i for i in indices if isinstance(results[i], IngestResult)]
+            if stored:
+                refreshed = await _or_error(self._pool.use(user_id, Memory.refresh))
+                last = results[stored[-1]]
+                if isinstance(refreshed, MemForestError):
+                    results[indices[-1]] = refreshed
+                elif isinstance(last, IngestResult):
+                    results[stored[-1]] = replace(last, usage=last.usage.plus(refreshed))
 
         await self._gather(one_user(user_id, indices) for user_id, indices in by_user.items())
         return [results[i] for i in range(len(requests))]

@@ -22,7 +22,6 @@ from memforest.memory.results import (
     TreeView,
     VerifyReport,
 )
-from memforest.memory.verify import verify
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -121,7 +120,7 @@ class AsyncUserMemory:
 
     async def verify(self) -> VerifyReport:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
-        return await self._look(verify)
+        return await self._pool.known(self.user_id, Memory.verify)
 
     async def _look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         return await self._pool.known(self.user_id, lambda memory: memory.look(view, *args, **how))

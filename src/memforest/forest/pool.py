@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -33,6 +36,8 @@ class MemoryPool:
         self._steps = choose_steps(config)
         self._open: OrderedDict[str, Memory] = OrderedDict()
         self._busy: dict[str, int] = {}
+        self._parents: list[Memory] = []
+        _alive.add(self)
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
@@ -72,33 +77,52 @@ class MemoryPool:
             opened = await asyncio.to_thread(
                 open_memory, self.directory, user_id, self.config, self._steps, label=label
             )
-            self._keep(user_id, opened)
+            surplus = self._keep(user_id, opened)
+        else:
+            surplus = []
         memory = self._open[user_id]
         self._open.move_to_end(user_id)
         self._busy[user_id] = self._busy.get(user_id, 0) + 1
         try:
+            for other in surplus:
+                await asyncio.to_thread(other.close)
             return await verb(memory)
         finally:
             self._busy[user_id] -= 1
             if not self._busy[user_id]:
                 del self._busy[user_id]
 
-    def _keep(self, user_id: str, memory: Memory) -> None:
-        """Keep an opened memory; when another call has opened it meanwhile, that one stays."""
+    def _keep(self, user_id: str, memory: Memory) -> list[Memory]:
+        """Keep an opened memory, unless another call has opened it meanwhile; return what is to be closed."""
         have = self._open.get(user_id)
         if have is not None:
             have.label = memory.label
-            memory.close()
-            return
+            return [memory]
         self._open[user_id] = memory
-        for other in list(self._open):
-            if len(self._open) <= MAX_OPEN:
-                break
-            if other != user_id and other not in self._busy:
-                self._open.pop(other).close()
+        idle = [other for other in self._open if other != user_id and other not in self._busy]
+        return [self._open.pop(other) for other in idle[: max(0, len(self._open) - MAX_OPEN)]]
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
         while self._open:
             _, memory = self._open.popitem()
             await asyncio.to_thread(memory.close)
+
+    def _after_fork_in_child(self) -> None:
+        # SQLite connections must not be used, nor closed, in a child of the process that opened them:
+        # https://www.sqlite.org/howtocorrupt.html section 2.6. So they are kept, untouched, and opened anew.
+        self._parents += self._open.values()
+        self._open = OrderedDict()
+        self._busy = {}
+
+
+_alive: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for pool in list(_alive):
+        pool._after_fork_in_child()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -18,19 +18,21 @@ from memforest.config import Config
 from memforest.facts.canonical import FactPlan, Said, Signature, plan_facts
 from memforest.facts.entities import EntityBook
 from memforest.facts.timeline import timeline
+from memforest.facts.wording import wording
 from memforest.interval import from_ms, to_ms
+from memforest.memory.settle import settle
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.steps.local.lexicon import holds_many
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.db import Tx
-from memforest.store.facts import FactRow
+from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.states import observations
-from memforest.text import entity_key, lexical_tokens, numbers
-from memforest.types import ChunkOutcome, EntityKind, Turn
+from memforest.text import entity_key
+from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
 
 __all__ = ["Commit", "Extracted", "commit"]
 
@@ -76,10 +78,7 @@ class Commit:
 
 def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
     """Write a session's extracted chunks; cells that another process has finished are left alone."""
-    open_cells = {
-        cell.row for cell in sessions.cells(tx, work.session) if cell.status in ("pending", "failed")
-    }
-    outcomes = [(cell, outcome) for cell, outcome in work.outcomes if cell.row in open_cells]
+    outcomes = _still_open(tx, work)
     done = Commit()
     if not outcomes:
         return done
@@ -91,6 +90,8 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
     touched: set[int] = set()
     for plan in _plan(tx, work, outcomes):
         _write_fact(tx, writer, book, work, plan, stored_ms, done, touched)
+    for entity in sorted(book.promoted):
+        writer.fill(entity)
     inactive = {e for e in touched if not fact_rows.entity_with_row(tx, e).active}
     writer.activate(inactive)
     for cell, outcome in outcomes:
@@ -102,12 +103,25 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
             if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
         ]
         derived.put_vectors(tx, "turn", work.model, rows)
-    sessions.set_status(tx, work.session, "ingested")
+    if not any(cell.status == "pending" for cell in sessions.cells(tx, work.session)):
+        sessions.set_status(tx, work.session, "ingested")
     done.superseded = _superseded(tx, done.states)
     writer.close()
     done.nodes_written, done.trees = writer.written, len(writer.touched)
     meta.bump(tx)
     return done
+
+
+def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
+    """Return the outcomes of the cells that are as they were read: row ids may be given again."""
+    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.session)}
+    spans = {
+        (cell.row, cell.first, cell.last)
+        for cell in sessions.cells(tx, work.session)
+        if cell.status in ("pending", "failed")
+        and all(turns[t] == work.turns.get(t) for t in range(cell.first, cell.last + 1))
+    }
+    return [(cell, outcome) for cell, outcome in work.outcomes if (cell.row, cell.first, cell.last) in spans]
 
 
 def _place_cells(tx: Tx, writer: ForestWriter, work: Extracted, cells: Sequence[CellRow]) -> None:
@@ -177,14 +191,13 @@ def _near(
 
 def _stored_signature(tx: Tx, fact: FactRow, keys: Mapping[int, str]) -> Signature:
     return Signature(
-        numbers=tuple(sorted(numbers(fact.text))),
+        wording=wording(fact.text),
         negated=fact.negated,
         start=fact.start_ms,
         end=fact.end_ms,
         parts=frozenset(
             (keys[e], role) for e, role in fact_rows.mentions_of(tx, fact.row) if role != "speaker"
         ),
-        content=frozenset(lexical_tokens(fact.text)),
     )
 
 
@@ -201,35 +214,30 @@ def _write_fact(
     done: Commit,
     touched: set[int],
 ) -> None:
-    first = plan.said[0]
     if plan.joins is None:
         fact = _new_fact(tx, work, plan, stored_ms)
-        entities = _mention(tx, book, plan, fact.row, done)
         done.added.append(fact.text)
     else:
         fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
-        entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)}
         done.merged.append(fact.text)
-        if (first.said_ms, first.tie) < (fact.said_ms, fact.tie):
-            fact_rows.set_said(tx, fact.row, first.said_ms, first.tie)
-            fact = fact_rows.facts_with_ids(tx, (fact.row,))[fact.row]
-            writer.move_fact(fact)
-    speakers = {row for s in plan.said if (row := book.participant(s.candidate.speaker)) is not None}
-    for speaker in speakers - entities:
-        fact_rows.add_mention(tx, fact.row, speaker, "speaker")
     for one in plan.said:
-        fact_rows.add_occurrence(
+        occurrence = fact_rows.add_occurrence(
             tx,
             fact.row,
             one.cell,
+            speaker=one.candidate.speaker,
             text=one.candidate.text,
             quote=one.candidate.quote,
             said_ms=one.said_ms,
             tie=one.tie,
-            cosine=plan.cosine if one.fact_id != fact.fact_id else None,
+            topics=one.candidate.topics,
+            cosine=plan.cosines.get(one.fact_id),
             turns=one.turns,
         )
-    entities |= speakers
+        _mention(tx, book, one.candidate, occurrence, done)
+    fact = settle(tx, writer, fact)
+    _put_vector(tx, work, fact)
+    entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)}
     touched |= entities
     writer.place_fact(fact, [e for e in entities if fact_rows.entity_with_row(tx, e).active])
 
@@ -254,31 +262,37 @@ def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRo
     derived.put_words(
         tx, "fact", row, index_tokens(candidate.speaker, candidate.text, from_ms(first.said_ms))
     )
-    key = digest(candidate.text)
-    if work.model is not None and key in work.vectors:
-        derived.put_vectors(tx, "fact", work.model, [(row, key, work.vectors[key])])
     return fact_rows.facts_with_ids(tx, (row,))[row]
 
 
-def _mention(tx: Tx, book: EntityBook, plan: FactPlan, fact: int, done: Commit) -> set[int]:
-    """Record the entities and states of a new fact; return the entities."""
+def _put_vector(tx: Tx, work: Extracted, fact: FactRow) -> None:
+    key = digest(fact.text)
+    if work.model is not None and key in work.vectors:
+        derived.put_vectors(tx, "fact", work.model, [(fact.row, key, work.vectors[key])])
+
+
+def _mention(tx: Tx, book: EntityBook, candidate: Candidate, occurrence: OccurrenceRef, done: Commit) -> None:
+    """Record whom an occurrence of a fact names, who said it, and the states it asserts."""
     entities = set()
+    speaker = book.participant(candidate.speaker)
+    if speaker is not None:
+        entities.add(speaker)
+        fact_rows.add_mention(tx, occurrence, speaker, "speaker")
     kinds: dict[str, EntityKind] = {}
-    for mention in plan.candidate.mentions:
+    for mention in candidate.mentions:
         kinds[entity_key(mention.name) or ""] = mention.kind
         entity = book.entity(mention.name, mention.kind)
         if entity is not None:
             entities.add(entity)
-            fact_rows.add_mention(tx, fact, entity, mention.role)
-    for state in plan.candidate.states:
+            fact_rows.add_mention(tx, occurrence, entity, mention.role)
+    for state in candidate.states:
         entity = book.entity(state.entity, kinds.get(entity_key(state.entity) or "", "unknown"))
         if entity is not None:
             if entity not in entities:
                 entities.add(entity)
-                fact_rows.add_mention(tx, fact, entity, "other")
-            fact_rows.add_state(tx, fact, entity, state)
-            done.states.setdefault((entity, state.attribute), set()).add(fact)
-    return entities
+                fact_rows.add_mention(tx, occurrence, entity, "other")
+            fact_rows.add_state(tx, occurrence, entity, state)
+            done.states.setdefault((entity, state.attribute), set()).add(occurrence[0])
 
 
 def _superseded(tx: Tx, states: Mapping[tuple[int, str], set[int]]) -> list[str]:

@@ -17,13 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config, Ranking
-from memforest.errors import InputError
+from memforest.errors import InputError, ModelError
 from memforest.interval import from_ms, to_ms
-from memforest.memory.read import SnapshotCache, make_evidence, once_per_fact, surface_names, without_names
+from memforest.memory.read import (
+    SnapshotCache,
+    cut_hits,
+    make_evidence,
+    once_per_fact,
+    surface_names,
+    tree_titles,
+    without_names,
+)
 from memforest.memory.receive import Received, receive
-from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Usage
+from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Usage, VerifyReport
 from memforest.memory.turns import TurnReader, check_id, json_object
 from memforest.memory.vectors import VectorMaker
+from memforest.memory.verify import verify
 from memforest.memory.views import Look
 from memforest.memory.write import Timer, Writer, ingest_result, report
 from memforest.models import Embedder
@@ -36,6 +45,7 @@ from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.store.sessions import SessionRow
 from memforest.systems.base import MemoryIndex, Search
+from memforest.text import cut
 from memforest.types import Turn
 
 __all__ = ["Asked", "Memory", "Opened"]
@@ -57,6 +67,15 @@ class Asked:
     max_tokens: int | None
     index: MemoryIndex
     ranking: Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """What a search found; `trees` are the recalled ones as (title, score), best first."""
+
+    evidence: list[Evidence]
+    facts: list[Evidence]
+    trees: list[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +207,18 @@ class Memory:
         writer = self._writer()
         if got.new_turns == 0 and not got.unfinished:
             return ingest_result(session_id, got, timer=timer, embeds={}, warnings=self._warnings)
-        work, outcomes, done = await writer.process(got.session, timer)
+        try:
+            work, outcomes, done = await writer.process(got.session, timer)
+        except ModelError as exc:
+            raise type(exc)(
+                f"{exc}; the turns of session {cut(repr(session_id), 60)} are stored, and resume() makes memory of them"
+            ) from exc
+        if got.reworded:
+            await writer.fill_vectors()
         refreshed = await writer.refresh(timer) if refresh else None
+        if got.replaced:
+            # The log still holds what was overwritten in the file.
+            await asyncio.to_thread(self.db.checkpoint)
         return ingest_result(
             session_id,
             got,
@@ -250,12 +279,12 @@ class Memory:
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
         )
-        evidence, facts = await asyncio.to_thread(self._search, asked, request)
+        found = await asyncio.to_thread(self._search, asked, request)
         timer.add("search", started)
         return QueryResult(
             question=asked.question,
-            evidence=tuple(_within(evidence, asked.max_tokens)),
-            top_facts=tuple(facts),
+            evidence=tuple(_within(found.evidence, asked.max_tokens)),
+            top_facts=tuple(found.facts),
             plan=plan,
             reference_date=asked.reference,
             index=asked.index.name,
@@ -264,6 +293,7 @@ class Memory:
                 "generation": snapshot.generation,
                 "embedder": self.embedder_id,
                 "planner": self._steps.planner.name,
+                "trees": found.trees,
             },
             warnings=self._warnings,
         )
@@ -282,15 +312,25 @@ class Memory:
         if self._embedder is None or not snapshot.dimension:
             return None, None
         bare = without_names(question, snapshot.speakers)
+        maker = VectorMaker(self.db, self._embedder, stored_dimension=snapshot.dimension)
         rows = await self._embedder.embed([question, bare])
+        maker.check_dimension()
         return rows[0], rows[1]
 
-    def _search(self, asked: Asked, request: Search) -> tuple[list[Evidence], list[Evidence]]:
+    def _search(self, asked: Asked, request: Search) -> _Searched:
         with self.db.read() as tx:
             snapshot = self._cache.get(tx)
-            hits = once_per_fact(asked.index.search(tx, snapshot, request))
-            facts = [hit for hit in hits if hit.fact >= 0][: asked.max_facts]
-            return make_evidence(tx, snapshot, hits[: asked.top_k]), make_evidence(tx, snapshot, facts)
+            found = asked.index.search(tx, snapshot, request)
+            best, facts = cut_hits(once_per_fact(found.hits), asked.top_k, asked.max_facts)
+            shared = {hit.turn for hit in best}
+            hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
+            made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
+            titles = tree_titles(tx, snapshot, [tree for tree, _ in found.trees])
+        return _Searched(
+            evidence=[made[hit.turn] for hit in best],
+            facts=[made[hit.turn] for hit in facts],
+            trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
+        )
 
     async def ask(self, asked: Asked) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
@@ -320,6 +360,15 @@ class Memory:
         def run() -> T:
             with self.db.read() as tx:
                 return view(Look(tx, self._cache.get(tx), self.config), *args, **how)
+
+        return await asyncio.to_thread(run)
+
+    async def verify(self) -> VerifyReport:
+        """Check every invariant; see `memforest.memory.verify`."""
+
+        def run() -> VerifyReport:
+            with self.db.read() as tx:
+                return verify(tx)
 
         return await asyncio.to_thread(run)
 

@@ -24,7 +24,7 @@ from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
 
-__all__ = ["file_name", "list_users", "open_memory"]
+__all__ = ["file_name", "list_users", "memory_files", "open_memory", "owner_of"]
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _SUFFIX = ".db"
@@ -49,23 +49,32 @@ def file_name(user_id: str) -> str:
     return f"{slug}-{blake2b(user_id.encode(), digest_size=10).hexdigest()}{_SUFFIX}"
 
 
+def memory_files(directory: Path) -> list[Path]:
+    """Return the database files of a directory, sorted; reads nothing in them."""
+    return sorted(directory.glob(f"*-*{_SUFFIX}"))
+
+
+def owner_of(path: Path) -> str | None:
+    """Return the id of the user whose memory a file is, None when it was never begun.
+
+    Raises:
+        StoreError: if the file cannot be read as ours.
+    """
+    db = Database(path)
+    try:
+        with db.read() as tx:
+            return meta.get(tx, "user_id") if migrations.applied(tx) else None
+    finally:
+        db.close()
+
+
 def list_users(directory: Path) -> list[str]:
     """Return the ids of all users with a memory in a directory, sorted.
 
     Raises:
         StoreError: if a database there cannot be read.
     """
-    found = []
-    for path in sorted(directory.glob(f"*-*{_SUFFIX}")):
-        db = Database(path)
-        try:
-            with db.read() as tx:
-                owner = meta.get(tx, "user_id") if migrations.applied(tx) else None
-        finally:
-            db.close()
-        if owner is not None:
-            found.append(owner)
-    return sorted(found)
+    return sorted(owner for path in memory_files(directory) if (owner := owner_of(path)) is not None)
 
 
 def open_memory(

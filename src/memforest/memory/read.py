@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest.interval import from_ms
@@ -17,7 +17,15 @@ from memforest.systems.base import Hit
 from memforest.systems.filters import valid_end
 from memforest.text import entity_key
 
-__all__ = ["SnapshotCache", "make_evidence", "once_per_fact", "surface_names", "without_names"]
+__all__ = [
+    "SnapshotCache",
+    "cut_hits",
+    "make_evidence",
+    "once_per_fact",
+    "surface_names",
+    "tree_titles",
+    "without_names",
+]
 
 
 class SnapshotCache:
@@ -72,16 +80,27 @@ def without_names(question: str, speakers: Sequence[str]) -> str:
     return bare if any(ch.isalnum() for ch in bare) else question
 
 
-def once_per_fact(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits with each fact at its best turn only; its other turns are among its sources."""
+def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:
+    """Yield the hits with each fact at its best turn only; its other turns are among its sources."""
     seen: set[int] = set()
-    kept = []
     for hit in hits:
-        if hit.fact >= 0 and hit.fact in seen:
-            continue
-        seen.add(hit.fact)
-        kept.append(hit)
-    return kept
+        if hit.fact < 0 or hit.fact not in seen:
+            seen.add(hit.fact)
+            yield hit
+
+
+def cut_hits(hits: Iterable[Hit], top_k: int, max_facts: int) -> tuple[list[Hit], list[Hit]]:
+    """Return the first `top_k` hits, and the first `max_facts` of those that speak by a fact."""
+    best: list[Hit] = []
+    facts: list[Hit] = []
+    for hit in hits:
+        if len(best) < top_k:
+            best.append(hit)
+        if hit.fact >= 0 and len(facts) < max_facts:
+            facts.append(hit)
+        if len(best) >= top_k and len(facts) >= max_facts:
+            break
+    return best, facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +110,51 @@ class _Found:
     turns: Mapping[int, rows.TurnText]
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
+    spans: Mapping[int, tuple[int, int]]
+    sessions: Mapping[int, str]
 
 
 def make_evidence(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit]) -> list[Evidence]:
     """Return the evidence of ranked hits."""
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
+    forest = snapshot.forest
+    nodes = {int(forest.ids[row]) for hit in hits if hit.leaf >= 0 for row in snapshot.path(hit.leaf)}
     found = _Found(
-        rows.turn_texts(tx, turn_ids), rows.fact_texts(tx, fact_ids), rows.fact_sources(tx, fact_ids)
+        turns=rows.turn_texts(tx, turn_ids),
+        facts=rows.fact_texts(tx, fact_ids),
+        supports=rows.fact_sources(tx, fact_ids),
+        spans=rows.node_spans(tx, nodes),
+        sessions=_session_names(tx, snapshot, {int(forest.tree[hit.leaf]) for hit in hits if hit.leaf >= 0}),
     )
     until = valid_end(snapshot)
-    return [
-        _evidence(tx, snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits
-    ]
+    return [_evidence(snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits]
 
 
-def _evidence(tx: Tx, snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
+def tree_title(snapshot: Snapshot, tree: int, sessions: Mapping[int, str]) -> str:
+    """Return a tree's kind and scope ("entity Ana"); `sessions` maps session rows to their public ids."""
+    kind, scope = snapshot.forest.tree_kind[tree], int(snapshot.forest.tree_scope[tree])
+    return f"{kind} {snapshot.entities[scope].label if kind == 'entity' else sessions[scope]}"
+
+
+def tree_titles(tx: Tx, snapshot: Snapshot, trees: Iterable[int]) -> list[str]:
+    """Return the titles of trees, in order."""
+    wanted = list(trees)
+    sessions = _session_names(tx, snapshot, wanted)
+    return [tree_title(snapshot, tree, sessions) for tree in wanted]
+
+
+def _session_names(tx: Tx, snapshot: Snapshot, trees: Iterable[int]) -> dict[int, str]:
+    forest = snapshot.forest
+    return rows.session_names(
+        tx, [int(forest.tree_scope[tree]) for tree in trees if forest.tree_kind[tree] == "session"]
+    )
+
+
+def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
-    path = _path(tx, snapshot, hit.leaf) if hit.leaf >= 0 else ()
+    path = _path(snapshot, hit.leaf, found) if hit.leaf >= 0 else ()
     if hit.fact < 0:
         return Evidence(
             text=turn.text,
@@ -146,13 +191,13 @@ def _evidence(tx: Tx, snapshot: Snapshot, hit: Hit, found: _Found, until: int) -
     )
 
 
-def _path(tx: Tx, snapshot: Snapshot, leaf: int) -> tuple[str, ...]:
+def _path(snapshot: Snapshot, leaf: int, found: _Found) -> tuple[str, ...]:
     """Name the nodes from a root down to a leaf: the scope, then each node's interval."""
     forest = snapshot.forest
     nodes = [int(forest.ids[row]) for row in snapshot.path(leaf)]
-    tree = int(forest.tree[leaf])
-    kind, scope = forest.tree_kind[tree], int(forest.tree_scope[tree])
-    name = snapshot.entities[scope].label if kind == "entity" else rows.session_name(tx, scope)
-    spans = rows.node_spans(tx, nodes)
-    days = [f"{from_ms(spans[n][0]):%Y-%m-%d}..{from_ms(spans[n][1]):%Y-%m-%d}" for n in nodes]
-    return (f"{kind} {name}", *days)
+    title = tree_title(snapshot, int(forest.tree[leaf]), found.sessions)
+    return (title, *(f"{_day(found.spans[node][0])}..{_day(found.spans[node][1])}" for node in nodes))
+
+
+def _day(ms: int) -> str:
+    return from_ms(ms).date().isoformat()

@@ -32,6 +32,8 @@ class Received:
     replaced: bool = False
     unfinished: bool = False
     """An earlier write of this session did not come to its end."""
+    reworded: bool = False
+    """What was taken back has left facts that are worded otherwise, and without a vector."""
 
 
 def receive(
@@ -63,7 +65,7 @@ def receive(
         SessionConflictError: if the session is stored with other turns and `replace` is false.
     """
     found = sessions.find_session(tx, session_id)
-    replaced = False
+    replaced = reworded = False
     if found is not None and not append:
         stored = [turn for _, turn in sessions.turns(tx, found.row)]
         clash = _clash(stored, turns)
@@ -72,7 +74,7 @@ def receive(
                 raise SessionConflictError(
                     f"session {session_id!r}: {clash}; pass replace=True to overwrite it"
                 )
-            retract_session(tx, config, found.row)
+            reworded = retract_session(tx, config, found.row)
             found, replaced = None, True
         else:
             turns = turns[len(stored) :]
@@ -83,9 +85,9 @@ def receive(
     else:
         row = found.row
     if turns:
-        _store(tx, config, row, turns, stored_ms)
+        reworded |= _store(tx, config, row, turns, stored_ms)
     unfinished = found is not None and row in sessions.unfinished(tx)
-    return Received(row, len(turns), replaced, unfinished)
+    return Received(row, len(turns), replaced, unfinished, reworded)
 
 
 def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
@@ -112,14 +114,19 @@ def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
             )
 
 
-def _store(tx: Tx, config: Config, session: int, turns: Sequence[Turn], stored_ms: int) -> None:
-    """Insert turns, their word rows and pending cells; a last cell that was not full is cut anew."""
+def _store(tx: Tx, config: Config, session: int, turns: Sequence[Turn], stored_ms: int) -> bool:
+    """Insert turns, their word rows and pending cells; a last cell that was not full is cut anew.
+
+    Returns:
+        Whether a fact is worded otherwise now.
+    """
+    reworded = False
     cells = sessions.cells(tx, session)
     first = turns[0].ordinal
     if cells and cells[-1].last - cells[-1].first + 1 < config.cell_turns:
         partial = cells.pop()
         writer = ForestWriter(tx, config)
-        retract_cell(tx, writer, partial.row)
+        reworded = retract_cell(tx, writer, partial.row)
         writer.close()
         first = partial.first
     rows = sessions.add_turns(tx, session, turns, stored_ms)
@@ -133,3 +140,4 @@ def _store(tx: Tx, config: Config, session: int, turns: Sequence[Turn], stored_m
     sessions.add_cells(tx, session, spans)
     sessions.set_status(tx, session, "received")
     meta.bump(tx)
+    return reworded

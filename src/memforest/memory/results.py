@@ -39,6 +39,16 @@ class Usage:
     embeds: Mapping[str, int] = field(default_factory=dict)
     ms: Mapping[str, float] = field(default_factory=dict)
 
+    def plus(self, other: Usage) -> Usage:
+        """Return the cost of both calls together."""
+        return Usage(
+            self.model_calls + other.model_calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            {k: self.embeds.get(k, 0) + other.embeds.get(k, 0) for k in {**self.embeds, **other.embeds}},
+            {k: self.ms.get(k, 0.0) + other.ms.get(k, 0.0) for k in {**self.ms, **other.ms}},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -6,6 +6,8 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 from __future__ import annotations
 
 from memforest.config import Config
+from memforest.facts.entities import speaker_key
+from memforest.memory.settle import settle
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.db import Tx
@@ -14,38 +16,54 @@ from memforest.systems.memforest.grow import ForestWriter
 __all__ = ["retract_cell", "retract_session"]
 
 
-def retract_session(tx: Tx, config: Config, session: int) -> None:
-    """Delete a session with everything that only it supports."""
+def retract_session(tx: Tx, config: Config, session: int) -> bool:
+    """Delete a session with everything that only it supports; return whether that reworded a fact."""
     writer = ForestWriter(tx, config)
-    for cell in sessions.cells(tx, session):
-        retract_cell(tx, writer, cell.row)
-    writer.close()
-    for row, _ in sessions.turns(tx, session):
+    reworded = [retract_cell(tx, writer, cell.row) for cell in sessions.cells(tx, session)]
+    turns = sessions.turns(tx, session)
+    for row, _ in turns:
         derived.clear_words(tx, "turn", row)
         derived.drop_vectors(tx, "turn", (row,))
     sessions.delete_session(tx, session)
+    _silence(tx, writer, {turn.speaker for _, turn in turns})
+    writer.close()
+    derived.drop_stale(tx)
+    derived.purge_words(tx)
     meta.bump(tx)
+    return any(reworded)
 
 
-def retract_cell(tx: Tx, writer: ForestWriter, cell: int) -> None:
-    """Delete a cell, its occurrences, and the facts that nothing else supports; its turns stay."""
+def retract_cell(tx: Tx, writer: ForestWriter, cell: int) -> bool:
+    """Delete a cell, its occurrences, and the facts that nothing else supports; its turns stay.
+
+    Returns:
+        Whether a fact that stays is worded otherwise now, so that it needs a new vector.
+    """
     facts = fact_rows.facts_of_cell(tx, cell)
+    named = {entity for fact in facts for entity, _ in fact_rows.mentions_of(tx, fact)}
     writer.remove_cell(cell)
     sessions.delete_cell(tx, cell)
     left = fact_rows.occurrences(tx, facts)
     stored = fact_rows.facts_with_ids(tx, facts)
-    named: set[int] = set()
+    reworded = False
     for fact in facts:
-        entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact)}
-        named |= entities
-        if not left[fact]:
-            writer.remove_fact(fact)
-            derived.clear_words(tx, "fact", fact)
-            derived.drop_vectors(tx, "fact", (fact,))
-            fact_rows.delete_fact(tx, fact)
-        elif (left[fact][0].said_ms, left[fact][0].tie) != (stored[fact].said_ms, stored[fact].tie):
-            first = left[fact][0]
-            fact_rows.set_said(tx, fact, first.said_ms, first.tie)
-            writer.move_fact(fact_rows.facts_with_ids(tx, (fact,))[fact])
+        if left[fact]:
+            reworded |= settle(tx, writer, stored[fact]).text != stored[fact].text
+            continue
+        writer.remove_fact(fact)
+        derived.clear_words(tx, "fact", fact)
+        derived.drop_vectors(tx, "fact", (fact,))
+        fact_rows.delete_fact(tx, fact)
     writer.reconsider(named)
     fact_rows.drop_unnamed(tx, named)
+    return reworded
+
+
+def _silence(tx: Tx, writer: ForestWriter, speakers: set[str]) -> None:
+    """Make those who speak nowhere any more entities like others; who is not even mentioned goes."""
+    heard = {speaker_key(name) for name in sessions.speakers(tx)}
+    keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard
+    silent = [found.row for key in sorted(keys) if (found := fact_rows.entity_by_key(tx, key)) is not None]
+    for entity in silent:
+        writer.demote(entity)
+    fact_rows.drop_unnamed(tx, silent)

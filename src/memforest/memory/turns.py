@@ -63,7 +63,7 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
         raise InputError(f"{what} must be a mapping with text keys, not {cut(repr(value), 60)}")
     for key, one in value.items():
         try:
-            json.dumps(one, allow_nan=False).encode()
+            json.dumps({key: one}, allow_nan=False, ensure_ascii=False).encode()
         except (TypeError, ValueError, RecursionError):
             raise InputError(
                 f"{what}: {key!r} holds {cut(repr(one), 60)}, which JSON cannot; convert it first"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.errors import ModelError
+from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.models import Embedder
 from memforest.search.texts import digest
 from memforest.store import derived
@@ -25,12 +25,15 @@ class VectorMaker:
     db: Database
     embedder: Embedder
     ran: dict[str, int] = field(default_factory=dict)
+    stored_dimension: int | None = None
+    """Length of the memory's vectors when they were last looked up; None while it has none."""
 
     async def make(self, texts: Sequence[str], kind: str) -> Mapping[bytes, NDArray[np.float32]]:
         """Return digest -> unit vector for every text.
 
         Raises:
             ModelError: if the embedder fails or returns something else than finite rows of its dimension.
+            EmbedderMismatchError: if the memory's vectors have another dimension.
         """
         by_digest = {digest(text): text for text in texts}
         found = await asyncio.to_thread(self._stored, list(by_digest))
@@ -42,10 +45,25 @@ class VectorMaker:
                     f"embedder {self.embedder.model_id!r} returned shape {rows.shape} for {len(missing)} texts; "
                     f"expected finite rows of dimension {self.embedder.dimension}"
                 )
+            self.check_dimension()
             found.update(zip(missing, rows, strict=True))
             self.ran[kind] = self.ran.get(kind, 0) + len(missing)
         return found
 
+    def check_dimension(self) -> None:
+        """Refuse an embedder that goes by the same name as the memory's and is another one.
+
+        Raises:
+            EmbedderMismatchError: if the memory's vectors have another dimension.
+        """
+        if self.stored_dimension not in (None, self.embedder.dimension):
+            raise EmbedderMismatchError(
+                f"embedder {self.embedder.model_id!r} returned {self.embedder.dimension} numbers per text and "
+                f"{self.db.path.name!r} holds vectors of {self.stored_dimension}: it is another model under the "
+                "same name; configure the one the memory was made with, or ingest into a new directory"
+            )
+
     def _stored(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         with self.db.read() as tx:
+            self.stored_dimension = derived.dimension(tx)
             return derived.vectors_by_digest(tx, self.embedder.model_id, digests)

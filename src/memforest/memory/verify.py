@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
 from memforest.memory.results import Problem, VerifyReport
-from memforest.memory.views import Look
 from memforest.search.texts import digest, turn_text
-from memforest.store import checks
+from memforest.store import checks, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
+from memforest.store.db import Tx
 from memforest.store.trees import SqliteArena
 from memforest.tree import check, leaves
 
 __all__ = ["verify"]
 
 
-def verify(look: Look) -> VerifyReport:
+def verify(tx: Tx) -> VerifyReport:
     """Check the file, the trees, placements, facts, and derived rows of a memory.
 
     Returns:
-        The problems found, in words, and how many things of each kind were looked at.
+        The problems found, in words, and how many things of each kind were looked at. In a damaged file
+        nothing else is looked at.
     """
-    problems = [Problem("file", message) for message in checks.file_problems(look.tx)]
-    problems += [Problem("session", message) for message in checks.session_problems(look.tx)]
     checked = {"trees": 0, "leaves": 0}
-    problems += _trees(look, checked)
-    problems += _facts(look, checked)
-    problems += _vectors(look, checked)
-    problems += [Problem("words", message) for message in checks.word_problems(look.tx)]
+    problems = [Problem("file", message) for message in checks.file_problems(tx)]
+    if problems:
+        return VerifyReport(tuple(problems), checked)
+    for part, find in _PARTS.items():
+        try:
+            problems += find(tx, checked)
+        except (LookupError, TypeError, ValueError) as exc:
+            # Rows that SQLite finds sound and that cannot be: a checker must not trust what it checks.
+            problems.append(Problem(part, f"the rows contradict each other: {exc!r}"))
     return VerifyReport(tuple(problems), checked)
 
 
-def _trees(look: Look, checked: dict[str, int]) -> list[Problem]:
+def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
+    """Check that turns are numbered without gaps and that cells cover them."""
+    checked["sessions"] = len(sessions.list_sessions(tx))
+    return [Problem("session", message) for message in checks.session_problems(tx)]
+
+
+def _words(tx: Tx, _checked: dict[str, int]) -> list[Problem]:
+    """Check that the lexical index has what there is, and nothing else."""
+    return [Problem("words", message) for message in checks.word_problems(tx)]
+
+
+def _trees(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check each tree's shape, and that placements and leaves are inverse maps."""
-    arena = SqliteArena(look.tx)
+    arena = SqliteArena(tx)
     problems = []
     placed: dict[int, tuple[str, int, int]] = {}
-    for kind, scope, head in tree_rows.heads(look.tx):
+    for kind, scope, head in tree_rows.heads(tx):
         name = f"{kind} tree {scope}"
         problems += [Problem("tree", f"{name}: {message}") for message in check(arena, head)]
         if head.root is not None:
@@ -45,7 +62,7 @@ def _trees(look: Look, checked: dict[str, int]) -> list[Problem]:
                 placed[leaf.id] = (leaf.item_kind or "", leaf.item or 0, head.tree)
         checked["trees"] += 1
     checked["leaves"] = len(placed)
-    stored = checks.all_placements(look.tx)
+    stored = checks.all_placements(tx)
     for leaf_id in sorted(placed.keys() ^ stored.keys()):
         where = "has no placement" if leaf_id in placed else "is placed but in no tree"
         problems.append(Problem("placement", f"leaf {leaf_id} {where}"))
@@ -54,15 +71,15 @@ def _trees(look: Look, checked: dict[str, int]) -> list[Problem]:
             problems.append(
                 Problem("placement", f"leaf {leaf_id} stands for another item than its placement says")
             )
-    problems += [Problem("placement", message) for message in checks.unplaced_items(look.tx)]
+    problems += [Problem("placement", message) for message in checks.unplaced_items(tx)]
     return problems
 
 
-def _facts(look: Look, checked: dict[str, int]) -> list[Problem]:
+def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check each fact's identity, its first occurrence, and that something supports it."""
     problems = []
-    facts = list(fact_rows.iter_facts(look.tx))
-    occurrences = fact_rows.occurrences(look.tx, [fact.row for fact in facts])
+    facts = list(fact_rows.iter_facts(tx))
+    occurrences = fact_rows.occurrences(tx, [fact.row for fact in facts])
     for fact in facts:
         times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
         if fact.fact_id != fact_identity(fact.text, times[0], times[1]):
@@ -78,17 +95,26 @@ def _facts(look: Look, checked: dict[str, int]) -> list[Problem]:
     return problems
 
 
-def _vectors(look: Look, checked: dict[str, int]) -> list[Problem]:
+def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that each vector is of the text it stands for, of one model, and of unit length."""
-    problems = [Problem("vector", message) for message in checks.vector_problems(look.tx)]
+    problems = [Problem("vector", message) for message in checks.vector_problems(tx)]
     expected = {
-        **{("turn", row): turn_text(speaker, text) for row, speaker, text in checks.turn_texts(look.tx)},
-        **{("fact", row): text for row, text in checks.fact_texts(look.tx)},
-        **{("node", row): text for row, text in checks.summary_texts(look.tx)},
+        **{("turn", row): turn_text(speaker, text) for row, speaker, text in checks.turn_texts(tx)},
+        **{("fact", row): text for row, text in checks.fact_texts(tx)},
+        **{("node", row): text for row, text in checks.summary_texts(tx)},
     }
-    for kind, item, stored in checks.vector_digests(look.tx):
+    for kind, item, stored in checks.vector_digests(tx):
         text = expected.get((kind, item))
         if text is None or digest(text) != stored:
             problems.append(Problem("vector", f"the vector of {kind} {item} is not of its present text"))
         checked["vectors"] = checked.get("vectors", 0) + 1
     return problems
+
+
+_PARTS: dict[str, Callable[[Tx, dict[str, int]], list[Problem]]] = {
+    "session": _sessions,
+    "tree": _trees,
+    "fact": _facts,
+    "vector": _vectors,
+    "words": _words,
+}

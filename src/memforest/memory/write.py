@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
+from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
 from memforest.memory.commit import Commit, Extracted, commit
 from memforest.memory.receive import Received
@@ -100,7 +101,12 @@ class Writer:
 
     def _load(self, session: int) -> _Work:
         with self.db.read() as tx:
-            row = sessions.session_with_row(tx, session)
+            try:
+                row = sessions.session_with_row(tx, session)
+            except KeyError:
+                raise SessionConflictError(
+                    "the session was overwritten by another writer while it was being ingested; ingest it again"
+                ) from None
             turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
             cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
         return _Work(session, row.session_id, row.infer, turns, cells)
@@ -141,7 +147,11 @@ class Writer:
             max_words=self.config.summary_words,
         )
         timer.add("refresh", started)
-        for part, ms in (("summarise", done.summarise_ms), ("embed", done.embed_ms), ("store", done.store_ms)):
+        for part, ms in (
+            ("summarise", done.summarise_ms),
+            ("embed", done.embed_ms),
+            ("store", done.store_ms),
+        ):
             timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
         return done
 

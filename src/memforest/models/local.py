@@ -38,7 +38,7 @@ DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 _ENTRY_OVERHEAD_BYTES = 240
 """A cache entry beside its numbers: the key, the array header and the links. Measured on CPython 3.11."""
 _GROUP = 4
-"""Texts per hand-over to a worker: a few tens of ms, so that waiting and cancelling stay short."""
+"""Most texts per hand-over to a worker: a few tens of ms, so that waiting and cancelling stay short."""
 
 _Row = NDArray[np.float32]
 _Keyed = tuple[bytes, str]
@@ -155,8 +155,11 @@ class LocalEmbedder:
 
     async def _run_all(self, missing: Iterable[_Keyed], rows: dict[bytes, _Row]) -> None:
         """Run the missing texts, a lane per worker, all lanes taking groups from one queue."""
-        queue = iter(missing)
-        lanes = [asyncio.ensure_future(self._drain(queue, rows)) for _ in range(self.workers)]
+        texts = list(missing)
+        queue = iter(texts)
+        # A question and its variant run side by side, not one behind the other in one group.
+        size = min(_GROUP, -(-len(texts) // self.workers))
+        lanes = [asyncio.ensure_future(self._drain(queue, rows, size)) for _ in range(self.workers)]
         try:
             await asyncio.gather(*lanes)
         finally:
@@ -164,8 +167,8 @@ class LocalEmbedder:
             for lane in lanes:
                 lane.cancel()
 
-    async def _drain(self, queue: Iterator[_Keyed], rows: dict[bytes, _Row]) -> None:
-        while group := list(islice(queue, _GROUP)):
+    async def _drain(self, queue: Iterator[_Keyed], rows: dict[bytes, _Row], size: int) -> None:
+        while group := list(islice(queue, size)):
             future = self._submit(group)
             made = await asyncio.wrap_future(future)
             rows.update(made)

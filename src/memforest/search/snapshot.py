@@ -6,9 +6,11 @@ beside it. Facts point at the turns that support them, inner nodes at their pare
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +19,9 @@ from memforest.store import derived, meta
 from memforest.store import snapshot as rows
 from memforest.store.db import Tx
 
-__all__ = ["Facts", "Forest", "Snapshot", "Turns", "load_snapshot"]
+__all__ = ["Facts", "Forest", "Snapshot", "Turns", "load_snapshot", "once_per_snapshot"]
 
+T = TypeVar("T")
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
@@ -117,6 +120,24 @@ class Snapshot:
         return {int(i): row for row, i in enumerate(self.facts.ids)}
 
     @cached_property
+    def turns_of_fact(self) -> dict[int, list[int]]:
+        """Fact row -> rows of the turns that support it."""
+        found: dict[int, list[int]] = {}
+        for fact, turn in self.facts.pairs.tolist():
+            found.setdefault(fact, []).append(turn)
+        return found
+
+    @cached_property
+    def cell_of_turn(self) -> Ints:
+        """Shape (n,): the forest row of the session tree's leaf that holds each turn."""
+        forest = self.forest
+        cells = np.flatnonzero(forest.kind == 1)
+        out = np.full(len(self.turns.ids), -1, dtype=np.int64)
+        for cell, first, end in zip(cells, forest.item[cells], forest.item_end[cells], strict=True):
+            out[first:end] = cell
+        return out
+
+    @cached_property
     def session_blocks(self) -> Ints:
         """Shape (levels, n): for each turn the nodes above it in its session's tree, from level 1 up.
 
@@ -169,6 +190,23 @@ class Snapshot:
     def path(self, leaf: int) -> list[int]:
         """Return the node rows from the root down to a leaf."""
         return self._chain(leaf)[::-1]
+
+
+def once_per_snapshot(make: Callable[[Snapshot], T]) -> Callable[[Snapshot], T]:
+    """Make a function of a snapshot remember its result for as long as the snapshot is in use.
+
+    The result is shared: nobody may change it. Two threads may both make it the first time.
+    """
+    made: WeakKeyDictionary[Snapshot, T] = WeakKeyDictionary()
+
+    @wraps(make)
+    def remembered(snapshot: Snapshot) -> T:
+        try:
+            return made[snapshot]
+        except KeyError:
+            return made.setdefault(snapshot, make(snapshot))
+
+    return remembered
 
 
 def load_snapshot(tx: Tx) -> Snapshot:

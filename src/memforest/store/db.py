@@ -19,6 +19,7 @@ from memforest.errors import (
     ConfigError,
     CorruptStoreError,
     ForeignStoreError,
+    MemForestError,
     StoreClosedError,
     StoreError,
     StoreLockedError,
@@ -36,7 +37,15 @@ APPLICATION_ID = 0x4D46_7374
 MIN_SQLITE = (3, 37, 0)
 """STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 
+_MAGIC = b"SQLite format 3\0"
+"""Source: https://www.sqlite.org/fileformat.html section 1.3."""
+
+_DAMAGE = ("malformed", "could not decode", "constructor failed", "corrupt")
+
 MAX_IDLE_READERS = 2
+
+CLOSE_TIMEOUT_MS = 500
+"""How long closing waits for other processes before it leaves the write-ahead log as it is."""
 
 _PRAGMAS: tuple[tuple[str, str, object], ...] = (
     # name, value to set, value to read back
@@ -49,8 +58,11 @@ _PRAGMAS: tuple[tuple[str, str, object], ...] = (
 
 
 @contextmanager
-def mapped_errors(path: Path) -> Iterator[None]:
+def mapped_errors(path: Path, conn: Tx | None = None) -> Iterator[None]:
     """Raise SQLite's and the file system's errors as ours, naming the file.
+
+    Given a connection, a value that cannot be (a missing row, text that is no UTF-8) is an error of ours too
+    when SQLite finds the file damaged; else it is a mistake in the code and goes through as it is.
 
     Raises:
         StoreError: or one of its kinds, from the original error.
@@ -63,6 +75,19 @@ def mapped_errors(path: Path) -> Iterator[None]:
         raise StoreWriteError(
             f"cannot use {path.name!r}: {exc.strerror or exc}; check the directory"
         ) from exc
+    except MemForestError:
+        raise
+    except (LookupError, TypeError, ValueError) as exc:
+        if conn is None or not _is_damaged(conn):
+            raise
+        raise CorruptStoreError(f"{path.name!r} is damaged ({exc!r}); restore it from a backup") from exc
+
+
+def _is_damaged(conn: Tx) -> bool:
+    try:
+        return bool(conn.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok")
+    except (sqlite3.Error, ValueError):
+        return True
 
 
 def _mapped(exc: sqlite3.Error, path: Path) -> StoreError:
@@ -73,7 +98,7 @@ def _mapped(exc: sqlite3.Error, path: Path) -> StoreError:
         return StoreLockedError(f"{name!r} is being written by another process; try again when it is done")
     if "not a database" in text:
         return ForeignStoreError(f"{name!r} is not a memforest database; use another directory")
-    if "malformed" in text:
+    if any(sign in text for sign in _DAMAGE):
         return CorruptStoreError(f"{name!r} is damaged ({exc}); restore it from a backup")
     if "readonly" in text or "read-only" in text:
         return StoreWriteError(f"{name!r} cannot be written: the file or its directory is read-only")
@@ -110,9 +135,11 @@ class Database:
         self._closed = False
         with mapped_errors(path):
             existed = path.exists() and path.stat().st_size > 0
+            if existed and not _is_sqlite(path):
+                raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
             self._writer = self._connect()
         try:
-            with mapped_errors(path):
+            with mapped_errors(path, self._writer):
                 self._check_ours(existed)
                 for name, value, expected in _PRAGMAS:
                     _set_pragma(self._writer, name, value, expected)
@@ -148,7 +175,7 @@ class Database:
             StoreWriteError: if the disk is full or read-only.
             StoreClosedError: if the database was closed.
         """
-        with self._write_lock, mapped_errors(self.path):
+        with self._write_lock, mapped_errors(self.path, self._writer):
             self._require_open()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -172,9 +199,12 @@ class Database:
             try:
                 conn.execute("BEGIN")
                 try:
-                    yield conn
+                    with mapped_errors(self.path, conn):
+                        yield conn
                 finally:
-                    conn.execute("ROLLBACK")
+                    # An I/O error may have ended the transaction already.
+                    if conn.in_transaction:
+                        conn.execute("ROLLBACK")
             finally:
                 self._return_reader(conn)
 
@@ -219,12 +249,19 @@ class Database:
                 conn.close()
             self._idle.clear()
             try:
+                # Another process may be at work: then the log stays beside the file and loses nothing.
+                self._writer.execute(f"PRAGMA busy_timeout = {CLOSE_TIMEOUT_MS}")
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error:
-                # Another process reads: the log stays beside the file and loses nothing.
                 pass
             finally:
                 self._writer.close()
+
+
+def _is_sqlite(path: Path) -> bool:
+    """Return whether a file begins like a database; SQLite takes one of a few bytes for an empty database."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:

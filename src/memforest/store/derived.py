@@ -15,9 +15,12 @@ __all__ = [
     "ItemKind",
     "VectorRow",
     "clear_words",
+    "dimension",
+    "drop_stale",
     "drop_vectors",
     "missing_vectors",
     "postings",
+    "purge_words",
     "put_summary",
     "put_vectors",
     "put_words",
@@ -59,6 +62,12 @@ def put_vectors(tx: Tx, kind: ItemKind, model: str, rows: Iterable[VectorRow]) -
             for item, digest, vector in rows
         ],
     )
+
+
+def dimension(tx: Tx) -> int | None:
+    """Return the length of the memory's vectors, None while it has none."""
+    row = tx.execute("SELECT dimension FROM derived_vector LIMIT 1").fetchone()
+    return None if row is None else int(row[0])
 
 
 def vectors_by_digest(tx: Tx, model: str, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
@@ -113,6 +122,23 @@ def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence
 def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
     """Take an item out of the lexical index."""
     tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
+
+
+def purge_words(tx: Tx) -> None:
+    """Take what was deleted out of the lexical index for good: FTS5 keeps deleted tokens until segments merge.
+
+    Rewrites the index. FTS5's own "secure-delete" would not, but it makes a file that SQLite before 3.42
+    cannot read. Source: https://www.sqlite.org/fts5.html#the_optimize_command.
+    """
+    for table in _WORDS.values():
+        tx.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+
+
+def drop_stale(tx: Tx) -> None:
+    """Delete the summaries of dirty nodes and their vectors: they may tell of what was deleted."""
+    stale = "SELECT id FROM node WHERE dirty AND level > 0"
+    tx.execute(f"DELETE FROM derived_summary WHERE node IN ({stale})")
+    tx.execute(f"DELETE FROM derived_vector WHERE kind = 'node' AND item IN ({stale})")
 
 
 def word_counts(tx: Tx, kind: Literal["turn", "fact"]) -> dict[int, int]:

@@ -14,7 +14,7 @@ __all__ = [
     "fact_sources",
     "fact_texts",
     "node_spans",
-    "session_name",
+    "session_names",
     "turn_texts",
 ]
 
@@ -82,6 +82,7 @@ def node_spans(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
     return {row[0]: (row[1], row[2]) for row in found}
 
 
-def session_name(tx: Tx, session: int) -> str:
-    """Return a session's public id."""
-    return str(tx.execute("SELECT session_id FROM session WHERE id = ?", (session,)).fetchone()[0])
+def session_names(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
+    """Return sessions' public ids by row id."""
+    found = tx.execute(f"SELECT id, session_id FROM session WHERE id {_IN}", (json.dumps(list(sessions)),))
+    return dict(found.fetchall())

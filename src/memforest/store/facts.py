@@ -12,6 +12,7 @@ from memforest.types import EntityKind, State
 __all__ = [
     "EntityRow",
     "FactRow",
+    "OccurrenceRef",
     "OccurrenceRow",
     "add_alias",
     "add_fact",
@@ -19,6 +20,7 @@ __all__ = [
     "add_occurrence",
     "add_state",
     "delete_fact",
+    "demote",
     "drop_unnamed",
     "entities",
     "entity_by_key",
@@ -33,9 +35,8 @@ __all__ = [
     "names",
     "occurrences",
     "put_entity",
+    "restate",
     "set_active",
-    "set_said",
-    "states_of",
 ]
 
 
@@ -73,6 +74,10 @@ class FactRow:
         return start, max(end, start + 1)
 
 
+OccurrenceRef = tuple[int, int]
+"""Row ids of a fact and of one of its occurrences."""
+
+
 @dataclass(frozen=True, slots=True)
 class OccurrenceRow:
     """One place where a fact was said: its wording there, the raw quote and the supporting turns."""
@@ -80,10 +85,12 @@ class OccurrenceRow:
     row: int
     fact: int
     cell: int
+    speaker: str
     text: str
     quote: str
     said_ms: int
     tie: str
+    topics: tuple[str, ...]
     cosine: float | None
     turns: tuple[int, ...]
 
@@ -149,9 +156,13 @@ def add_fact(tx: Tx, fact: FactRow) -> int:
     return int(cursor.lastrowid or 0)
 
 
-def set_said(tx: Tx, fact: int, said_ms: int, tie: str) -> None:
-    """Move a fact to another first occurrence."""
-    tx.execute("UPDATE fact SET said_ms = ?, tie = ? WHERE id = ?", (said_ms, tie, fact))
+def restate(tx: Tx, fact: FactRow) -> None:
+    """Write a fact's identity, wording, speaker, topics and first occurrence anew."""
+    topics = json.dumps(fact.topics, ensure_ascii=False)
+    tx.execute(
+        "UPDATE fact SET fact_id = ?, text = ?, speaker = ?, topics = ?, said_ms = ?, tie = ? WHERE id = ?",
+        (fact.fact_id, fact.text, fact.speaker, topics, fact.said_ms, fact.tie, fact.row),
+    )
 
 
 def delete_fact(tx: Tx, fact: int) -> None:
@@ -164,25 +175,30 @@ def add_occurrence(
     fact: int,
     cell: int,
     *,
+    speaker: str,
     text: str,
     quote: str,
     said_ms: int,
     tie: str,
+    topics: Sequence[str],
     cosine: float | None,
     turns: Sequence[int],
-) -> None:
-    """Record where a fact was said, and by which turns."""
+) -> OccurrenceRef:
+    """Record where a fact was said, and by which turns; return what its mentions and states hang on."""
     cursor = tx.execute(
-        "INSERT INTO occurrence (fact, cell, text, quote, said_ms, tie, cosine) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (fact, cell, text, quote, said_ms, tie, cosine),
+        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (fact, cell, speaker, text, quote, said_ms, tie, json.dumps(topics, ensure_ascii=False), cosine),
     )
-    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(cursor.lastrowid, turn) for turn in turns])
+    row = int(cursor.lastrowid or 0)
+    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(row, turn) for turn in turns])
+    return fact, row
 
 
 def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]]:
     """Return the occurrences of facts, each list in the order they were said."""
     rows = tx.execute(
-        """SELECT o.id, o.fact, o.cell, o.text, o.quote, o.said_ms, o.tie, o.cosine,
+        """SELECT o.id, o.fact, o.cell, o.speaker, o.text, o.quote, o.said_ms, o.tie, o.topics, o.cosine,
            (SELECT json_group_array(turn) FROM occurrence_turn WHERE occurrence = o.id)
            FROM occurrence o WHERE o.fact IN (SELECT value FROM json_each(?))
            ORDER BY o.said_ms, o.tie, o.id""",
@@ -195,12 +211,14 @@ def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]
                 row=row[0],
                 fact=row[1],
                 cell=row[2],
-                text=row[3],
-                quote=row[4],
-                said_ms=row[5],
-                tie=row[6],
-                cosine=row[7],
-                turns=tuple(sorted(json.loads(row[8]))),
+                speaker=row[3],
+                text=row[4],
+                quote=row[5],
+                said_ms=row[6],
+                tie=row[7],
+                topics=tuple(json.loads(row[8])),
+                cosine=row[9],
+                turns=tuple(sorted(json.loads(row[10]))),
             )
         )
     return found
@@ -239,6 +257,11 @@ def entity_with_row(tx: Tx, row: int) -> EntityRow:
     if found is None:
         raise KeyError(row)
     return _entity(found)
+
+
+def demote(tx: Tx, entity: int) -> None:
+    """Make a participant who no longer speaks an entity like others, without a tree."""
+    tx.execute("UPDATE entity SET kind = 'unknown', active = 0 WHERE id = ?", (entity,))
 
 
 def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
@@ -282,15 +305,19 @@ def names(tx: Tx) -> list[tuple[str, int]]:
     return [(row[0], row[1]) for row in rows]
 
 
-def add_mention(tx: Tx, fact: int, entity: int, role: str) -> None:
-    """Record that a fact names an entity."""
-    tx.execute("INSERT OR IGNORE INTO mention VALUES (?, ?, ?)", (fact, entity, role))
+def add_mention(tx: Tx, occurrence: OccurrenceRef, entity: int, role: str) -> None:
+    """Record that an occurrence of a fact names an entity."""
+    fact, row = occurrence
+    tx.execute("INSERT OR IGNORE INTO mention VALUES (?, ?, ?, ?)", (fact, entity, role, row))
 
 
 def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
     """Return (entity, role) of every mention in a fact."""
     return [
-        (row[0], row[1]) for row in tx.execute("SELECT entity, role FROM mention WHERE fact = ?", (fact,))
+        (row[0], row[1])
+        for row in tx.execute(
+            "SELECT DISTINCT entity, role FROM mention WHERE fact = ? ORDER BY 1, 2", (fact,)
+        )
     ]
 
 
@@ -306,23 +333,16 @@ def entity_support(tx: Tx, entity: int) -> tuple[int, int]:
     """Return in how many distinct facts and distinct sessions an entity is named."""
     row = tx.execute(
         """SELECT count(DISTINCT m.fact), count(DISTINCT c.session) FROM mention m
-           JOIN occurrence o ON o.fact = m.fact JOIN cell c ON c.id = o.cell WHERE m.entity = ?""",
+           JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell WHERE m.entity = ?""",
         (entity,),
     ).fetchone()
     return row[0], row[1]
 
 
-def add_state(tx: Tx, fact: int, entity: int, state: State) -> None:
-    """Record an attribute that a fact asserts of an entity."""
+def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State) -> None:
+    """Record an attribute that an occurrence of a fact asserts of an entity."""
     tx.execute(
-        "INSERT INTO state (fact, entity, attribute, value, previous, change) VALUES (?, ?, ?, ?, ?, ?)",
-        (fact, entity, state.attribute, state.value, state.previous, state.change),
+        """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change)
+           VALUES (?, ?, ?, ?, ?, ?, ?)""",
+        (*occurrence, entity, state.attribute, state.value, state.previous, state.change),
     )
-
-
-def states_of(tx: Tx, entity: int) -> list[tuple[int, State]]:
-    """Return (fact, state) for everything asserted of an entity, with the entity's row id as its name."""
-    rows = tx.execute(
-        "SELECT fact, attribute, value, previous, change FROM state WHERE entity = ? ORDER BY id", (entity,)
-    )
-    return [(row[0], State(str(entity), *row[1:])) for row in rows]

@@ -76,10 +76,12 @@ _INITIAL = (
         id INTEGER PRIMARY KEY,
         fact INTEGER NOT NULL REFERENCES fact (id) ON DELETE CASCADE,
         cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
+        speaker TEXT NOT NULL,
         text TEXT NOT NULL,
         quote TEXT NOT NULL,
         said_ms INTEGER NOT NULL,
         tie TEXT NOT NULL,
+        topics TEXT NOT NULL,
         cosine REAL
     ) STRICT""",
     "CREATE INDEX occurrence_fact ON occurrence (fact)",
@@ -101,16 +103,20 @@ _INITIAL = (
         key TEXT PRIMARY KEY,
         entity INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE
     ) STRICT, WITHOUT ROWID""",
+    # Whom a fact names, and what it asserts, is known per occurrence: "Mel" is Melanie where she speaks.
     """CREATE TABLE mention (
         fact INTEGER NOT NULL REFERENCES fact (id) ON DELETE CASCADE,
         entity INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
         role TEXT NOT NULL,
-        PRIMARY KEY (fact, entity, role)
+        occurrence INTEGER NOT NULL REFERENCES occurrence (id) ON DELETE CASCADE,
+        PRIMARY KEY (fact, entity, role, occurrence)
     ) STRICT, WITHOUT ROWID""",
     "CREATE INDEX mention_entity ON mention (entity)",
+    "CREATE INDEX mention_occurrence ON mention (occurrence)",
     """CREATE TABLE state (
         id INTEGER PRIMARY KEY,
         fact INTEGER NOT NULL REFERENCES fact (id) ON DELETE CASCADE,
+        occurrence INTEGER NOT NULL REFERENCES occurrence (id) ON DELETE CASCADE,
         entity INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
         attribute TEXT NOT NULL,
         value TEXT NOT NULL,
@@ -118,6 +124,7 @@ _INITIAL = (
         change TEXT NOT NULL CHECK (change IN ('is', 'start', 'end'))
     ) STRICT""",
     "CREATE INDEX state_fact ON state (fact)",
+    "CREATE INDEX state_occurrence ON state (occurrence)",
     "CREATE INDEX state_entity ON state (entity, attribute)",
     """CREATE TABLE tree (
         id INTEGER PRIMARY KEY,

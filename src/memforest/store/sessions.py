@@ -26,6 +26,7 @@ __all__ = [
     "list_sessions",
     "session_with_row",
     "set_status",
+    "speakers",
     "turns",
     "unfinished",
 ]
@@ -184,6 +185,11 @@ def turns(tx: Tx, session: int) -> list[tuple[int, Turn]]:
         )
         for row in rows
     ]
+
+
+def speakers(tx: Tx) -> set[str]:
+    """Return the names of everyone who speaks in any session, as written."""
+    return {row[0] for row in tx.execute("SELECT DISTINCT speaker FROM turn")}
 
 
 def add_cells(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:

@@ -127,7 +127,7 @@ def mentions(tx: Tx) -> list[tuple[int, int]]:
 
 _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact,
     coalesce(f.start_ms, o.said_ms), o.tie
-    FROM state s JOIN fact f ON f.id = s.fact JOIN occurrence o ON o.fact = s.fact"""
+    FROM state s JOIN fact f ON f.id = s.fact JOIN occurrence o ON o.id = s.occurrence"""
 
 
 def states_seen(tx: Tx) -> list[StateSeen]:

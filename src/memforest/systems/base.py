@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
 from memforest.types import QuestionPlan
 
-__all__ = ["Hit", "MemoryIndex", "Search"]
+__all__ = ["Found", "Hit", "MemoryIndex", "Search"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,22 @@ class Hit:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an index found: every candidate turn, best first, each made when it is asked for.
+
+    `trees` are the trees that were looked into, as (tree row of the snapshot, score), best first.
+    """
+
+    hits: Iterable[Hit]
+    trees: tuple[tuple[int, float], ...] = ()
+
+
 class MemoryIndex(Protocol):
     """One way to find evidence in a memory. Indexes read the same persistent state."""
 
     name: str
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> list[Hit]:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first; deterministic for equal inputs."""
         ...

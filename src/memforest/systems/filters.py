@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.states import valid_until
 
@@ -53,6 +53,7 @@ def allowed(snapshot: Snapshot, request: Search) -> Allowed:
     return keep
 
 
+@once_per_snapshot
 def valid_end(snapshot: Snapshot) -> NDArray[np.int64]:
     """Return, per fact, the end of the time it was so, in ms, `OPEN` when there is none.
 
@@ -61,6 +62,7 @@ def valid_end(snapshot: Snapshot) -> NDArray[np.int64]:
     return np.where(is_state(snapshot), valid_until(snapshot), snapshot.facts.end_ms)
 
 
+@once_per_snapshot
 def is_state(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Return, per fact, whether it asserts a state."""
     found = np.zeros(len(snapshot.facts.ids), dtype=np.bool_)

@@ -12,7 +12,7 @@ from memforest.ranking import order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
-from memforest.systems.base import Hit, Search
+from memforest.systems.base import Found, Hit, Search
 from memforest.systems.filters import allowed
 from memforest.systems.speak import best_facts
 
@@ -27,11 +27,13 @@ class FlatIndex:
 
     name = "flat"
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> list[Hit]:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""
+        if not len(snapshot.turns.ids):
+            return Found(())
         turns, facts = snapshot.turns, snapshot.facts
-        lexical = bm25(tx, "turn", request.tokens, snapshot.turn_row, turns.length)
-        fact_lexical = bm25(tx, "fact", request.tokens, snapshot.fact_row, facts.length)
+        lexical = bm25(tx, snapshot, "turn", request.tokens)
+        fact_lexical = bm25(tx, snapshot, "fact", request.tokens)
         dense, fact_dense = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
         if request.vector is not None and snapshot.dimension:
             dense = (turns.vectors @ request.vector).astype(np.float64)
@@ -42,13 +44,13 @@ class FlatIndex:
         total = parts["lexical"] + parts["dense"]
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, fact_dense, fact_lexical)
-        return [
+        ranked = order(total, turns.ids)
+        return Found(
             Hit(
-                int(i),
-                int(speaks[i]),
-                float(total[i]),
-                {name: float(part[i]) for name, part in parts.items()},
+                turn=i,
+                fact=int(speaks[i]),
+                score=float(total[i]),
+                scores={name: float(part[i]) for name, part in parts.items()},
             )
-            for i in order(total, turns.ids)
-            if keep.turns[i]
-        ]
+            for i in ranked[keep.turns[ranked]].tolist()
+        )

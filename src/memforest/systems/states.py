@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.timeline import Observation, Segment, timeline
-from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.steps.local.lexicon import holds_many
 from memforest.store.snapshot import StateSeen
 
@@ -18,16 +17,14 @@ __all__ = ["Timelines", "observations", "timelines", "valid_until"]
 
 Timelines = Mapping[tuple[int, str], tuple[Segment, ...]]
 
-_MADE: WeakKeyDictionary[Snapshot, Timelines] = WeakKeyDictionary()
-"""Timelines are made once per snapshot, at the first question that needs them."""
 
-
+@once_per_snapshot
 def timelines(snapshot: Snapshot) -> Timelines:
     """Return (entity, attribute) -> its segments in time order; facts are row ids of the store."""
-    made = _MADE.get(snapshot)
-    if made is None:
-        made = _MADE[snapshot] = _make(snapshot)
-    return made
+    seen: dict[tuple[int, str], list[StateSeen]] = {}
+    for state in snapshot.states:
+        seen.setdefault((state.entity, state.attribute), []).append(state)
+    return {key: tuple(timeline(observations(found))) for key, found in seen.items()}
 
 
 def observations(states: Iterable[StateSeen]) -> list[Observation]:
@@ -45,13 +42,7 @@ def observations(states: Iterable[StateSeen]) -> list[Observation]:
     ]
 
 
-def _make(snapshot: Snapshot) -> Timelines:
-    seen: dict[tuple[int, str], list[StateSeen]] = {}
-    for state in snapshot.states:
-        seen.setdefault((state.entity, state.attribute), []).append(state)
-    return {key: tuple(timeline(observations(found))) for key, found in seen.items()}
-
-
+@once_per_snapshot
 def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
     """Return, per fact, the end of its validity in ms, `OPEN` when there is none.
 

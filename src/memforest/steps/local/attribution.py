@@ -136,6 +136,8 @@ def _subject_for(first: str, second: str, text: str) -> str | None:
     """Return the pronoun, with its auxiliary, that a sentence starting with `first` `second` leaves out."""
     if first == "been" and second in ("a", "an", "so", "such"):
         return "It's"
+    if first == "did" and second in ("my", "the", "some", "another"):
+        return "I"
     if first in _ELIDED:
         return None if second.lower() in _FINITE or second in ("and", "of") else _ELIDED[first]
     if first in _NOT_ELIDED or second.lower() in _FINITE or second.lower() == "by":
@@ -164,6 +166,8 @@ def _is_gerund_subject(text: str) -> bool:
             is_present_verb(word) or (word in _FINITE and "'" not in word)
         ):
             return True
+        if word in ("me", "us", "him", "you") and previous.endswith("s") and len(previous) > 3:
+            return True  # "Playing the cello calms me down"
         previous = word
     return False
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from memforest.calendar import DateSpan
 from memforest.steps.local.entities import merge_mentions
 from memforest.steps.local.language import Code, load_word_lists
+from memforest.text import STOP_WORDS
 from memforest.types import Mention
 
 __all__ = ["GROUP_WORDS", "Draft", "can_join", "ended", "join", "length", "resolve_person", "with_speaker"]
@@ -17,7 +18,21 @@ GROUP_WORDS = 35
 """Neighbouring sentences are joined up to this many words."""
 
 _PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
+_SPEAKER_RELATIVE = re.compile(
+    r"\b(?:i|me|my|mine|we|us|our|ours|you|your|yours|here|yo|mi|mis|nosotros|nos|nuestr[oa]s?|tu|tus|usted)\b",
+    re.IGNORECASE,
+)
+_OPENING_NAME = re.compile(r"(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
 _MALE = load_word_lists("en").lists["kinship_male"]
+_FINITE = load_word_lists("en").lists["finite"]
+_PAST = load_word_lists("en").lists["irregular_past"]
+_NO_NAME_STARTS = (
+    STOP_WORDS
+    | load_word_lists("en").lists["not_names"]
+    | load_word_lists("en").lists["determiners"]
+    | load_word_lists("en").lists["adverbs"]
+    | load_word_lists("en").lists["backchannel"]
+)
 _FEMALE = load_word_lists("en").lists["kinship_female"]
 _KIN = _MALE | _FEMALE | load_word_lists("en").lists["kinship_other"]
 _KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(_KIN))})\b")
@@ -40,7 +55,6 @@ class Draft:
     words: int = 0
     comment: bool = False  # worth keeping only behind the statement that it comments on
     answer: bool = False
-    captions: list[str] = field(default_factory=list)
 
 
 def can_join(before: Draft, draft: Draft) -> bool:
@@ -72,12 +86,25 @@ def join(before: Draft, draft: Draft) -> None:
 
 
 def with_speaker(draft: Draft, speaker: str) -> str:
-    """Return the text of a draft with its speaker in front unless it names them or has a subject of its own."""
-    if draft.attributed:
+    """Return the text of a draft with its speaker in front unless it names them or has a subject of its own.
+
+    "Bob moved to Miami in July 2024." stands for itself, whoever said it; a "we" in it would not.
+    """
+    if draft.attributed or (_has_named_subject(draft) and not _SPEAKER_RELATIVE.search(draft.text)):
         return draft.text
     if not draft.changed:
         return f'{speaker}: "{draft.text}"'
     return f"{speaker}: {draft.text}"
+
+
+def _has_named_subject(draft: Draft) -> bool:
+    """Return whether the statement begins with a person's name as the subject of its verb."""
+    return any(
+        mention.role == "subject"
+        and mention.kind in ("participant", "person")
+        and draft.text.startswith(f"{mention.name} ")
+        for mention in draft.names
+    )
 
 
 def ended(text: str) -> str:
@@ -107,9 +134,21 @@ def _only_person(draft: Draft, *, male: bool) -> str | None:
     if kin and kin["kin"] in (_FEMALE if male else _MALE):
         return None
     people = [mention.name for mention in draft.names if mention.kind == "person"]
+    if not people and not kin:
+        people = [m.name for m in draft.names if m.kind == "unknown" and " " not in m.name]
     if people:
         return people[0] if len(people) == 1 else None
-    return kin.group() if kin else None
+    return kin.group() if kin else _opening_name(draft)
+
+
+def _opening_name(draft: Draft) -> str | None:
+    """Return the capitalised word that a statement opens with in front of a verb: a name, if "he" goes on."""
+    found = _OPENING_NAME.match(draft.text)
+    if found is None or draft.attributed or not found["name"][0].isupper():
+        return None
+    lower, verb = found["name"].lower(), found["verb"]
+    is_verb = verb in _FINITE or verb in _PAST or verb.endswith(("s", "ed"))
+    return None if lower in _NO_NAME_STARTS or not is_verb else found["name"]
 
 
 def length(text: str) -> int:

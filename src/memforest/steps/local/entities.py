@@ -138,7 +138,8 @@ def _quoted(text: str) -> list[Mention]:
 def _first_verb(tokens: Sequence[Token]) -> int:
     """Return the position of the first word that is a verb by its form, or the number of tokens."""
     for index, token in enumerate(tokens):
-        if token.verb or (index and token.present):
+        month = index > 0 and token.bare == "May"  # "In May Ann left": the verb comes later
+        if (token.verb and not month) or (index and token.present):
             return index
     return len(tokens)
 

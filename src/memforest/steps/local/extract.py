@@ -26,7 +26,6 @@ from memforest.steps.local.attribution import attribute, is_present_verb, supply
 from memforest.steps.local.context import CAPTION, Context, context_of
 from memforest.steps.local.dating import show_dates, until_now, valid_time
 from memforest.steps.local.draft import (
-    GROUP_WORDS,
     Draft,
     can_join,
     ended,
@@ -50,7 +49,7 @@ from memforest.steps.local.pieces import (
 from memforest.steps.local.sentences import split_sentences
 from memforest.steps.local.spanish import attribute_spanish, lacks_content_spanish, strip_address_spanish
 from memforest.steps.local.states import find_states
-from memforest.text import is_binary_looking, negated, word_set
+from memforest.text import STOP_WORDS, is_binary_looking, negated, word_set
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
 __all__ = [
@@ -84,6 +83,10 @@ _CAPTION_LABEL = re.compile(
     r"^\[\s*(?:(?:shares?|shared|shows?|sends?|sent)\s+)?(?:an?\s+)?(?:attached\s+)?(?:image|photo|picture|imagen|foto)?"
     r"(?:\s+caption)?\s*:\s*",
     re.IGNORECASE,
+)
+_PICTURE = re.compile(
+    r"(?:an?|the|two|some)\s+(?:\w+ ){0,3}(?:photo|picture|image|painting|drawing|poster|screenshot)s?\b",
+    re.I,
 )
 _CONTINUES = re.compile(
     r"(?:it|it's|they|they're|they've|he|he's|she|she's|that|that's|this|these|those|there|him|her|his|their|them|such)\b",
@@ -233,12 +236,7 @@ class LocalExtractor:
         dated, date = self._date(context, text)
         made = attribute(dated, context.voices)
         draft = self._finish(context, raw, made.text, attributed=True, changed=True, date=date)
-        answer = draft.text if draft.text[:2].isupper() else draft.text[0].lower() + draft.text[1:]
-        if answer.startswith(context.turn.speaker.lower()[:1]) and draft.text.startswith(
-            context.turn.speaker
-        ):
-            answer = draft.text
-        draft.text = f'{context.turn.speaker}, asked "{question}": {answer}'
+        draft.text = f'{context.turn.speaker}, asked "{question}": {_uncapitalised(draft.text)}'
         draft.turns = (*context.question_turn, context.turn.ordinal)
         draft.words += len(question.split())
         draft.answer = True
@@ -309,21 +307,15 @@ class LocalExtractor:
         )
 
     def _caption(self, context: Context, caption: str) -> None:
-        """Add a picture's caption to the last draft, or make it a statement of its own."""
+        """Make a picture's caption a statement of its own."""
         inner = _CAPTION_LABEL.sub("", caption).strip("[] \n")
         if not inner:
             context.skip(caption, "empty")
             return
-        if context.drafts and context.drafts[-1].words + length(inner) <= 2 * GROUP_WORDS:
-            draft = context.drafts[-1]
-            draft.captions.append(f" [image: {inner}]")
-            draft.raw.append(caption)
-            draft.words += length(inner)
-            return
-        speaker = context.turn.speaker
+        shown = inner if _PICTURE.match(inner) else f"a photo of {inner}"
         context.drafts.append(
             self._finish(
-                context, caption, f"{speaker} shared an image: {inner}", attributed=True, changed=True
+                context, caption, f"{context.turn.speaker} shared {shown}", attributed=True, changed=True
             )
         )
 
@@ -334,7 +326,7 @@ class LocalExtractor:
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
         return Candidate(
-            text=with_speaker(draft, speaker) + "".join(draft.captions),
+            text=with_speaker(draft, speaker),
             turns=draft.turns,
             speaker=speaker,
             quote=" ".join(draft.raw),
@@ -352,7 +344,20 @@ _YES_NO_WORDS = frozenset(load_word_lists("en").lists["yes_no"])
 _YES_NO_FILLERS = _YES_NO_WORDS | word_set(
     "actually i do did have am it is was of course sir ma'am thanks i'm really"
 )
+_LOWERED_OPENINGS = (
+    _YES_NO_WORDS
+    | (STOP_WORDS - {"i"})
+    | load_word_lists("en").lists["determiners"]
+    | load_word_lists("en").lists["prepositions"]
+    | load_word_lists("en").lists["adverbs"]
+)
 _YES_NO_OPENERS = load_word_lists("en").lists["auxiliaries"]
+
+
+def _uncapitalised(text: str) -> str:
+    """Return an answer for the middle of a sentence: a capital stays unless a common word opens it."""
+    first = text.split(" ", 1)[0].strip(".,!?;:").lower()
+    return text[0].lower() + text[1:] if first in _LOWERED_OPENINGS else text
 
 
 def _asks_yes_or_no(question: str) -> bool:

@@ -104,6 +104,14 @@ _OFFER = re.compile(
     r"i'?d be happy|i'?m sorry|as an ai|i don'?t have (?:access|personal)|great question|enjoy your|good luck)\b",
     re.IGNORECASE,
 )
+_ADVICE = re.compile(
+    r"(?:do|check|ask|call|find|keep|bring|take|get|put|set|save|share|use|follow|trust|talk to|reach out to|show) your\b",
+    re.IGNORECASE,
+)
+_MARKER = re.compile(
+    r"(?:by the way|before i forget|(?:it'?s a )?long story|that'?s about it|anyway|you'?ll like this)\W*$",
+    re.IGNORECASE,
+)
 _EVALUATION = re.compile(
     r"^(?:it|that|this|that'?s|it'?s|you'?re|you|your [\w ]{1,30}|these|those|they|what an?|such an?|how|sounds?|looks?|seems?|must)\b",
     re.IGNORECASE,
@@ -115,12 +123,13 @@ def is_question(text: str) -> bool:
 
     A tag at the end of a statement ("…, right?") does not make a question.
     """
-    if _QUESTION_END.search(text) or text.startswith("¿"):
-        return _TAG.search(text) is None or text.count("?") > 1
     head = _lowered(text)[:2]
+    asks = len(head) == 2 and head[0] in _QUESTION_WORDS and head[1] in _AUXILIARIES
+    if _QUESTION_END.search(text) or text.startswith("¿"):
+        return asks or _TAG.search(text) is None or text.count("?") > 1
     if len(head) < 2 or text.rstrip().endswith((".", "!")):
         return False
-    return head[0] in _QUESTION_WORDS and head[1] in _AUXILIARIES
+    return asks
 
 
 def strip_tag(text: str) -> str:
@@ -157,7 +166,7 @@ def strip_address(text: str, names: Collection[str]) -> str:
 
 
 _OPENING = re.compile(
-    r"(?:by the way|to be honest|of course|you know(?= what)?|as for me|guess what|i mean|for sure|([\w'’]+))",
+    r"(?:by the way|before i forget|to be honest|of course|you know(?= what)?|as for me|guess what|i mean|for sure|([\w'’]+))",
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"\s*(?:[,!.;:…—–]+|\s-)\s*")
@@ -245,7 +254,7 @@ def skip_reason(text: str, names: Collection[str], *, assistant: bool) -> str | 
         names: what the participants are called, lower case.
         assistant: the speaker is an AI assistant: offers and advice without anything concrete are skipped too.
     """
-    if _THANKS.match(text) or _HERE_YOU_GO.match(text) or lacks_content(text, names):
+    if _THANKS.match(text) or _HERE_YOU_GO.match(text) or _MARKER.match(text) or lacks_content(text, names):
         return "evaluation" if _LOOKS_BACK.match(text) else "pleasantry"
     found = _lowered(text)
     concrete = _is_concrete(text, names)
@@ -255,6 +264,8 @@ def skip_reason(text: str, names: Collection[str], *, assistant: bool) -> str | 
         return None
     if found[0] in _IMPERATIVES and len(found) <= 14:
         return "encouragement"
+    if _ADVICE.match(text):
+        return "advice"
     if _is_evaluation(text, found):
         return "evaluation"
     return "fragment" if len(found) <= 2 and not is_clause(text) else None

@@ -9,7 +9,7 @@ Routing makes no model call (paper §4.2). Source of the thresholds: the referen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 from memforest.config import Config
@@ -68,8 +68,14 @@ class ForestWriter:
         """Take a fact's leaves out of the forest."""
         self._remove("fact", fact)
 
+    def withdraw_fact(self, fact: int, named: Collection[int]) -> None:
+        """Take a fact's leaves out of the trees of all but the entities that it names."""
+        for tree, leaf in tree_rows.placements(self._tx, "fact", fact):
+            if self._scope_of(tree)[1] not in named:
+                self._take_out(tree, leaf, "fact", fact)
+
     def move_fact(self, fact: FactRow) -> None:
-        """Put a fact's leaves where its time says, after its first occurrence has changed."""
+        """Put a fact's leaves where its time says, after its first occurrence or its text has changed."""
         trees = [tree for tree, _ in tree_rows.placements(self._tx, "fact", fact.row)]
         self._remove("fact", fact.row)
         start_ms, end_ms = fact.leaf_span
@@ -84,11 +90,15 @@ class ForestWriter:
             if not self._known_enough(entity):
                 continue
             fact_rows.set_active(self._tx, entity, True)
-            found = fact_rows.facts_with_ids(self._tx, fact_rows.entity_facts(self._tx, entity))
-            for fact in sorted(found.values(), key=lambda f: f.leaf_key):
-                self.place_fact(fact, (entity,))
+            self.fill(entity)
             new.append(entity)
         return new
+
+    def fill(self, entity: int) -> None:
+        """Give every fact that names an active entity a leaf in its tree, where it has none yet."""
+        found = fact_rows.facts_with_ids(self._tx, fact_rows.entity_facts(self._tx, entity))
+        for fact in sorted(found.values(), key=lambda f: f.leaf_key):
+            self.place_fact(fact, (entity,))
 
     def reconsider(self, entities: Iterable[int]) -> None:
         """Take the tree away from entities that are no longer known well enough; participants keep theirs."""
@@ -97,6 +107,12 @@ class ForestWriter:
             if row.active and row.kind != "participant" and not self._known_enough(entity):
                 self._drop_tree("entity", entity, self._head("entity", entity))
                 fact_rows.set_active(self._tx, entity, False)
+
+    def demote(self, entity: int) -> None:
+        """Treat a participant who no longer speaks like any entity: a tree only when known well enough."""
+        fact_rows.demote(self._tx, entity)
+        if not self.activate((entity,)):
+            self._drop_tree("entity", entity, self._head("entity", entity))
 
     def _known_enough(self, entity: int) -> bool:
         facts, sessions = fact_rows.entity_support(self._tx, entity)
@@ -150,11 +166,14 @@ class ForestWriter:
 
     def _remove(self, item_kind: str, item: int) -> None:
         for tree, leaf in tree_rows.placements(self._tx, item_kind, item):
-            kind, scope = self._scope_of(tree)
-            head = delete(self._arena, self._head(kind, scope), self._arena.get(leaf).key)
-            self._keep(kind, scope, head)
-            self.touched.add(tree)
-            tree_rows.unplace(self._tx, item_kind, item, tree)
+            self._take_out(tree, leaf, item_kind, item)
+
+    def _take_out(self, tree: int, leaf: int, item_kind: str, item: int) -> None:
+        kind, scope = self._scope_of(tree)
+        head = delete(self._arena, self._head(kind, scope), self._arena.get(leaf).key)
+        self._keep(kind, scope, head)
+        self.touched.add(tree)
+        tree_rows.unplace(self._tx, item_kind, item, tree)
 
     def _scope_of(self, tree: int) -> tuple[str, int]:
         if tree not in self._scopes:

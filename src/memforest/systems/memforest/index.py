@@ -11,7 +11,7 @@ from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.store.db import Tx
-from memforest.systems.base import Hit, Search
+from memforest.systems.base import Found, Hit, Search
 from memforest.systems.filters import Allowed, allowed
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.recall import Recalled, recall
@@ -38,8 +38,10 @@ class MemForestIndex:
 
     name = "memforest"
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> list[Hit]:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""
+        if not len(snapshot.turns.ids):
+            return Found(())
         base = self._base(tx, snapshot, request)
         scores = score_leaves(snapshot, request, base)
         recalled = recall(snapshot, base, request.vector)
@@ -49,24 +51,24 @@ class MemForestIndex:
         led = self._answers(snapshot, request, keep, scores)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         total = scores.total + led.bonus
-        ranked = [int(i) for i in order(total, snapshot.turns.ids) if keep.turns[i]]
-        return [
+        ranked = order(total, snapshot.turns.ids)
+        hits = (
             Hit(
                 turn=i,
                 fact=led.facts.get(i, int(speaks[i])),
                 score=float(total[i]),
                 scores={name: float(part[i]) for name, part in scores.parts.items()},
-                leaf=leaf_of.get(i, -1),
+                leaf=leaf_of.get(i, int(snapshot.cell_of_turn[i])),
                 why=led.why if i in led.facts else "",
             )
-            for i in ranked
-        ]
+            for i in ranked[keep.turns[ranked]].tolist()
+        )
+        return Found(hits, recalled.trees)
 
     @staticmethod
     def _base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:
-        turns, facts = snapshot.turns, snapshot.facts
-        lexical = bm25(tx, "turn", request.tokens, snapshot.turn_row, turns.length)
-        fact_lexical = bm25(tx, "fact", request.tokens, snapshot.fact_row, facts.length)
+        lexical = bm25(tx, snapshot, "turn", request.tokens)
+        fact_lexical = bm25(tx, snapshot, "fact", request.tokens)
         return base_scores(snapshot, request, lexical, fact_lexical)
 
     @staticmethod
@@ -74,16 +76,13 @@ class MemForestIndex:
         snapshot: Snapshot, request: Search, recalled: Recalled, scores: LeafScores
     ) -> dict[int, int]:
         """Score the turns that browse reached, and return the leaf by which each was reached best."""
-        forest, pairs = snapshot.forest, snapshot.facts.pairs
-        turns_of_fact: dict[int, list[int]] = {}
-        for fact, turn in pairs.tolist():
-            turns_of_fact.setdefault(fact, []).append(turn)
+        forest = snapshot.forest
         reached = np.zeros(len(snapshot.turns.ids))
         leaf_of: dict[int, int] = {}
         for leaf, similarity in recalled.leaves.items():
             item = int(forest.item[leaf])
             turns = (
-                turns_of_fact.get(item, [])
+                snapshot.turns_of_fact.get(item, ())
                 if forest.kind[leaf] == 2
                 else range(item, int(forest.item_end[leaf]))
             )
@@ -102,7 +101,7 @@ class MemForestIndex:
             return
         if answering_facts(snapshot, request)[0]:
             return
-        anchor = bm25(tx, "turn", question_tokens(plan.anchor), snapshot.turn_row, snapshot.turns.length)
+        anchor = bm25(tx, snapshot, "turn", question_tokens(plan.anchor))
         scores.add("time_order", request.ranking.time_order * side_of_anchor(snapshot, request, anchor))
 
     @staticmethod

@@ -42,8 +42,8 @@ def leaf_similarity(snapshot: Snapshot, base: Base) -> Scores:
     out = np.zeros(len(forest.ids))
     facts = np.flatnonzero(forest.kind == 2)
     out[facts] = base.fact[forest.item[facts]]
-    for leaf in np.flatnonzero(forest.kind == 1).tolist():
-        out[leaf] = base.turn[forest.item[leaf] : forest.item_end[leaf]].max()
+    out[forest.kind == 1] = -1.0
+    np.maximum.at(out, snapshot.cell_of_turn, base.turn)
     return out
 
 

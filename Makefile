@@ -1,0 +1,67 @@
+# Every target sets itself up from nothing: a virtual environment, then pip with its ordinary configuration.
+#
+#   make demo    the demo conversation, in this terminal
+#   make test    the test suite
+#   make check   what CI runs: format, lint, types, import contracts, tests
+#   make soak    the long runs (many seeds; under an hour)
+#   make docs    write the generated blocks of docs/ anew
+#   make clean   remove what these targets made
+#
+#   make test PYTHON=python3.10            with another interpreter
+#   make soak MEMFOREST_SOAK_SEEDS=500     with another number of seeds
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := test
+.PHONY: demo test check static soak docs clean anew
+
+ASKED := $(filter-out undefined default,$(origin PYTHON))
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# An environment of another version than the PYTHON that was asked for is made anew.
+STALE := $(if $(ASKED),$(shell test -x $(BIN)/python && \
+  test "$$($(BIN)/python -V 2>&1)" != "$$($(PYTHON) -V 2>&1)" && echo anew))
+SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
+
+demo: $(VENV)/.core
+	$(BIN)/memforest demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+check: static test
+
+static: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+soak: $(VENV)/.dev
+	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -m soak --timeout=3300
+
+docs: $(VENV)/.dev
+	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+anew:
+	@echo "$(VENV) is $$($(BIN)/python -V); making it anew with $$($(PYTHON) -V)"
+	rm -rf $(VENV)
+
+$(BIN)/python: $(STALE)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "memforest needs Python 3.10 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp says that what pyproject.toml asks for is installed; a change there, or of Python, outdates it.
+$(VENV)/.core: pyproject.toml $(BIN)/python $(STALE)
+	$(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(BIN)/python $(STALE)
+	$(PIP) -e '.[dev]'
+	@touch $(VENV)/.core $@

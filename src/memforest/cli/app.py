@@ -1,0 +1,138 @@
+"""The root command: shared options, commands imported at their use, exit codes.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. An error is one line on standard error, or an
+envelope with ``"status": "error"`` when ``--json`` is given.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from memforest import __version__
+from memforest.cli.call import Call, StopCommand, global_options
+from memforest.errors import MemForestError
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "demo": ("demo", "Show what a memory does, on a conversation that comes along."),
+    "ingest": ("ingest", "Make memory of chat files."),
+    "resume": ("ingest", "Finish what an interrupted ingest left."),
+    "search": ("asking", "Find the evidence for a question."),
+    "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
+    "facts": ("looking", "List what was learnt, in time order."),
+    "timeline": ("looking", "Show what is known of somebody or something, in time order."),
+    "tree": ("looking", "Draw the forest, or the trees of one session or entity."),
+    "stats": ("looking", "Count what is stored, and say how large it is."),
+    "verify": ("looking", "Check the stored memory against itself."),
+    "doctor": ("doctor", "Check this installation and the memories in it."),
+}
+"""Command name -> module of this package, and the line that ``memforest --help`` shows, kept here so that
+help imports no command."""
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
+
+
+class Root(click.Group):
+    """The group of all commands; calling it runs the program and exits."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands in the order of a first visit."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"memforest.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def main(  # type: ignore[override]  # always exits, whatever standalone_mode says
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> None:
+        """Run the program and exit with its code.
+
+        Args:
+            args: the arguments; those of the process when not given.
+            prog_name: shown in help.
+            **extra: as for `click.Group.main`.
+        """
+        given = list(sys.argv[1:] if args is None else args)
+        options = given[: given.index("--")] if "--" in given else given
+        call = Call(as_json="--json" in options)
+        _be_robust()
+        try:
+            code = super().main(
+                args, prog_name or "memforest", **{**extra, "standalone_mode": False, "obj": call}
+            )
+        except (StopCommand, MemForestError, click.ClickException, click.Abort) as exc:
+            sys.exit(_fail(call, exc))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _be_robust() -> None:
+    """Let a terminal without Unicode show a replacement instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _fail(call: Call, exc: Exception) -> int:
+    """Report an error, and return the exit code that goes with it."""
+    code, message, data = _described(exc)
+    if call.verbose:
+        traceback.print_exception(exc)
+    if call.as_json:
+        call.envelope("error", {**data, "error": type(exc).__name__, "message": message})
+    else:
+        call.complain(message if code == INTERRUPTED else f"Error: {message}")
+    return code
+
+
+def _described(exc: Exception) -> tuple[int, str, dict[str, Any]]:
+    """Return exit code, message and further data of an error."""
+    if isinstance(exc, StopCommand):
+        return exc.code, exc.message, exc.data
+    if isinstance(exc, click.Abort):
+        return INTERRUPTED, "Interrupted.", {}
+    if isinstance(exc, click.UsageError):
+        where = "memforest" if exc.ctx is None else exc.ctx.command_path
+        return 2, f"{exc.format_message()} (see `{where} --help`)", {}
+    if isinstance(exc, click.ClickException):
+        return exc.exit_code, exc.format_message(), {}
+    return 1, str(exc), {}
+
+
+@click.group(
+    cls=Root,
+    name="memforest",
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="memforest", message="%(prog)s %(version)s")
+@global_options
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Long-term memory for LLM agents: conversations in, the evidence of the right time out.
+
+    No API key, no server: one SQLite file per user, in a directory of yours. Begin with
+    `memforest demo`.
+    """
+    call = ctx.find_object(Call)
+    if call is not None:
+        call.command = ctx.invoked_subcommand
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,182 @@
+"""`memforest search` and `memforest ask`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.screen import Screen, clean, sources
+
+if TYPE_CHECKING:
+    from memforest.memory.results import AskResult, Evidence, QueryResult
+
+__all__ = ["ask", "draw_answer", "draw_evidence", "search"]
+
+_QUOTED = re.compile("[“«]([^”»]{12,})[”»]")
+"""A passage that an answer quotes."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def question_options(command: F) -> F:
+    """Give a command the options of a question."""
+    for option in (
+        click.option("--explain", is_flag=True, help="Show the plan, the parts of each score, and the path."),
+        click.option(
+            "--timezone", metavar="ZONE", help="Zone of times without an offset, and of days shown."
+        ),
+        click.option(
+            "--index",
+            type=click.Choice(["memforest", "flat"]),
+            default="memforest",
+            show_default=True,
+            help="How memory is searched; flat is the baseline without trees.",
+        ),
+        click.option("--max-tokens", type=click.IntRange(min=1), help="Budget for the texts together."),
+        click.option("--top-k", type=click.IntRange(min=1), help="Most pieces of evidence; 10 by default."),
+        click.option("--reference-date", metavar="TIME", help="What 'now' and 'last month' are relative to."),
+        click.option(
+            "--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END."
+        ),
+        click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
+    ):
+        command = option(command)
+    return command
+
+
+def _read(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, for `query`."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@click.command()
+@click.argument("question")
+@question_options
+@shared_options
+@pass_call
+def search(call: Call, /, question: str, explain: bool, timezone: str | None, **options: Any) -> None:
+    """Find the evidence for a question, best first.
+
+    Each piece shows the day it was said, the statement or turn, who said it in which session and turn, and
+    since when it is so.
+    """
+    with call.forest(timezone=timezone) as forest:
+        result = call.memory(forest).search(question, **_read(options))
+        call.warn(result.warnings)
+        call.show(result, lambda screen: _draw_search(screen, result, explain), forest=forest)
+
+
+@click.command()
+@click.argument("question")
+@question_options
+@shared_options
+@pass_call
+def ask(call: Call, /, question: str, explain: bool, timezone: str | None, **options: Any) -> None:
+    """Answer a question with citations, or say that memory has no answer.
+
+    An abstention is an answer too: the exit code is 0.
+    """
+    with call.forest(timezone=timezone) as forest:
+        result = call.memory(forest).ask(question, **_read(options))
+        call.warn(result.result.warnings)
+        call.show(result, lambda screen: _draw_ask(screen, result, explain), forest=forest)
+
+
+def _draw_search(screen: Screen, result: QueryResult, explain: bool) -> None:
+    if explain:
+        _draw_plan(screen, result)
+    if not result.evidence:
+        screen.line("No evidence in memory.")
+    draw_evidence(screen, result.evidence, explain=explain)
+
+
+def _draw_ask(screen: Screen, result: AskResult, explain: bool) -> None:
+    draw_answer(screen, result)
+    if explain:
+        screen.line()
+        _draw_search(screen, result.result, explain)
+
+
+def draw_answer(screen: Screen, result: AskResult) -> None:
+    """Print an answer with its citations, or why there is none."""
+    if result.answer is None:
+        screen.line(f"No answer in memory: {result.reason}")
+        return
+    numbers = "".join(f"[{n}]" for n in range(1, len(result.citations) + 1))
+    screen.put(Text.assemble((clean(result.answer), "bold"), " ", (numbers, "cyan")))
+    quoted = [part.rstrip(".…") for part in _QUOTED.findall(result.answer)]
+    table = _numbered()
+    for number, one in enumerate(result.citations, 1):
+        body = Text(_origin(screen, one), style="dim")
+        if not any(part in one.quote for part in quoted):  # else the answer has the words already
+            body = Text.assemble(f'"{clean(one.quote, 300)}"\n', body)
+        table.add_row(f"[{number}]", screen.day(one.said), body)
+    screen.put(table)
+
+
+def draw_evidence(screen: Screen, evidence: Sequence[Evidence], *, explain: bool = False) -> None:
+    """Print numbered pieces of evidence with where they come from.
+
+    Args:
+        screen: where to.
+        evidence: in the order of their numbers.
+        explain: add the parts of the score and the path.
+    """
+    table = _numbered()
+    for number, one in enumerate(evidence, 1):
+        body = Text.assemble(clean(one.text, 400), "\n", (_origin(screen, one), "dim"))
+        if explain:
+            body.append(f"\n{_explained(one)}", style="dim italic")
+        table.add_row(f"[{number}]", screen.day(one.said), body)
+    if evidence:
+        screen.put(table)
+
+
+def _numbered() -> Table:
+    """Return a table of number, day and text."""
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_column(style="cyan", justify="right", no_wrap=True)
+    table.add_column(style="green", no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    return table
+
+
+def _origin(screen: Screen, one: Evidence) -> str:
+    """Say who said it, in which session and turns, and when it is so where that is not just since then."""
+    parts = [clean(one.speaker, 40), sources(one.sources)]
+    if one.kind == "fact" and (one.end is not None or screen.day(one.start) != screen.day(one.said)):
+        parts.append(f"valid {screen.interval(one.start, one.end)}")
+    return " · ".join(parts)
+
+
+def _explained(one: Evidence) -> str:
+    """Say what the score is made of, and how the leaf was reached."""
+    parts = " ".join(
+        f"{name} {value:+.2f}" for name, value in sorted(one.scores.items(), key=lambda part: -abs(part[1]))
+    )
+    path = " > ".join(clean(step, 40) for step in one.path)
+    why = f"\nfirst because: {clean(one.why)}" if one.why else ""
+    return f"score {one.score:.3f} = {parts}" + (f"\npath {path}" if path else "") + why
+
+
+def _draw_plan(screen: Screen, result: QueryResult) -> None:
+    """Print how the question was understood."""
+    plan = result.plan
+    found = {
+        "asks": plan.kind,
+        "about": ", ".join(plan.entities),
+        "attribute": plan.attribute or "",
+        "relative to": plan.anchor or "",
+        "as of": "" if plan.as_of is None else screen.day(plan.as_of),
+        "in": "" if plan.start is None else screen.interval(plan.start, plan.end),
+        "now is": screen.day(result.reference_date),
+        "index": result.index,
+    }
+    screen.line("; ".join(f"{name} {clean(value)}" for name, value in found.items() if value), "dim")
+    screen.line(", ".join(f"{step} {ms:.0f} ms" for step, ms in result.usage.ms.items()), "dim")

@@ -1,0 +1,208 @@
+"""One run of the command line: the options that every command shares, and where its result goes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from memforest.cli.screen import Screen
+    from memforest.forest import MemForest, UserMemory
+
+__all__ = ["Call", "StopCommand", "global_options", "pass_call", "shared_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class StopCommand(Exception):
+    """A command ends early with an exit code, having said nothing yet.
+
+    Args:
+        message: one line for standard error.
+        code: the exit code.
+        data: goes into the envelope of ``--json`` beside the message.
+    """
+
+    def __init__(self, message: str, *, code: int = 1, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.data = dict(data or {})
+
+
+@dataclass(slots=True)
+class Call:
+    """The shared options as given, before or after the command's name, and what became of them."""
+
+    directory: Path | None = None
+    user: str | None = None
+    user_from_environment: bool = False
+    as_json: bool = False
+    verbose: bool = False
+    command: str | None = None
+    settled_user: str | None = None
+    """Whose memory it came to."""
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def folder(self) -> Path:
+        """Where the memories are."""
+        if self.directory is not None:
+            return self.directory.expanduser()
+        from platformdirs import user_data_path
+
+        return user_data_path("memforest", appauthor=False)
+
+    def forest(self, **settings: str | None) -> MemForest:
+        """Return the forest of the directory.
+
+        Args:
+            **settings: fields of `Config`; None leaves the default or what the environment says.
+
+        Raises:
+            ConfigError: if a setting is unknown or out of range.
+        """
+        from memforest import MemForest, load_default_config
+
+        given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+        return MemForest(self.folder, load_default_config(**given))
+
+    def memory(self, forest: MemForest) -> UserMemory:
+        """Return the memory that a reading command is about: of ``--user``, or of the only user there is.
+
+        Raises:
+            NotFoundError: if there is no such user, or nobody at all.
+            click.UsageError: if there are several users and none was named.
+        """
+        from memforest import NotFoundError
+        from memforest.cli.screen import clean
+
+        if self.user is not None and forest.has_user(self.user):
+            self.settled_user = self.user
+            return forest.user(self.user)
+        known = forest.list_users()
+        listed = ", ".join(clean(one, 40) for one in known[:10]) + (" …" if len(known) > 10 else "")
+        if not known:
+            raise NotFoundError(
+                f"there is no memory in {self.folder} yet; `memforest ingest FILE` makes one, "
+                "`memforest demo` shows one, --dir names another directory"
+            )
+        if self.user is not None:
+            raise NotFoundError(f"user {self.user!r} has no memory here; there are: {listed}")
+        if len(known) > 1:
+            raise click.UsageError(f"whose memory? Give --user (or MEMFOREST_USER); there are: {listed}")
+        self.settled_user = known[0]
+        return forest.user(known[0])
+
+    def show(
+        self, data: Any, draw: Callable[[Screen], None], *, forest: MemForest | None = None, ok: bool = True
+    ) -> None:
+        """Print a command's result: the envelope with ``--json``, else what `draw` puts on the screen."""
+        if self.as_json:
+            self.envelope("ok" if ok else "error", data)
+            return
+        from memforest.cli.screen import Screen
+
+        draw(Screen() if forest is None else Screen(zone=forest.config.zone))
+
+    def envelope(self, status: str, data: Any) -> None:
+        """Print the one object that ``--json`` prints."""
+        from memforest.cli.wire import to_json
+
+        value = {
+            "status": status,
+            "command": self.command,
+            "duration_ms": round((time.perf_counter() - self.started) * 1000, 1),
+            "user": self.settled_user,
+            "data": data,
+        }
+        plain_stream = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
+        click.echo(to_json(value, ascii_only=plain_stream))
+
+    def warn(self, texts: Iterable[str]) -> None:
+        """Print warnings on standard error; with ``--json`` they are part of the data."""
+        if not self.as_json:
+            for text in dict.fromkeys(texts):
+                self.complain(f"Warning: {text}")
+
+    def complain(self, text: str) -> None:
+        """Print one line on standard error, cleaned."""
+        from memforest.cli.screen import clean
+
+        click.echo(clean(text), err=True)
+
+
+pass_call = click.make_pass_decorator(Call, ensure=True)
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Store a shared option; the one nearer to the command's end wins."""
+    call = ctx.find_object(Call)
+    if call is None or value is None or value is False or param.name is None:
+        return
+    setattr(call, param.name, value)
+    if param.name == "user":
+        source = ctx.get_parameter_source("user")
+        call.user_from_environment = source is click.core.ParameterSource.ENVIRONMENT
+
+
+def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
+    def variable(name: str) -> str | None:
+        return name if from_environment else None
+
+    return [
+        click.option(
+            "--dir",
+            "directory",
+            type=click.Path(file_okay=False, path_type=Path),
+            envvar=variable("MEMFOREST_DIR"),
+            expose_value=False,
+            callback=_keep,
+            help="Where the memories are; the platform's data directory by default. [MEMFOREST_DIR]",
+        ),
+        click.option(
+            "--user",
+            "-u",
+            envvar=variable("MEMFOREST_USER"),
+            expose_value=False,
+            callback=_keep,
+            metavar="USER",
+            help="Whose memory; the only one there is by default. [MEMFOREST_USER]",
+        ),
+        click.option(
+            "--json",
+            "as_json",
+            is_flag=True,
+            expose_value=False,
+            callback=_keep,
+            help="Print one JSON object on standard output, and nothing else.",
+        ),
+        click.option(
+            "--verbose",
+            "-v",
+            is_flag=True,
+            expose_value=False,
+            callback=_keep,
+            help="Show the traceback of an error.",
+        ),
+    ]
+
+
+def shared_options(command: F) -> F:
+    """Give a command the options that every command takes."""
+    for option in reversed(_options(from_environment=False)):
+        command = option(command)
+    return command
+
+
+def global_options(command: F) -> F:
+    """Give the root command the same options; only there the environment is read."""
+    for option in reversed(_options(from_environment=True)):
+        command = option(command)
+    return command

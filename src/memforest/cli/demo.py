@@ -1,0 +1,248 @@
+"""`memforest demo`: a tour of a memory, on a conversation written for it.
+
+The answers are those of the engine, checked against the turns that the conversation's author marked; where
+they differ, the demo says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memforest.cli.asking import draw_answer
+from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.formats import read_chat
+from memforest.cli.ingest import draw_loaded, progress_of
+from memforest.cli.loading import IngestOptions, Loaded, Plan, load, plan_memories
+from memforest.cli.looking import draw_facts, draw_timeline, draw_trees
+from memforest.cli.screen import Screen, clean, columns
+from memforest.errors import NotFoundError
+from memforest.forest import UserMemory
+from memforest.memory.results import AskResult, FactView, TimelineEntry
+
+__all__ = ["demo"]
+
+FILE = "nora_and_mateo.json"
+PEOPLE = ("Nora", "Mateo")
+SHOWN_FACTS = 4
+SHOWN_TREES = 4
+"""Of each kind."""
+
+_DATE = re.compile(r"\d{1,2} [A-Z][a-z]+ \d{4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One question of the demo, what came back, and whether that is what the author expects."""
+
+    asked: Mapping[str, Any]
+    result: AskResult
+
+    @property
+    def right(self) -> bool:
+        """Whether the answer cites a right turn, with the date that is expected, or rightly abstains."""
+        wanted = {(one["session_id"], one["turn_id"]) for one in self.asked["expects"]}
+        if not wanted or self.result.answer is None:
+            return not wanted and self.result.answer is None
+        cited = {
+            (source.session_id, turn)
+            for one in self.result.citations
+            for source in one.sources
+            for turn in source.turn_ids
+        }
+        dates = _DATE.findall(self.asked["answer"])
+        return bool(wanted & cited) and all(date in self.result.answer for date in dates)
+
+
+@click.command()
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the memory in this directory, to try other commands on it.",
+)
+@click.option("--all", "every", is_flag=True, help="Ask all questions, not one of each kind.")
+@click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none.")
+@shared_options
+@pass_call
+def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> None:
+    """Show what a memory does, on a conversation that comes along.
+
+    Two friends, eight months, moves, jobs and a wedding, in English and Spanish: read, listed, drawn, and
+    asked about. Needs no key and no network, and leaves nothing behind without --keep.
+    """
+    started = time.perf_counter()
+    content = (files("memforest.data") / "demo" / FILE).read_bytes()
+    script = json.loads(content)
+    plan = plan_memories(read_chat(content, name=FILE, session_id=None), user=None)[0]
+    call.settled_user = plan.user
+    with _place(keep) as folder:
+        call.directory = folder
+        with call.forest(embedder=embedder) as forest:
+            loaded = Loaded(plan.user)
+            with progress_of([plan], quiet=call.as_json) as on_session:
+                load(forest, plan, IngestOptions(), loaded, on_session)
+            call.warn((*loaded.warnings, *loaded.errors))
+            answers = _ask(forest.user(plan.user), script["questions"], every=every)
+            seconds = time.perf_counter() - started
+            call.show(
+                _data(loaded, answers, keep, seconds),
+                lambda screen: _Tour(screen, forest.user(plan.user), keep).show(
+                    script["title"], plan, loaded, answers
+                ),
+                forest=forest,
+            )
+
+
+@contextmanager
+def _place(keep: Path | None) -> Iterator[Path]:
+    """Give a directory that is deleted afterwards, or the one to keep."""
+    if keep is not None:
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="memforest-demo-") as folder:
+        yield Path(folder)
+
+
+def _ask(memory: UserMemory, questions: Sequence[Mapping[str, Any]], *, every: bool) -> list[Answered]:
+    """Ask the questions, by default the first of each kind."""
+    kinds: set[str] = set()
+    answered = []
+    for asked in questions:
+        if every or asked["kind"] not in kinds:
+            kinds.add(asked["kind"])
+            result = memory.ask(
+                asked["question"], reference_date=asked["reference_date"], as_of=asked.get("as_of")
+            )
+            answered.append(Answered(asked, result))
+    return answered
+
+
+def _data(loaded: Loaded, answers: Sequence[Answered], keep: Path | None, seconds: float) -> dict[str, Any]:
+    return {
+        "memory": loaded,
+        "seconds": round(seconds, 2),
+        "directory": keep,
+        "right": sum(one.right for one in answers),
+        "answers": [
+            {
+                "kind": one.asked["kind"],
+                "question": one.asked["question"],
+                "as_of": one.asked.get("as_of"),
+                "answer": one.result.answer,
+                "reason": one.result.reason,
+                "citations": one.result.citations,
+                "expected": one.asked["answer"],
+                "right": one.right,
+            }
+            for one in answers
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Tour:
+    """Prints the demo, part by part."""
+
+    screen: Screen
+    memory: UserMemory
+    keep: Path | None
+
+    def show(self, title: str, plan: Plan, loaded: Loaded, answers: Sequence[Answered]) -> None:
+        """Print everything."""
+        self._arrival(title, plan, loaded)
+        self._facts()
+        self._timelines()
+        self._trees()
+        self._answers(answers)
+        self._next()
+
+    def _arrival(self, title: str, plan: Plan, loaded: Loaded) -> None:
+        screen = self.screen
+        screen.heading("1. What came in")
+        screen.line(f"{title}: {plan.turns} messages in {len(plan.sessions)} conversations, for example")
+        for turn in plan.sessions[0][1].turns[:2]:
+            screen.line(f'{turn["timestamp"][:10]} {turn["speaker"]}: "{turn["text"]}"', "dim", indent=2)
+        screen.line("made into")
+        draw_loaded(screen, [loaded], Path("a temporary directory") if self.keep is None else self.keep)
+
+    def _facts(self) -> None:
+        self.screen.heading("2. What was learnt: statements with the time they are about")
+        draw_facts(self.screen, _telling(self.memory.list(limit=1000).facts))
+
+    def _timelines(self) -> None:
+        self.screen.heading("3. What changed: where each of them lived")
+        for person in PEOPLE:
+            self.screen.line(person, "bold")
+            draw_timeline(self.screen, _states(self.memory, person))
+
+    def _trees(self) -> None:
+        self.screen.heading("4. The forest: one tree per conversation, person and thing")
+        found = self.memory.tree(depth=0)
+        kinds = Counter(view.title.split(" ")[0] for view in found)
+        counts = ", ".join(f"{count} {kind} trees" for kind, count in kinds.items())
+        largest = [
+            view
+            for kind in kinds
+            for view in sorted(
+                (one for one in found if one.title.startswith(f"{kind} ")), key=lambda one: -one.leaves
+            )[:SHOWN_TREES]
+        ]
+        draw_trees(self.screen, f"{counts}; the largest of them", largest)
+
+    def _answers(self, answers: Sequence[Answered]) -> None:
+        screen = self.screen
+        screen.heading("5. Questions, asked on 19 October 2025")
+        for one in answers:
+            as_of = one.asked.get("as_of")
+            screen.line()
+            screen.line(one.asked["question"] + (f"  (as of {as_of[:10]})" if as_of else ""), "bold magenta")
+            draw_answer(screen, one.result)
+            if not one.right:
+                expected = one.asked["answer"] or "no answer, as it was never said"
+                screen.line(f"Not what the author expects: {expected}", "yellow")
+        screen.line()
+        right = sum(one.right for one in answers)
+        screen.line(f"{right} of {len(answers)} as the author of the conversation expects.", "bold")
+
+    def _next(self) -> None:
+        self.screen.heading("6. Now you")
+        folder = "./demo-memory" if self.keep is None else str(self.keep)
+        table = columns("bold", "dim")
+        if self.keep is None:
+            table.add_row(f"memforest demo --keep {folder}", "keep this memory")
+        table.add_row(f"memforest timeline Mateo --kind state --dir {clean(folder)}", "what changed")
+        if self.keep is not None:
+            table.add_row(f"memforest tree Biscuit --dir {clean(folder)}", "look inside")
+        table.add_row("memforest ingest chat.json", "your own conversations")
+        self.screen.put(table)
+
+
+def _telling(found: Sequence[FactView]) -> list[FactView]:
+    """Pick a few facts with a stated day, spread over the months, the shorter the better."""
+    first, last = min(fact.said for fact in found), max(fact.said for fact in found)
+    stated = [
+        fact
+        for fact in found
+        if fact.precision == "day" and first < fact.start < last and ":" not in fact.text and fact.entities
+    ]
+    step = max(1, len(stated) // SHOWN_FACTS)
+    groups = [stated[start : start + step] for start in range(0, step * SHOWN_FACTS, step)]
+    return [min(group, key=lambda fact: len(fact.text)) for group in groups if group]
+
+
+def _states(memory: UserMemory, person: str) -> list[TimelineEntry]:
+    try:
+        return memory.timeline(person, attribute="residence")
+    except NotFoundError:
+        return []

@@ -1,0 +1,157 @@
+"""`memforest doctor`: is this installation able to work, and are the memories in it readable?"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import click
+from rich.text import Text
+
+from memforest import __version__
+from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.screen import Screen, clean, columns, counted
+from memforest.errors import MemForestError
+from memforest.forest import MemForest
+from memforest.memory.open import memory_files, owner_of
+from memforest.models import EmbedderStatus, available, open_embedder
+from memforest.store.environment import sqlite_abilities
+
+__all__ = ["Check", "doctor"]
+
+Status = Literal["ok", "note", "broken"]
+
+_MARKS: dict[Status, tuple[str, str]] = {
+    "ok": ("ok", "green"),
+    "note": ("note", "yellow"),
+    "broken": ("broken", "bold red"),
+}
+MIN_PYTHON = (3, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. ``"broken"`` stops work; ``"note"`` makes it worse."""
+
+    name: str
+    status: Status
+    detail: str
+    fix: str = ""
+
+
+@click.command()
+@shared_options
+@pass_call
+def doctor(call: Call) -> None:
+    """Check this installation and the memories in it.
+
+    Python, SQLite, the directory, the embedding models and whether they run, and every memory: can it be
+    opened, and with which embedder. Exit code 1 when something is broken.
+    """
+    checks = [*_program(), *_directory(call.folder), *_embedders()]
+    with call.forest() as forest:
+        checks += _memories(forest, call.folder)
+    broken = sum(check.status == "broken" for check in checks)
+    call.show({"checks": checks, "broken": broken}, lambda screen: _draw(screen, checks), ok=not broken)
+    if broken:
+        click.get_current_context().exit(1)
+
+
+def _program() -> Iterator[Check]:
+    yield Check("memforest", "ok", __version__)
+    right = sys.version_info >= MIN_PYTHON
+    fix = "" if right else f"use Python {'.'.join(map(str, MIN_PYTHON))} or newer"
+    yield Check("python", "ok" if right else "broken", platform.python_version(), fix)
+    sqlite = sqlite_abilities()
+    if sqlite.missing:
+        fix = "use a Python that is built with a newer SQLite"
+        yield Check("sqlite", "broken", f"{sqlite.version} lacks {', '.join(sqlite.missing)}", fix)
+    else:
+        yield Check("sqlite", "ok", f"{sqlite.version} with FTS5 and STRICT tables")
+
+
+def _directory(folder: Path) -> Iterator[Check]:
+    """Say whether the directory, or the nearest one above it that exists, takes a new file."""
+    place = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".memforest-doctor-"):
+            pass
+    except OSError as exc:
+        fix = "choose another with --dir or MEMFOREST_DIR, or make it writable"
+        yield Check("directory", "broken", f"{folder} cannot be written: {exc.strerror or exc}", fix)
+        return
+    begun = "" if place == folder else " (made by the first ingest)"
+    yield Check("directory", "ok", f"{folder} can be written{begun}")
+
+
+def _embedders() -> Iterator[Check]:
+    """Say which embedding models are installed, whether the best one runs, and how to get the others."""
+    statuses = available(verify=True)
+    for status in statuses:
+        if status.installed:
+            detail = f"{status.name}: installed, checksum right, licence {status.licence}"
+            yield Check("embedder", "ok", detail)
+        else:
+            detail = f"{status.name}: {'damaged' if status.path else 'not installed'}"
+            yield Check("embedder", "note", detail, status.fix)
+    best = next((status for status in statuses if status.installed), None)
+    if best is None:
+        detail = "none: new memories search by words only, and find less"
+        yield Check("new memories", "note", detail, statuses[-1].fix)
+    else:
+        yield _trial(best)
+
+
+def _trial(status: EmbedderStatus) -> Check:
+    """Run a model on one word: a wheel of the runtime may be there and not work."""
+    try:
+        rows = asyncio.run(open_embedder(status.model_id).embed(["memory"]))
+    except MemForestError as exc:
+        fix = "pip install --force-reinstall onnxruntime"
+        return Check("new memories", "broken", f"{status.model_id} does not run: {exc}", fix)
+    return Check("new memories", "ok", f"take {status.model_id} ({rows.shape[1]} numbers a text); it runs")
+
+
+def _memories(forest: MemForest, folder: Path) -> Iterator[Check]:
+    """Open every memory of the directory."""
+    files = memory_files(folder) if folder.is_dir() else []
+    if not files:
+        yield Check("memories", "ok", "none yet", "memforest ingest FILE, or memforest demo to see one")
+    for path in files:
+        yield _memory(forest, path)
+
+
+def _memory(forest: MemForest, path: Path) -> Check:
+    try:
+        user = owner_of(path)
+        if user is None:
+            return Check("memory", "note", f"{path.name} is an unused file", "delete it")
+        forest.load(user)
+        found = forest.user(user).stats()
+    except MemForestError as exc:
+        return Check("memory", "broken", f"{path.name}: {exc}")
+    detail = f"{user}: {counted(found.sessions, 'session')}, {counted(found.facts, 'fact')}, {found.embedder or 'words only'}"
+    if found.dirty_nodes or found.failed_chunks:
+        left = f"{found.dirty_nodes} summaries out of date, {found.failed_chunks} chunks failed"
+        return Check("memory", "note", f"{detail}; {left}", f"memforest resume --user {user!r}")
+    return Check("memory", "ok", detail)
+
+
+def _draw(screen: Screen, checks: list[Check]) -> None:
+    table = columns("", "", "")
+    for check in checks:
+        mark, style = _MARKS[check.status]
+        detail = Text(clean(check.detail))
+        if check.fix:
+            detail.append(f"\n{clean(check.fix)}", style="dim" if check.status == "ok" else "bold")
+        table.add_row(Text(mark, style=style), check.name, detail)
+    screen.put(table)
+    broken = sum(check.status == "broken" for check in checks)
+    verdict = "Everything that is needed works." if not broken else f"{counted(broken, 'thing')} broken."
+    screen.line(verdict, "green" if not broken else "bold red")

@@ -1,0 +1,203 @@
+"""From sessions of files into a memory, session by session, with counts of what became of them.
+
+Every session is durable when `Loaded` counts it, so an interruption loses nothing that was reported. Trees
+are refreshed once, at the end; after an interruption the next ingest or `resume` does it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from memforest.cli.formats import FileMemory, FileSession, read_chat
+from memforest.errors import InputError, MemForestError, SessionConflictError
+from memforest.forest import MemForest
+from memforest.memory.results import IngestResult, Stats
+
+__all__ = ["IngestOptions", "Loaded", "Plan", "load", "plan_memories", "read_file"]
+
+DEFAULT_USER = "me"
+
+OnSession = Callable[[FileSession], None]
+"""Called after each session."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """How sessions are ingested; see `AsyncMemForest.ingest_session`."""
+
+    timestamp: str | None = None
+    infer: bool = True
+    replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will go into one user's memory: pairs of file name and session."""
+
+    user: str
+    sessions: tuple[tuple[str, FileSession], ...]
+
+    @property
+    def turns(self) -> int:
+        """How many turns all sessions have."""
+        return sum(len(session.turns) for _, session in self.sessions)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What became of one user's sessions so far."""
+
+    user: str
+    sessions_new: int = 0
+    sessions_unchanged: int = 0
+    sessions_failed: int = 0
+    turns_added: int = 0
+    facts_added: int = 0
+    facts_merged: int = 0
+    facts_superseded: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Pieces of turns that became no fact, by reason."""
+    failed_chunks: int = 0
+    seconds: float = 0.0
+    embedded: Counter[str] = field(default_factory=Counter)
+    """Texts the model ran, by kind."""
+    embedder: str | None = None
+    bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def count(self, result: IngestResult) -> None:
+        """Add one session's result."""
+        if result.unchanged and not result.chunks:
+            self.sessions_unchanged += 1
+        else:
+            self.sessions_new += 1
+        self.turns_added += result.turns_added
+        self.facts_added += len(result.added)
+        self.facts_merged += len(result.merged)
+        self.facts_superseded += len(result.superseded)
+        self.skipped.update(reason for _, reason in result.skipped)
+        self.failed_chunks += len(result.failed)
+        self.embedded.update(result.usage.embeds)
+        self.warnings += [text for text in result.warnings if text not in self.warnings]
+
+    def close(self, stats: Stats, seconds: float) -> None:
+        """Note the state at the end."""
+        self.seconds = round(seconds, 2)
+        self.embedder = stats.embedder
+        self.bytes = stats.bytes
+
+
+def read_file(path: Path, *, session_id: str | None = None, stdin: Callable[[], bytes]) -> list[FileMemory]:
+    """Return what a chat file holds; ``-`` is standard input.
+
+    Args:
+        path: the file.
+        session_id: names the file's session, which must be the only one.
+        stdin: returns what standard input holds.
+
+    Raises:
+        InputError: if the file cannot be read, or not as a chat, or has more than one session to name.
+    """
+    from_stdin = str(path) == "-"
+    name = "standard input" if from_stdin else path.name
+    try:
+        data = stdin() if from_stdin else path.read_bytes()
+    except IsADirectoryError:
+        raise InputError(f"{name} is a directory; name the files in it") from None
+    except OSError as exc:
+        raise InputError(f"cannot read {str(path)!r}: {exc.strerror or exc}") from exc
+    found = read_chat(data, name=name, session_id=session_id or (None if from_stdin else path.stem))
+    if session_id is None:
+        return found
+    if len(found) > 1 or len(found[0].sessions) > 1:
+        raise InputError(f"{name} holds several sessions, which --session cannot name; leave it out")
+    return [replace(found[0], sessions=(replace(found[0].sessions[0], session_id=session_id),))]
+
+
+def plan_memories(
+    found: Sequence[FileMemory], *, user: str | None, fallback: str | None = None
+) -> list[Plan]:
+    """Put the sessions of several files together, per user.
+
+    Args:
+        found: what the files hold.
+        user: whose memory, whatever the files say.
+        fallback: whose memory, where the files say nothing.
+
+    Raises:
+        InputError: if `user` would mix several memories, or two files have the same session.
+    """
+    named = {memory.user for memory in found if memory.user is not None}
+    if user is not None and len(named) > 1:
+        raise InputError(
+            f"the files hold the memories of {len(named)} users; leave --user out and each gets its own"
+        )
+    by_user: dict[str, dict[str, tuple[str, FileSession]]] = {}
+    for memory in found:
+        sessions = by_user.setdefault(user or memory.user or fallback or DEFAULT_USER, {})
+        for session in memory.sessions:
+            have = sessions.setdefault(session.session_id, (memory.source, session))
+            if have[1] is not session:
+                raise InputError(
+                    f"{have[0]} and {memory.source} both have the session {session.session_id!r}; "
+                    "ingest them one by one with --session, or rename one"
+                )
+    return [Plan(one, tuple(sessions.values())) for one, sessions in by_user.items()]
+
+
+def load(
+    forest: MemForest, plan: Plan, options: IngestOptions, loaded: Loaded, on_session: OnSession
+) -> None:
+    """Ingest a plan's sessions in order, then refresh the trees once.
+
+    A session that is malformed or in conflict is noted in `loaded.errors` and the rest goes on.
+
+    Args:
+        forest: where to.
+        plan: whose sessions.
+        options: how.
+        loaded: is counted up as sessions become durable; what it holds is right after an interruption too.
+        on_session: called after each session.
+
+    Raises:
+        MemForestError: if the memory cannot be opened or written; `loaded` says how far it came.
+    """
+    started = time.perf_counter()
+    for number, (source, session) in enumerate(plan.sessions, 1):
+        try:
+            loaded.count(
+                forest.ingest_session(
+                    plan.user,
+                    session.session_id,
+                    list(session.turns),
+                    timestamp=options.timestamp if session.timestamp is None else session.timestamp,
+                    infer=options.infer,
+                    replace=options.replace,
+                    metadata=session.metadata,
+                    refresh=number == len(plan.sessions),
+                )
+            )
+        except (InputError, SessionConflictError) as exc:
+            loaded.sessions_failed += 1
+            loaded.errors.append(_place(source, session, exc))
+        on_session(session)
+    if not forest.has_user(plan.user):
+        return
+    stats = forest.user(plan.user).stats()
+    if stats.dirty_nodes:  # the last session was none that refreshes
+        forest.resume(plan.user)
+        stats = forest.user(plan.user).stats()
+    loaded.close(stats, time.perf_counter() - started)
+
+
+def _place(source: str, session: FileSession, exc: MemForestError) -> str:
+    """Say where in the files an error belongs."""
+    where = f" ({session.where})" if session.where else ""
+    text = str(exc).replace("pass replace=True to overwrite it", "give --replace to overwrite it")
+    text = text.replace("or the session one with timestamp=", "or give --timestamp")
+    return f"{source}, session {session.session_id!r}{where}: {text}"

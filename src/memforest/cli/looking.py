@@ -1,0 +1,238 @@
+"""`memforest facts`, `timeline`, `tree`, `stats` and `verify`: memory without a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.text import Text
+from rich.tree import Tree
+
+from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.screen import Screen, clean, columns, counted, size, sources
+
+if TYPE_CHECKING:
+    from memforest.memory.results import FactPage, FactView, Stats, TimelineEntry, TreeView, VerifyReport
+
+__all__ = ["draw_facts", "draw_timeline", "draw_trees", "facts", "stats", "timeline", "tree", "verify"]
+
+DRILLED_DEPTH = 2
+"""Levels unfolded below the root when a scope is named and --depth is not."""
+
+SUMMARY_CHARS = 90
+
+
+def _read_filters(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> dict[str, Any]:
+    """Read KEY=VALUE pairs; a value that is JSON is taken as such, so that numbers compare as numbers."""
+    import json
+
+    filters: dict[str, Any] = {}
+    for pair in values:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
+        try:
+            filters[key] = json.loads(value)
+        except ValueError:
+            filters[key] = value
+    return filters
+
+
+@click.command()
+@click.option("--entity", metavar="NAME", help="Only facts that mention it.")
+@click.option("--session", "session_id", metavar="ID", help="Only facts that this session supports.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_read_filters,
+    help="Only facts of messages with this metadata; may be repeated.",
+)
+@click.option("--as-of", metavar="TIME", help="Only what was so at that time.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Most facts on the page."
+)
+@click.option(
+    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
+)
+@shared_options
+@pass_call
+def facts(call: Call, /, **options: Any) -> None:
+    """List what was learnt, in time order, a page at a time."""
+    with call.forest() as forest:
+        page = call.memory(forest).list(**options)
+        call.show(page, lambda screen: _draw_page(screen, page, options["offset"]), forest=forest)
+
+
+def _draw_page(screen: Screen, page: FactPage, offset: int) -> None:
+    draw_facts(screen, page.facts)
+    if not page.total:
+        screen.line("No facts match.")
+    elif page.next_offset is not None:
+        shown = f"{offset + 1} to {offset + len(page.facts)} of {page.total}"
+        screen.line(f"{shown}; the next page: --offset {page.next_offset}", "dim")
+
+
+def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
+    """Print facts with the days they were so, and where they come from."""
+    table = columns("green", "")
+    for fact in found:
+        parts = [clean(fact.speaker, 40), sources(fact.sources)]
+        if fact.end is not None and screen.last_day(fact.end) > screen.day(fact.start):
+            parts.append(f"until {screen.last_day(fact.end)}")
+        if fact.superseded_by:
+            parts.append(f"then {clean(fact.superseded_by, 40)}")
+        if len(fact.wordings) > 1:
+            parts.append(f"{len(fact.wordings)} wordings")
+        body = Text.assemble(clean(fact.text, 300), "\n", (" · ".join(parts), "dim"))
+        table.add_row(screen.day(fact.start), body)
+    if found:
+        screen.put(table)
+
+
+@click.command()
+@click.argument("entity")
+@click.option("--attribute", metavar="NAME", help="Only this attribute's states, e.g. residence.")
+@click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
+@shared_options
+@pass_call
+def timeline(call: Call, entity: str, attribute: str | None, kind: str | None) -> None:
+    """Show what is known of somebody or something, in time order.
+
+    States are shown with the time they held; events, statements that name it, with their day.
+    """
+    with call.forest() as forest:
+        entries = call.memory(forest).timeline(entity, attribute=attribute)
+        kept = [entry for entry in entries if kind in (None, entry.kind)]
+        call.show(kept, lambda screen: draw_timeline(screen, kept), forest=forest)
+
+
+def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
+    """Print a timeline: states with their intervals, events with their days."""
+    table = columns("green", "cyan", "")
+    for entry in entries:
+        if entry.kind == "state":
+            body = Text.assemble(
+                (clean(entry.value or "", 80), "bold"), "\n", (clean(entry.text, 200), "dim")
+            )
+            when = screen.interval(entry.start, entry.end)
+            table.add_row(when, clean(entry.attribute or "", 20), body)
+        else:
+            origin = f"  {sources(entry.sources)}"
+            table.add_row(screen.day(entry.start), "", Text.assemble(clean(entry.text, 240), (origin, "dim")))
+    if entries:
+        screen.put(table)
+    else:
+        screen.line("Nothing of that kind is known.")
+
+
+@click.command()
+@click.argument("scope", required=False)
+@click.option(
+    "--depth",
+    type=click.IntRange(min=0),
+    help=f"Levels below the root; 0 for all trees, {DRILLED_DEPTH} for a SCOPE by default.",
+)
+@shared_options
+@pass_call
+def tree(call: Call, scope: str | None, depth: int | None) -> None:
+    """Draw the forest, or the trees of one session or entity.
+
+    Each node shows its interval, how many leaves are below it, and its summary; name a SCOPE from the list
+    to look inside.
+    """
+    levels = depth if depth is not None else (0 if scope is None else DRILLED_DEPTH)
+    with call.forest() as forest:
+        memory = call.memory(forest)
+        found = memory.tree(scope, depth=levels)
+        title = f"{clean(memory.user_id, 40)}: {counted(len(found), 'tree')}"
+        call.show(found, lambda screen: draw_trees(screen, title, found), forest=forest)
+
+
+def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
+    """Draw trees under one root with a title, grouped by kind."""
+    root = Tree(Text(clean(title, 80), style="bold"), guide_style="dim")
+    kinds: dict[str, Tree] = {}
+    for view in found:
+        kind, _, label = view.title.partition(" ")
+        if kind not in kinds:
+            kinds[kind] = root.add(Text(f"{kind} trees", style="bold cyan"))
+        _draw_node(screen, kinds[kind], view, label)
+    screen.put(root)
+
+
+def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None:
+    when = screen.interval(view.start, view.end)
+    head = Text.assemble((f"{clean(label, 40)} " if label else "", "bold"), (when, "green"))
+    if view.level:
+        head.append(f" · {view.leaves} {'leaf' if view.leaves == 1 else 'leaves'}", style="cyan")
+    if view.dirty:
+        head.append(" · summary out of date", style="yellow")
+    summary = clean(view.summary, SUMMARY_CHARS)
+    node = parent.add(Text.assemble(head, "\n", (summary, "dim")) if summary else head)
+    for child in view.children:
+        _draw_node(screen, node, child, "")
+
+
+@click.command()
+@shared_options
+@pass_call
+def stats(call: Call) -> None:
+    """Count what is stored, and say how large it is and which embedder made its vectors."""
+    with call.forest() as forest:
+        found = call.memory(forest).stats()
+        call.show(
+            {"directory": call.folder, **_as_mapping(found)}, lambda screen: _draw_stats(screen, call, found)
+        )
+
+
+def _as_mapping(found: Stats) -> Mapping[str, Any]:
+    from memforest.cli.wire import plain
+
+    mapping: Mapping[str, Any] = plain(found)
+    return mapping
+
+
+def _draw_stats(screen: Screen, call: Call, found: Stats) -> None:
+    table = columns("dim", "")
+    table.add_row("user", clean(found.user_id))
+    table.add_row("directory", clean(str(call.folder)))
+    table.add_row("said", f"{counted(found.turns, 'turn')} in {counted(found.sessions, 'session')}")
+    table.add_row("facts", f"{found.facts}, seen {found.occurrences} times")
+    table.add_row("entities", _counts(found.entities))
+    table.add_row("trees", f"{_counts(found.trees)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
+    table.add_row("vectors", _counts(found.vectors))
+    table.add_row("embedder", clean(found.embedder or "none: searching by words only"))
+    if found.failed_chunks:
+        table.add_row("failed", f"{found.failed_chunks} chunks; `memforest resume` tries again")
+    table.add_row("file", f"{size(found.bytes)}, schema {found.schema[-1] if found.schema else 'none'}")
+    screen.put(table)
+
+
+def _counts(found: Mapping[str, int]) -> str:
+    return ", ".join(f"{clean(name)} {count}" for name, count in found.items()) or "none"
+
+
+@click.command()
+@shared_options
+@pass_call
+def verify(call: Call) -> None:
+    """Check the stored memory against itself.
+
+    The file, the trees, placements, facts and vectors; exit code 1 when something is wrong.
+    """
+    with call.forest() as forest:
+        report = call.memory(forest).verify()
+        data = {"ok": report.ok, "problems": report.problems, "checked": report.checked}
+        call.show(data, lambda screen: _draw_report(screen, report), forest=forest, ok=report.ok)
+        if not report.ok:
+            click.get_current_context().exit(1)
+
+
+def _draw_report(screen: Screen, report: VerifyReport) -> None:
+    for problem in report.problems:
+        screen.line(f"{problem.part}: {problem.message}", "red")
+    verdict = "Nothing is wrong." if report.ok else f"{counted(len(report.problems), 'problem')}."
+    screen.line(f"{verdict} Checked: {_counts(report.checked)}.", "green" if report.ok else "bold red")

@@ -1,0 +1,65 @@
+"""How a fact stands among its occurrences; made anew whenever one of them comes or goes.
+
+A fact is worded and attributed by the first of its occurrences that has its identity, dated by the first
+of all, and stands in the trees of whom they name. So the order in which sessions arrive changes nothing,
+and an occurrence that is taken back leaves nothing of its wording or its speaker behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memforest.facts.canonical import fact_identity
+from memforest.interval import from_ms
+from memforest.search.texts import index_tokens
+from memforest.store import derived
+from memforest.store import facts as fact_rows
+from memforest.store.db import Tx
+from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.systems.memforest.grow import ForestWriter
+
+__all__ = ["settle"]
+
+
+def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
+    """Bring a fact, its words and its leaves in line with its occurrences.
+
+    A vector of another wording is dropped; the caller, or `Writer.fill_vectors`, makes the new one.
+
+    Args:
+        tx: the open write transaction.
+        writer: edits the trees.
+        fact: as stored; it has at least one occurrence.
+
+    Returns:
+        The fact as it is stored now.
+    """
+    found = fact_rows.occurrences(tx, (fact.row,))[fact.row]
+    now = _restated(tx, fact, found)
+    if now != fact:
+        fact_rows.restate(tx, now)
+        derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
+        if now.text != fact.text:
+            derived.drop_vectors(tx, "fact", (fact.row,))
+        writer.move_fact(now)
+    writer.withdraw_fact(fact.row, {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)})
+    return now
+
+
+def _restated(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> FactRow:
+    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+    identities = [fact_identity(one.text, times[0], times[1]) for one in found]
+    at = identities.index(fact.fact_id) if fact.fact_id in identities else 0
+    same = fact_rows.fact_by_id(tx, identities[at])
+    if same is not None and same.row != fact.row:
+        # Another fact has that identity: this one keeps its own, as two may not share one.
+        return replace(fact, said_ms=found[0].said_ms, tie=found[0].tie)
+    return replace(
+        fact,
+        fact_id=identities[at],
+        text=found[at].text,
+        speaker=found[at].speaker,
+        topics=found[at].topics,
+        said_ms=found[0].said_ms,
+        tie=found[0].tie,
+    )

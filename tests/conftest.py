@@ -1,0 +1,102 @@
+"""What every test stands on: no network, no settings from outside, a clock that stands still."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from memforest import Config, MemForest
+from memforest.clock import Clock
+from memforest.models import HashEmbedder
+
+collect_ignore = ["typing_api.py"]  # for mypy alone; nothing in it is ever run
+
+NOW = datetime(2024, 6, 1, 12, 0, tzinfo=timezone.utc)
+FEW_SEEDS = 3
+OUTSIDE = ("HF_", "HUGGING", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "OPENAI_", "MEMFOREST_")
+OURS = ("MEMFOREST_SOAK_SEEDS", "MEMFOREST_WRITE_DOCS", "MEMFOREST_LOCOMO")
+"""Switches of the test suite itself."""
+
+# Two shared cores make wall time a poor judge of one example.
+hypothesis.settings.register_profile("memforest", deadline=None)
+hypothesis.settings.load_profile("memforest")
+
+
+def _is_here(family: int, address: Any) -> bool:
+    """Return whether an address is on this machine."""
+    if family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    host = str(address[0])
+    if host in ("localhost", ""):
+        return True
+    try:
+        return ipaddress.ip_address(host.split("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network() -> Iterator[None]:
+    """Refuse every connection that leaves the machine: the package promises to need none."""
+    connect, connect_ex, resolve = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def refuse(family: int, address: Any) -> None:
+        if not _is_here(family, address):
+            raise AssertionError(f"a test tried to reach {address!r}; tests run without a network")
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        refuse(self.family, address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        refuse(self.family, address)
+        return connect_ex(self, address)
+
+    def guarded_resolve(host: Any, *args: Any, **kwargs: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        refuse(socket.AF_INET, (name or "", 0))
+        return resolve(host, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        patch.setattr(socket, "getaddrinfo", guarded_resolve)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _clean_environment() -> Iterator[None]:
+    """Hide the settings and keys of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if name.startswith(OUTSIDE) and name not in OURS:
+                patch.delenv(name)
+        yield
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that always says noon of 1 June 2024, UTC."""
+    return lambda: NOW
+
+
+@pytest.fixture
+def forest(tmp_path: Path, clock: Clock) -> Iterator[MemForest]:
+    """An empty forest with the word-overlap embedder and the frozen clock; fast, and the same everywhere."""
+    with MemForest(tmp_path / "forest", Config(embedder=HashEmbedder(), clock=clock)) as made:
+        yield made
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that takes `soak_seed` once per seed: a few by default, many in `make soak`."""
+    if "soak_seed" in metafunc.fixturenames:
+        seeds = int(os.environ.get("MEMFOREST_SOAK_SEEDS", FEW_SEEDS))
+        metafunc.parametrize("soak_seed", [pytest.param(i, marks=pytest.mark.soak) for i in range(seeds)])

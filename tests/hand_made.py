@@ -1,0 +1,194 @@
+"""Snapshots put together by hand, for tests of what is computed on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from memforest.config import Ranking
+from memforest.search.snapshot import OPEN, Facts, Forest, Snapshot, Turns
+from memforest.store.snapshot import EntityName, StateSeen
+from memforest.systems.base import Search
+from memforest.types import QuestionPlan
+
+__all__ = ["DAY", "Fact", "Said", "Tree", "hand_made", "searching", "state"]
+
+DAY = 86_400_000
+DIMENSION = 4
+
+
+@dataclass(frozen=True)
+class Said:
+    """A turn: who said it, on which day, in which session; `vector` is one axis of the space."""
+
+    speaker: str
+    day: float
+    session: int = 1
+    asks: bool = False
+    asks_last: bool = False
+    words: int = 5
+    axis: int = -1
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A fact with the turn rows that support it; `start` and `end` are days when it states a time."""
+
+    turns: tuple[int, ...]
+    start: float | None = None
+    end: float | None = None
+    axis: int = -1
+    speaker: int = 0
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree as nested tuples: a leaf is ("turns", first, end) or ("fact", row), anything else inner."""
+
+    kind: str
+    scope: int
+    shape: tuple[object, ...]
+    axes: dict[int, int] = field(default_factory=dict)
+
+
+def hand_made(
+    turns: Sequence[Said],
+    facts: Sequence[Fact] = (),
+    trees: Sequence[Tree] = (),
+    states: Sequence[StateSeen] = (),
+    mentions: Sequence[tuple[int, int]] = (),
+) -> Snapshot:
+    """Return a snapshot; ids of turns count from 101, of facts from 201, entities are the speakers from 1."""
+    speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
+    pairs = np.array([(f, t) for f, fact in enumerate(facts) for t in fact.turns], dtype=np.int64)
+    return Snapshot(
+        generation=1,
+        dimension=DIMENSION,
+        speakers=speakers,
+        entities={i: EntityName(name.lower(), name, "participant") for i, name in enumerate(speakers, 1)},
+        names={name.lower(): i for i, name in enumerate(speakers, 1)},
+        turns=_turns(turns, speakers, {t for fact in facts if fact.start is not None for t in fact.turns}),
+        facts=_facts(facts, turns, pairs.reshape(-1, 2)),
+        forest=_forest(trees),
+        states=tuple(states),
+        mentions=np.array(mentions, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def searching(plan: QuestionPlan | None = None, *, axis: int = 0, ranking: Ranking | None = None) -> Search:
+    """Return a request whose question points along one axis, asked on day 1000."""
+    return Search(
+        question="?",
+        tokens=(),
+        plan=plan or QuestionPlan(),
+        reference_ms=1000 * DAY,
+        vector=_axis(axis),
+        bare_vector=_axis(axis),
+        ranking=ranking or Ranking(),
+    )
+
+
+def state(
+    fact: int, value: str, day: float, *, previous: str | None = None, attribute: str = "home"
+) -> StateSeen:
+    """Return one observation of entity 1: the fact of that row said `value` on that day."""
+    return StateSeen(1, attribute, value, previous, "is", 201 + fact, round(day * DAY), f"{fact:03}")
+
+
+def _axis(axis: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    return np.eye(DIMENSION, dtype=np.float32)[axis] if axis >= 0 else np.zeros(DIMENSION, dtype=np.float32)
+
+
+def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> Turns:
+    n = len(turns)
+    session = np.array([turn.session for turn in turns], dtype=np.int64)
+    previous, following = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+    for i in range(1, n):
+        if session[i] == session[i - 1]:
+            previous[i], following[i - 1] = i - 1, i
+    return Turns(
+        ids=np.arange(101, 101 + n, dtype=np.int64),
+        session=session,
+        speaker=np.array([speakers.index(turn.speaker) for turn in turns], dtype=np.int64),
+        said_ms=np.array([round(turn.day * DAY) for turn in turns], dtype=np.int64),
+        length=np.array([turn.words for turn in turns], dtype=np.float32),
+        asks=np.array([turn.asks for turn in turns], dtype=np.bool_),
+        asks_last=np.array([turn.asks_last for turn in turns], dtype=np.bool_),
+        dated=np.array([i in dated for i in range(n)], dtype=np.bool_),
+        previous=previous,
+        following=following,
+        vectors=np.array([_axis(turn.axis) for turn in turns], dtype=np.float32).reshape(n, DIMENSION),
+    )
+
+
+def _facts(
+    facts: Sequence[Fact], turns: Sequence[Said], pairs: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+) -> Facts:
+    said = [turns[fact.turns[0]].day for fact in facts]
+    starts = [day if fact.start is None else fact.start for fact, day in zip(facts, said, strict=True)]
+    return Facts(
+        ids=np.arange(201, 201 + len(facts), dtype=np.int64),
+        speaker=np.array([fact.speaker for fact in facts], dtype=np.int64),
+        start_ms=np.array([round(day * DAY) for day in starts], dtype=np.int64),
+        end_ms=np.array([OPEN if f.end is None else round(f.end * DAY) for f in facts], dtype=np.int64),
+        stated=np.array([fact.start is not None for fact in facts], dtype=np.bool_),
+        said_ms=np.array([round(day * DAY) for day in said], dtype=np.int64),
+        pairs=pairs,
+        length=np.ones(len(facts), dtype=np.float32),
+        vectors=np.array([_axis(f.axis) for f in facts], dtype=np.float32).reshape(-1, DIMENSION),
+    )
+
+
+class _Planting:
+    """Collects the nodes of all trees, children before parents."""
+
+    def __init__(self) -> None:
+        self.tree: list[int] = []
+        self.level: list[int] = []
+        self.kind: list[int] = []
+        self.item: list[tuple[int, int]] = []
+        self.children: list[tuple[int, ...]] = []
+        self.axis: list[int] = []
+
+    def plant(self, tree: int, shape: tuple[object, ...], axes: dict[int, int]) -> int:
+        """Add a subtree and return the row of its top; `axes` gives inner nodes' vectors by row."""
+        children: tuple[int, ...] = ()
+        kind, item = 0, (-1, -1)
+        if shape[0] == "turns":
+            kind, item = 1, (shape[1], shape[2])  # type: ignore[assignment]
+        elif shape[0] == "fact":
+            kind, item = 2, (shape[1], -1)  # type: ignore[assignment]
+        else:
+            children = tuple(self.plant(tree, child, axes) for child in shape)  # type: ignore[arg-type]
+        self.tree.append(tree)
+        self.level.append(1 + max(self.level[child] for child in children) if children else 0)
+        self.kind.append(kind)
+        self.item.append(item)
+        self.children.append(children)
+        self.axis.append(axes.get(len(self.tree) - 1, -1))
+        return len(self.tree) - 1
+
+
+def _forest(trees: Sequence[Tree]) -> Forest:
+    planting = _Planting()
+    roots = [planting.plant(number, tree.shape, tree.axes) for number, tree in enumerate(trees)]
+    parent = np.full(len(planting.tree), -1, dtype=np.int64)
+    for row, children in enumerate(planting.children):
+        parent[list(children)] = row
+    items = np.array(planting.item, dtype=np.int64).reshape(-1, 2)
+    return Forest(
+        ids=np.arange(301, 301 + len(planting.tree), dtype=np.int64),
+        tree=np.array(planting.tree, dtype=np.int64),
+        level=np.array(planting.level, dtype=np.int64),
+        parent=parent,
+        kind=np.array(planting.kind, dtype=np.int8),
+        item=items[:, 0],
+        item_end=items[:, 1],
+        vectors=np.array([_axis(axis) for axis in planting.axis], dtype=np.float32).reshape(-1, DIMENSION),
+        roots=np.array(roots, dtype=np.int64),
+        tree_kind=tuple(tree.kind for tree in trees),
+        tree_scope=np.array([tree.scope for tree in trees], dtype=np.int64),
+        children=tuple(planting.children),
+    )

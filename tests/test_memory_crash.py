@@ -1,0 +1,184 @@
+"""A process that is killed at any write loses nothing that it had acknowledged, and shows no half session."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from memforest import MemForest
+from memforest.errors import NotFoundError
+from tests.worlds import (
+    differences,
+    dump,
+    fast_config,
+    fast_folder,
+    file_of,
+    make_history,
+    make_sessions,
+    rows,
+    summaries,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills with a signal")
+
+Call = tuple[str, list[dict[str, Any]], bool]
+
+
+class Crasher:
+    """The process that forks and kills; see `crashing`."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "crashing.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, folder: str, calls: list[Call], at: int, moment: str = "after") -> tuple[int, int, int]:
+        """Make the calls in a child that dies at write `at`; return (signal, writes begun, calls acknowledged)."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        job = {"folder": folder, "calls": calls, "at": at, "moment": moment}
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        ended, writes, acknowledged = json.loads(self._process.stdout.readline())
+        return ended, writes, acknowledged
+
+    def close(self) -> None:
+        """Let the process end."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def crasher() -> Iterator[Crasher]:
+    """One crashing process for all tests here."""
+    made = Crasher()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    """An empty directory, in memory where there is one."""
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
+        yield made
+
+
+def history(seed: int) -> list[Call]:
+    """Return calls that store, grow, repeat and overwrite sessions."""
+    return make_history(seed, make_sessions(seed, sessions=2, short_forms=False))
+
+
+def turn_texts(calls: list[Call]) -> dict[str, list[list[str]]]:
+    """Return session -> the texts of every version of it that was ever handed in."""
+    found: dict[str, list[list[str]]] = {}
+    for session_id, turns, _ in calls:
+        found.setdefault(session_id, []).append([turn["content"] for turn in turns])
+    return found
+
+
+def check_before_resume(forest: MemForest, path: Path, calls: list[Call], acknowledged: int) -> None:
+    """Check what a query may see of an interrupted write: whole versions of sessions, and what was acknowledged."""
+    versions = turn_texts(calls)
+    stored: dict[str, list[str]] = {}
+    for session_id, _, text in rows(
+        path, "SELECT session_id, ordinal, text FROM turn t JOIN session s ON s.id = t.session"
+    ):
+        stored.setdefault(session_id, []).append(text)
+    for session_id, texts in stored.items():
+        assert texts in versions[session_id], "a half-written session is visible"
+    for session_id, turns, _ in calls[:acknowledged]:
+        later = [[t["content"] for t in c[1]] for c in calls[: acknowledged + 1] if c[0] == session_id]
+        assert stored[session_id] in later[later.index([t["content"] for t in turns]) :], (
+            "an acknowledged turn is lost"
+        )
+    try:
+        result = forest.query("u", "Where does Ana live?", top_k=100)
+    except NotFoundError:
+        assert not acknowledged
+        return
+    shown = {turn for texts in stored.values() for turn in texts}
+    assert {evidence.quote for evidence in result.evidence} <= shown
+
+
+def survive(crasher: Crasher, calls: list[Call], at: int, moment: str, whole: Path) -> None:
+    """Kill at one write, look, resume, make the calls again that were not acknowledged, and compare."""
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        ended, _, acknowledged = crasher.run(folder, calls, at, moment)
+        assert ended == signal.SIGKILL
+        with MemForest(folder, fast_config()) as forest:
+            if forest.has_user("u"):
+                path = file_of(Path(folder))
+                forest.register_user("u")
+                check_before_resume(forest, path, calls, acknowledged)
+                forest.resume("u")
+                report = forest.user("u").verify()
+                assert report.ok, report.problems
+                assert forest.user("u").stats().dirty_nodes == 0
+                assert {status for _, status in rows(path, "SELECT id, status FROM session")} <= {"ingested"}
+            for session_id, turns, replace in calls[acknowledged:]:
+                forest.ingest_session("u", session_id, turns, replace=replace)
+            assert forest.user("u").verify().ok
+        path = file_of(Path(folder))
+        assert differences(dump(whole), dump(path)) == {}
+        made, expected = summaries(path), summaries(whole)
+        assert {k: made[k] for k in made.keys() & expected.keys()} == {
+            k: expected[k] for k in made.keys() & expected.keys()
+        }
+
+
+def test_killed_at_any_write(crasher: Crasher, folder: str, soak_seed: int) -> None:
+    """Every acknowledged turn is there, `resume` completes, and the end equals an uninterrupted run."""
+    calls = history(soak_seed)
+    ended, writes, acknowledged = crasher.run(folder, calls, at=-1)
+    assert (ended, acknowledged) == (0, len(calls))
+    whole = file_of(Path(folder))
+    points = [(at, moment) for at in range(writes) for moment in ("before", "after")]
+    if soak_seed < 3:  # every point in `make soak`, some in the default run
+        points = Random(soak_seed).sample(points, 5)
+    for at, moment in points:
+        survive(crasher, calls, at, moment, whole)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [101, 102])
+def test_killed_at_every_write(crasher: Crasher, folder: str, seed: int) -> None:
+    """No write is left out."""
+    calls = history(seed)
+    _, writes, _ = crasher.run(folder, calls, at=-1)
+    for at in range(writes):
+        for moment in ("before", "after"):
+            survive(crasher, calls, at, moment, file_of(Path(folder)))
+
+
+def test_killed_twice(crasher: Crasher, folder: str) -> None:
+    """A second crash, in the run after the first, changes nothing of that."""
+    calls = history(7)
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as other:
+        crasher.run(other, calls, at=-1)
+        whole = dump(file_of(Path(other)))
+    for at in (9, 4):
+        crasher.run(folder, calls, at, "before")
+    with MemForest(folder, fast_config()) as forest:
+        forest.resume()
+        for session_id, turns in make_sessions(7, sessions=2, short_forms=False):
+            forest.ingest_session("u", session_id, turns, replace=True)
+        assert forest.user("u").verify().ok
+    assert differences(whole, dump(file_of(Path(folder)))) == {}

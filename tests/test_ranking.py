@@ -1,0 +1,75 @@
+"""The pure scoring functions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from memforest.ranking import bm25_idf, bm25_weight, group_max, order, standardise
+
+numbers = arrays.arrays(
+    np.float64, st.integers(1, 30), elements=st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 3))
+)
+
+
+@given(numbers)
+def test_standardised_values_have_mean_zero_and_spread_one(values: np.ndarray) -> None:
+    """Whatever the scale, the result has mean 0 and deviation 1; values that do not differ give zeros."""
+    out = standardise(values)
+    assert out.mean() == pytest.approx(0, abs=1e-6)
+    assert out.std() == pytest.approx(1 if len(set(values.tolist())) > 1 else 0, abs=1e-6)
+
+
+@given(numbers, st.floats(0.1, 10), st.floats(-10, 10))
+def test_scale_and_origin_do_not_matter(values: np.ndarray, scale: float, origin: float) -> None:
+    """A leg may be in any unit: z-scores are the same."""
+    np.testing.assert_allclose(standardise(values * scale + origin), standardise(values), atol=1e-5)
+
+
+def test_nothing_to_standardise() -> None:
+    """An empty memory has empty scores."""
+    assert standardise(np.zeros(0)).shape == (0,)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 4), st.integers(-9, 9)), min_size=1, max_size=30))
+def test_group_max_equals_a_loop(rows: list[tuple[int, int]]) -> None:
+    """Each member gets its group's largest value; who is in no group gets 0."""
+    groups = np.array([group for group, _ in rows])
+    values = np.array([float(value) for _, value in rows])
+    expected = [max(v for g, v in rows if g == group) if group >= 0 else 0 for group, _ in rows]
+    assert group_max(values, groups, 5).tolist() == expected
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20))
+def test_order_is_descending_and_ties_go_by_id(values: list[float]) -> None:
+    """Best first; equal scores in the order of their ids, whatever the row order."""
+    ids = np.arange(len(values))[::-1].copy()
+    ranked = [(-values[i], int(ids[i])) for i in order(np.array(values), ids)]
+    assert ranked == sorted(ranked)
+
+
+def test_noise_below_nine_decimals_is_a_tie() -> None:
+    """Sums in another order differ in the last bits; that must not reorder evidence."""
+    assert order(np.array([0.1 + 0.2, 0.3]), np.array([2, 1])).tolist() == [1, 0]
+
+
+def test_idf_falls_with_frequency_and_stays_positive() -> None:
+    """A word in every document still counts a little, a rare one more."""
+    found = [bm25_idf(10, matching) for matching in range(1, 11)]
+    assert found == sorted(found, reverse=True)
+    assert found[-1] > 0
+    assert bm25_idf(10, 1) == pytest.approx(math.log(1 + 9.5 / 1.5))
+
+
+def test_weight_saturates_and_punishes_length() -> None:
+    """The tenth occurrence adds less than the second; a longer document scores lower."""
+    counts = np.array([1.0, 2.0, 10.0, 11.0])
+    weights = bm25_weight(counts, np.full(4, 5.0), 5.0, k1=0.9, b=0.4)
+    assert weights[1] - weights[0] > weights[3] - weights[2] > 0
+    short, long = bm25_weight(np.ones(2), np.array([5.0, 50.0]), 10.0, k1=0.9, b=0.4)
+    assert short > long

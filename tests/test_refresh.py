@@ -1,0 +1,217 @@
+"""Refresh: what was touched and nothing else, failures that stay where they are, and writes that come in between."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from memforest import AsyncMemForest, MemForest
+from memforest.errors import ModelError, StepError
+from memforest.models import HashEmbedder
+from memforest.steps.local.summarise import LocalSummariser
+from memforest.types import SummaryRequest
+from tests.worlds import fast_config, fast_folder, file_of, make_sessions, rows
+
+
+class Watched:
+    """The local summariser, which notes what it is asked for and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self._local = LocalSummariser()
+        self.name = self._local.name
+        self.asked: list[SummaryRequest] = []
+        self.batches = 0
+        self.fails_on = ""
+        self.meanwhile: Any = None
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
+        """Summarise, unless one of the requests is of the scope that fails."""
+        self.batches += 1
+        self.asked += requests
+        if self.meanwhile is not None:
+            doing, self.meanwhile = self.meanwhile, None
+            await doing()
+        if self.fails_on and any(request.label == self.fails_on for request in requests):
+            raise StepError("the model refused")
+        return await self._local.summarise(requests)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty directory, in memory where there is one."""
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
+        yield Path(made)
+
+
+def dirty(folder: Path) -> set[str]:
+    """Return the scopes of trees that have dirty nodes."""
+    return {
+        row[0]
+        for row in rows(
+            file_of(folder),
+            """SELECT DISTINCT coalesce(s.session_id, e.label) FROM node n JOIN tree t ON t.id = n.tree
+               LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
+               LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope WHERE n.dirty AND n.level > 0""",
+        )
+    }
+
+
+def said(*texts: str, day: int = 1, speaker: str = "Ana") -> list[dict[str, Any]]:
+    """Return turns of one speaker, a minute apart."""
+    return [
+        {"speaker": speaker, "content": text, "timestamp": f"2023-05-{day:02}T10:{i:02}:00Z"}
+        for i, text in enumerate(texts)
+    ]
+
+
+def many(n: int, word: str) -> list[str]:
+    """Return sentences that become facts of their own."""
+    return [f"I bought {i + 2} {word}s in Oslo." for i in range(n)]
+
+
+def test_only_touched_paths_are_refreshed(folder: Path) -> None:
+    """A new session refreshes its own tree and one path of its speaker's, not the rest of the forest."""
+    watched = Watched()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.ingest_session("u", "s1", said(*many(40, "tent")))
+        before = forest.user("u").stats()
+        watched.asked.clear()
+        result = forest.ingest_session(
+            "u", "s2", said("I bought a red car.", "I sold it.", "I bought a boat.", day=9)
+        )
+        after = forest.user("u").stats()
+    touched = {(request.kind, request.label) for request in watched.asked}
+    assert ("session", "s1") not in touched
+    assert {("session", "s2"), ("entity", "Ana")} <= touched
+    assert result.nodes_refreshed == len(watched.asked) <= 12 < before.nodes - before.sessions
+    assert (before.dirty_nodes, after.dirty_nodes, result.nodes_dirty) == (0, 0, 0)
+
+
+def test_a_level_of_all_trees_is_one_batch(folder: Path) -> None:
+    """Levels are refreshed over all trees together: as many batches as the tallest tree has levels."""
+    watched = Watched()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.ingest_session("u", "s1", said(*many(40, "tent")))
+        heights = [view.level for view in forest.user("u").tree(depth=0)]
+    assert watched.batches == max(heights)
+
+
+def test_only_refreshed_nodes_are_embedded(folder: Path) -> None:
+    """What the model is asked for, per kind, is what is new."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("u", "s1", said(*many(40, "tent")))
+        result = forest.ingest_session(
+            "u", "s2", said("I bought a red car.", "I sold the boat.", "It rains.", day=9)
+        )
+    assert result.usage.embeds.get("node", 0) <= result.nodes_refreshed
+    assert result.usage.embeds["turn"] == 3
+
+
+def test_a_failing_summary_leaves_only_its_own_tree_dirty(folder: Path) -> None:
+    """Its node and all above stay dirty and are reported; other trees are finished; the next refresh completes."""
+    watched = Watched()
+    watched.fails_on = "s1"
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        result = forest.ingest_session("u", "s1", said(*many(20, "tent")))
+        assert dirty(folder) == {"s1"}
+        assert result.nodes_dirty == forest.user("u").stats().dirty_nodes > 1
+        assert result.warnings
+        assert all("s1" in warning and "refused" in warning for warning in result.warnings)
+        assert forest.query("u", "What did Ana buy?").evidence
+        assert forest.user("u").verify().ok
+        watched.fails_on = ""
+        assert forest.ingest_session("u", "s2", said("It rains.", day=2)).nodes_dirty == 0
+        assert dirty(folder) == set()
+
+
+class FailingLater(HashEmbedder):
+    """The hashing embedder, out of order while `broken`."""
+
+    broken = False
+
+    async def embed(self, texts: Sequence[str]) -> Any:
+        """Embed, or fail."""
+        if self.broken:
+            raise ModelError("the embedder is out of order")
+        return await super().embed(texts)
+
+
+def test_a_failing_embedder_leaves_nodes_dirty_and_data_whole(folder: Path) -> None:
+    """Facts are stored, the refresh is reported as unfinished, and `resume` completes it."""
+    embedder = FailingLater(32)
+    with MemForest(folder, fast_config(embedder=embedder)) as forest:
+        forest.ingest_session("u", "s1", said(*many(9, "tent")), refresh=False)
+        embedder.broken = True
+        with pytest.raises(ModelError, match=r"out of order.*stored.*resume"):
+            forest.ingest_session("u", "s2", said("I live in Oslo.", "I work at Acme.", day=2))
+        assert {s.session_id: s.turns for s in forest.user("u").sessions()} == {"s1": 9, "s2": 2}
+        embedder.broken = False
+        forest.resume()
+        stats = forest.user("u").stats()
+        assert (stats.dirty_nodes, stats.vectors["turn"]) == (0, 11)
+        assert forest.user("u").verify().ok
+
+
+def test_a_write_in_between_leaves_the_node_dirty(folder: Path) -> None:
+    """A summary made of what a node no longer says is not taken for the node's; the next refresh makes it."""
+    watched = Watched()
+
+    async def run() -> None:
+        config = fast_config(summariser=watched)
+        async with AsyncMemForest(folder, config) as forest, AsyncMemForest(folder, fast_config()) as other:
+            await forest.ingest_session("u", "s1", said(*many(6, "tent")))
+
+            async def write() -> None:
+                await other.ingest_session("u", "s3", said("I bought a red car.", day=3), refresh=False)
+
+            watched.meanwhile = write
+            result = await forest.ingest_session("u", "s2", said("I bought a boat.", day=2))
+            assert result.nodes_dirty > 0
+            assert dirty(folder) == {"Ana"}
+            await forest.resume()
+            assert dirty(folder) == set()
+            (summary,) = [view.summary for view in await forest.user("u").tree("Ana", depth=0)]
+            assert summary
+            assert (await forest.user("u").verify()).ok
+
+    asyncio.run(run())
+
+
+def test_refresh_can_wait(folder: Path) -> None:
+    """With `refresh=False` nothing is summarised until the next ingest or `resume`; queries work meanwhile."""
+    watched = Watched()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        for session_id, turns in make_sessions(3):
+            forest.ingest_session("u", session_id, turns, refresh=False)
+        assert not watched.asked
+        assert forest.query("u", "Where does Ana live?").evidence
+        forest.resume()
+        assert watched.asked
+        assert dirty(folder) == set()
+
+
+def test_words_only_memory_drops_vectors_of_old_summaries(folder: Path) -> None:
+    """A memory used for a while without its embedder has no vector of a text it no longer holds, and gets them back."""
+    first, second = make_sessions(4, sessions=2)
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("u", *first)
+    with MemForest(folder, fast_config(embedder="none")) as forest:
+        forest.ingest_session("u", *second)
+        assert forest.user("u").verify().ok
+    with MemForest(folder, fast_config()) as forest:
+        forest.resume()
+        stats = forest.user("u").stats()
+        assert forest.user("u").verify().ok
+        assert stats.vectors == {
+            "turn": stats.turns,
+            "fact": stats.facts,
+            "node": len(rows(file_of(folder), "SELECT node FROM derived_summary")),
+        }
