@@ -122,10 +122,13 @@ def ablate(
     found = {}
     for row, weights in memories.ABLATIONS.items():
         note(f"without: {row.strip()}")
-        scored.add(row, memories.ask_all(forest, conversations, ranking=memories.changed(weights)))
+        scored.add(
+            row,
+            memories.ask_all(forest, conversations, depth=memories.DEPTH, ranking=memories.changed(weights)),
+        )
         found[row] = scored.difference(row, OURS)
     note("without: extracted facts")
-    scored.add("extracted facts", memories.ask_all(verbatim, conversations))
+    scored.add("extracted facts", memories.ask_all(verbatim, conversations, depth=memories.DEPTH))
     found["extracted facts"] = scored.difference("extracted facts", OURS)
     return found
 

@@ -20,10 +20,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.worlds import fast_config
+
 from memforest import AsyncMemForest
 from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database, Tx
-from tests.worlds import fast_config
 
 
 def die() -> None:

@@ -13,7 +13,7 @@ from memforest.store.snapshot import EntityName, StateSeen
 from memforest.systems.base import Search
 from memforest.types import QuestionPlan
 
-__all__ = ["DAY", "Fact", "Said", "Tree", "hand_made", "searching", "state"]
+__all__ = ["DAY", "DIMENSION", "Fact", "Said", "Tree", "hand_made", "searching", "state"]
 
 DAY = 86_400_000
 DIMENSION = 4

@@ -16,8 +16,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from memforest import MemForest
-from memforest.errors import NotFoundError
 from tests.worlds import (
     differences,
     dump,
@@ -29,6 +27,9 @@ from tests.worlds import (
     rows,
     summaries,
 )
+
+from memforest import MemForest
+from memforest.errors import NotFoundError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills with a signal")
 
@@ -143,6 +144,7 @@ def survive(crasher: Crasher, calls: list[Call], at: int, moment: str, whole: Pa
         }
 
 
+@pytest.mark.timeout(300)
 def test_killed_at_any_write(crasher: Crasher, folder: str, soak_seed: int) -> None:
     """Every acknowledged turn is there, `resume` completes, and the end equals an uninterrupted run."""
     calls = history(soak_seed)
@@ -154,18 +156,6 @@ def test_killed_at_any_write(crasher: Crasher, folder: str, soak_seed: int) -> N
         points = Random(soak_seed).sample(points, 5)
     for at, moment in points:
         survive(crasher, calls, at, moment, whole)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [101, 102])
-def test_killed_at_every_write(crasher: Crasher, folder: str, seed: int) -> None:
-    """No write is left out."""
-    calls = history(seed)
-    _, writes, _ = crasher.run(folder, calls, at=-1)
-    for at in range(writes):
-        for moment in ("before", "after"):
-            survive(crasher, calls, at, moment, file_of(Path(folder)))
 
 
 def test_killed_twice(crasher: Crasher, folder: str) -> None:

@@ -13,8 +13,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from memforest import MemForest
-from memforest.errors import InputError, SessionConflictError
 from tests.worlds import (
     Session,
     differences,
@@ -27,6 +25,9 @@ from tests.worlds import (
     rows,
     summaries,
 )
+
+from memforest import MemForest
+from memforest.errors import InputError, SessionConflictError
 
 
 @pytest.fixture

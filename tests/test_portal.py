@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = str(Path(__file__).parent.parent)
-sys.path.insert(0, ROOT)
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.worlds import fast_config
 
 from memforest import MemForest, portal
-from tests.worlds import fast_config
+
+ROOT = str(Path(__file__).parent.parent)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes and signals")
 

@@ -13,12 +13,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.worlds import fast_config, fast_folder, file_of, make_sessions, rows
+
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import ModelError, StepError
 from memforest.models import HashEmbedder
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.types import SummaryRequest
-from tests.worlds import fast_config, fast_folder, file_of, make_sessions, rows
 
 
 class Watched:

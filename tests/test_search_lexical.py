@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.hand_made import Said, hand_made
+
 from memforest.search.lexical import K1, B, bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import index_tokens, question_tokens
 from memforest.store import derived
 from memforest.store.db import Database, Tx
 from memforest.store.migrations import apply
-from tests.hand_made import Said, hand_made
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 

@@ -11,10 +11,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
+
 from memforest.search.snapshot import OPEN, Snapshot
 from memforest.systems.filters import Allowed, allowed, valid_end
 from memforest.systems.speak import best_facts
-from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
 
 
 @pytest.fixture

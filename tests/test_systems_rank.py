@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.hand_made import Fact, Said, Tree, hand_made, searching
+
 from memforest.config import Ranking
 from memforest.ranking import standardise
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.rank import LeafScores, base_scores, flow, score_leaves
 from memforest.types import QuestionPlan
-from tests.hand_made import Fact, Said, Tree, hand_made, searching
 
 OFF = Ranking(**{weight.name: 0.0 for weight in fields(Ranking)})
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

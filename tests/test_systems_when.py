@@ -12,10 +12,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
+
 from memforest.search.snapshot import Snapshot
 from memforest.systems.memforest.when import answering_facts, side_of_anchor
 from memforest.types import QuestionPlan
-from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -47,7 +48,7 @@ def asking(kind: str, **plan: object) -> QuestionPlan:
         (asking("as_of", as_of=EPOCH + timedelta(days=5)), []),
         (asking("predecessor", anchor="Miami"), [0, 1]),
         (asking("predecessor"), [3]),  # before the present one
-        (asking("predecessor", anchor="Davis"), []),  # the first Davis: nothing is known before it
+        (asking("predecessor", anchor="Davis"), [3]),  # the latest Davis is meant
         (asking("successor", anchor="moving to Miami"), [3]),
         (asking("successor", anchor="Atlantis"), []),
         (asking("first"), [0, 1]),

@@ -196,7 +196,7 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
 
 def differences(a: dict[str, Any], b: dict[str, Any], parts: Sequence[str] | None = None) -> dict[str, Any]:
     """Return what is in one dump and not in the other, by part; empty when they are equal."""
-    found = {}
+    found: dict[str, Any] = {}
     for part in parts or a:
         if a[part] == b[part]:
             continue

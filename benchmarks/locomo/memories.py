@@ -21,6 +21,7 @@ from memforest.config import Ranking
 
 __all__ = [
     "ABLATIONS",
+    "DEPTH",
     "Ingested",
     "ask_all",
     "build",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 EVERYTHING = 1_000_000
+DEPTH = 100
+"""Evidence asked for in the ablation, whose measures look at 20 turns; every item names at least one."""
 COLD_RUNS = 5
 
 ABLATIONS: Mapping[str, Mapping[str, float]] = {
@@ -99,7 +102,9 @@ def build(forest: MemForest, conversations: Sequence[Conversation], *, infer: bo
     return made
 
 
-def ranked_turns(forest: MemForest, conversation: Conversation, question: str, **options: Any) -> list[str]:
+def ranked_turns(
+    forest: MemForest, conversation: Conversation, question: str, depth: int = EVERYTHING, **options: Any
+) -> list[str]:
     """Return the turns behind all ranked evidence, each once, in the order in which the evidence names them.
 
     The question is asked at the time of the last session.
@@ -108,7 +113,7 @@ def ranked_turns(forest: MemForest, conversation: Conversation, question: str, *
         conversation.id,
         question,
         reference_date=conversation.sessions[-1].timestamp,
-        top_k=EVERYTHING,
+        top_k=depth,
         max_facts=0,
         **options,
     )

@@ -80,6 +80,7 @@ class Language:
     capital: frozenset[str]
     cues: re.Pattern[str] | None
     perfect: re.Pattern[str] | None
+    present: re.Pattern[str] | None
     before: re.Pattern[str] | None
     onwards: re.Pattern[str] | None
     joint: re.Pattern[str] | None
@@ -141,6 +142,7 @@ def _compile(data: Mapping[str, Any]) -> Language:
         capital=frozenset(map(fold_word, table.words("capital"))),
         cues=table.cues(),
         perfect=table.regex(data.get("cues", {}).get("perfect"), r"(?<!\w)(?:%s)(?!\w)"),
+        present=table.regex(data.get("cues", {}).get("present"), r"(?<!\w)(?:%s)(?!\w)"),
         before=table.regex(f"(?:{bound}) (?:{ways['skip']})?" if bound else None, r"(?<!\w)%s$"),
         onwards=table.regex(ways.get("onwards"), r" (?:%s)(?!\w)"),
         joint=table.regex(ways.get("joint"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),

@@ -2,7 +2,7 @@
 
 The tense rule: a month, weekday, day of the month, season or holiday that names no year is the most
 recent one, because conversations look back; it is the coming one if the nearest cue in its clause is a
-future one ("will", "going to", "next", ...). The clause reaches to the next of ``. ! ? ;`` or line end,
+future one ("will", "going to", "next", ...), or if it is the nearer and the clause is in the present. The clause reaches to the next of ``. ! ? ;`` or line end,
 and no more than 100 characters to either side.
 """
 
@@ -20,6 +20,8 @@ __all__ = ["Scene"]
 
 _UTC = timezone.utc
 _REACH = 100
+_LONG_AGO_DAYS = 90
+"""In the present tense, something this far back gives way to what is coming sooner."""
 _STOP = re.compile(r"[.!?;\n。！？]")
 
 
@@ -85,7 +87,8 @@ class Scene:
             which: ``last`` (the latest that is over), ``before_last``, ``next`` (the first that has not
                 begun), ``this`` (the one in progress, else by tense, else this
                 year's, of seasons the nearest) or ``bare``
-                (the latest that has begun; the first not yet over if the tense is future).
+                (the latest that has begun; the first not yet over if the tense is future, or if it is
+                present and that is the nearer).
             at: where the words stand, for the tense.
         """
         found: Period | None
@@ -98,11 +101,27 @@ class Scene:
             found = soonest(candidates, self.today, strict=True)
         elif which == "this":
             found = self._this(candidates, at)
-        elif self.tense(*at) > 0:
-            found = soonest(candidates, self.today, strict=False)
         else:
-            found = latest(candidates, self.today, strict=False)
+            found = self._bare(candidates, at)
         return found.marked(relative=True, open_year=which == "bare") if found else None
+
+    def _bare(self, candidates: Sequence[Period], at: tuple[int, int]) -> Period | None:
+        tense = self.tense(*at)
+        behind = latest(candidates, self.today, strict=False)
+        ahead = soonest(candidates, self.today, strict=False)
+        if tense == 0 and behind is not None and ahead is not None and self._present(*at):
+            days_behind, days_ahead = (self.today - behind.end).days, (ahead.start - self.today).days
+            # "I move on 31 May", said on 20 May, is not about the May of last year.
+            if days_behind > _LONG_AGO_DAYS and days_ahead < days_behind:
+                return ahead
+        return ahead if tense > 0 else behind
+
+    def _present(self, start: int, end: int) -> bool:
+        """Tell whether the clause up to a stretch is in a plain present tense."""
+        pattern = self.language.present
+        return (
+            pattern is not None and pattern.search(self.text, self.clause(start, end)[0], start) is not None
+        )
 
     def _this(self, candidates: Sequence[Period], at: tuple[int, int]) -> Period | None:
         for period in candidates:

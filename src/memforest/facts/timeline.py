@@ -90,9 +90,10 @@ def _observe(segments: list[Segment], seen: Observation) -> None:
         segments[-1] = _supported(last, seen.fact)
         return
     _close(segments, seen.at_ms)
-    if seen.previous and not (last is not None and same_value(last.value, seen.previous)):
+    left = None if seen.previous is None or same_value(seen.previous, seen.value) else seen.previous
+    if left and not (last is not None and same_value(last.value, left)):
         # "moved from Davis to Miami" tells of Davis too, when nothing else has.
-        segments.append(Segment(seen.previous, None, seen.at_ms, (seen.fact,)))
+        segments.append(Segment(left, None, seen.at_ms, (seen.fact,)))
     segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
 
 

@@ -62,9 +62,11 @@ class AsyncMemForest:
             display_name: who an unnamed ``user`` turn is; the id when not given.
 
         Raises:
-            InputError: if the id is no usable text.
+            InputError: if the id or the name is no usable text.
             StoreError: if the file cannot be used.
         """
+        if display_name is not None:
+            check_id(display_name, "display_name")
         await self._pool.use(user_id, _nothing, label=display_name)
 
     async def list_users(self) -> list[str]:
@@ -294,6 +296,10 @@ def _request_problem(
         return InputError(
             f"a request has the unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}"
         )
+    try:
+        check_id(request["user_id"], "user_id")
+    except InputError as exc:
+        return exc
     return None
 
 

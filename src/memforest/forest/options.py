@@ -49,6 +49,10 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty; give some text")
+    try:
+        question.encode()
+    except UnicodeEncodeError:
+        raise InputError("the question holds a lone surrogate; decode it as UTF-8 first") from None
     if unknown := sorted(set(options) - set(QueryOptions.__annotations__)):
         raise InputError(
             f"there is no option {unknown[0]!r}; known: {', '.join(QueryOptions.__annotations__)}"

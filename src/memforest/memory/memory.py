@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config, Ranking
-from memforest.errors import InputError, ModelError
+from memforest.errors import EmbedderMismatchError, InputError, ModelError
 from memforest.interval import from_ms, to_ms
 from memforest.memory.read import (
     SnapshotCache,
@@ -41,14 +41,14 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens, turn_text
 from memforest.steps.base import AnswerEvidence
 from memforest.steps.choose import Steps
-from memforest.store import sessions
-from memforest.store.db import Database
+from memforest.store import derived, meta, sessions
+from memforest.store.db import Database, Tx
 from memforest.store.sessions import SessionRow
 from memforest.systems.base import MemoryIndex, Search
 from memforest.text import cut
 from memforest.types import Turn
 
-__all__ = ["Asked", "Memory", "Opened"]
+__all__ = ["Asked", "Memory", "Opened", "other_embedder"]
 
 T = TypeVar("T")
 Row = NDArray[np.float32]
@@ -172,17 +172,8 @@ class Memory:
             turns = reader.read(raw, first=first, floor=floor)
             if not turns:
                 raise InputError("there is nothing to add; give a text or at least one message")
-            now_ms = to_ms(self.config.clock())
-            return receive(
-                tx,
-                self.config,
-                session_id,
-                turns,
-                infer=infer,
-                replace=False,
-                append=True,
-                stored_ms=now_ms,
-                metadata=metadata,
+            return self._received(
+                tx, session_id, turns, infer=infer, replace=False, append=True, metadata=metadata
             )
 
     def _reader(self, *, session_time: datetime | None, now: datetime | None = None) -> TurnReader:
@@ -196,7 +187,28 @@ class Memory:
 
     def _receive(self, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
         with self.db.write() as tx:
-            return receive(tx, self.config, session_id, turns, stored_ms=to_ms(self.config.clock()), **how)
+            return self._received(tx, session_id, turns, **how)
+
+    def _received(self, tx: Tx, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
+        late = self._keep_embedder(tx)
+        got = receive(tx, self.config, session_id, turns, stored_ms=to_ms(self.config.clock()), **how)
+        return replace(got, reworded=got.reworded or late)
+
+    def _keep_embedder(self, tx: Tx) -> bool:
+        """Note the embedder at the first write; return whether older texts still lack its vectors.
+
+        Raises:
+            EmbedderMismatchError: if another process has written with another embedder since the opening.
+        """
+        if self._embedder is None:
+            return False
+        have = meta.get(tx, "embedder")
+        if have is None:
+            meta.put(tx, "embedder", self._embedder.model_id)
+            return bool(derived.missing_vectors(tx, "turn"))
+        if have != self._embedder.model_id:
+            raise other_embedder(self.db, have, self._embedder.model_id)
+        return False
 
     def _writer(self) -> Writer:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
@@ -238,7 +250,7 @@ class Memory:
 
     async def resume(self) -> list[IngestResult]:
         """Finish what an interrupted write left: sessions, failed chunks, missing vectors, dirty nodes."""
-        left = await asyncio.to_thread(self._unfinished)
+        left = await asyncio.to_thread(self._left)
         results = []
         for session in left:
             got = Received(session.row, 0, unfinished=True)
@@ -248,8 +260,10 @@ class Memory:
         await writer.refresh(Timer())
         return results
 
-    def _unfinished(self) -> list[SessionRow]:
-        with self.db.read() as tx:
+    def _left(self) -> list[SessionRow]:
+        """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
+        with self.db.write() as tx:
+            self._keep_embedder(tx)
             return [sessions.session_with_row(tx, row) for row in sessions.unfinished(tx)]
 
     # -- reading ------------------------------------------------------------------------------
@@ -260,13 +274,13 @@ class Memory:
         started = time.perf_counter()
         snapshot = await asyncio.to_thread(self._snapshot)
         timer.add("open", started)
-        started = time.perf_counter()
         names = surface_names(snapshot, self.label)
-        plan = await self._steps.planner.plan(asked.question, reference=asked.reference, names=names)
-        timer.add("plan", started)
-        started = time.perf_counter()
-        vectors = await self._question_vectors(asked.question, snapshot)
-        timer.add("embed", started)
+        planning = self._steps.planner.plan(asked.question, reference=asked.reference, names=names)
+        # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
+        vectors, plan = await asyncio.gather(
+            _timed(timer, "embed", self._question_vectors(asked.question, snapshot)),
+            _timed(timer, "plan", planning),
+        )
         started = time.perf_counter()
         request = Search(
             question=asked.question,
@@ -379,6 +393,23 @@ class Memory:
     def close(self) -> None:
         """Fold the log into the file and close it; a second call does nothing."""
         self.db.close()
+
+
+def other_embedder(db: Database, have: str, given: str) -> EmbedderMismatchError:
+    """Return the error of a memory that has vectors of another embedder."""
+    return EmbedderMismatchError(
+        f"{db.path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
+        f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
+    )
+
+
+async def _timed(timer: Timer, step: str, job: Awaitable[T]) -> T:
+    """Await a job and add its wall time to a step."""
+    started = time.perf_counter()
+    try:
+        return await job
+    finally:
+        timer.add(step, started)
 
 
 def _within(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:

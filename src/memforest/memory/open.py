@@ -12,13 +12,12 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import (
     ConfigError,
-    EmbedderMismatchError,
     ForeignStoreError,
     StoreWriteError,
     WeightsError,
 )
 from memforest.facts.thresholds import merge_threshold
-from memforest.memory.memory import Memory, Opened
+from memforest.memory.memory import Memory, Opened, other_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
@@ -97,7 +96,7 @@ def open_memory(
     try:
         migrations.apply(db, config.clock())
         stored = _settle(db, user_id, config, label)
-        opened = _embedder(db, config, stored, steps)
+        opened = _embedder(db, config, stored.get("embedder"), steps)
     except BaseException:
         db.close()
         raise
@@ -133,9 +132,8 @@ def _stored(tx: Tx) -> dict[str, str | None]:
     return {key: meta.get(tx, key) for key in ("user_id", "label", "embedder", "dimension", *SHAPE_KEYS)}
 
 
-def _embedder(db: Database, config: Config, stored: dict[str, str], steps: Steps) -> Opened:
-    """Find the embedder of a memory; a new one, or one that had none, takes what is configured."""
-    have = stored.get("embedder")
+def _embedder(db: Database, config: Config, have: str | None, steps: Steps) -> Opened:
+    """Find the embedder to open a memory with; the memory keeps it from its first write on."""
     if config.embedder == "auto":
         try:
             name = have or best_installed()
@@ -149,14 +147,8 @@ def _embedder(db: Database, config: Config, stored: dict[str, str], steps: Steps
         embedder = _configured(config.embedder)
     if embedder is None:
         return Opened(None, steps, None)
-    if have is None:
-        with db.write() as tx:
-            meta.put(tx, "embedder", embedder.model_id)
-    elif have != embedder.model_id:
-        raise EmbedderMismatchError(
-            f"{db.path.name!r} was made with the embedder {have!r} and {embedder.model_id!r} is configured; "
-            f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
-        )
+    if have is not None and have != embedder.model_id:
+        raise other_embedder(db, have, embedder.model_id)
     return Opened(embedder, steps, merge_threshold(embedder.model_id))
 
 

@@ -110,7 +110,8 @@ class _Found:
     turns: Mapping[int, rows.TurnText]
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
-    spans: Mapping[int, tuple[int, int]]
+    days: Mapping[int, str]
+    """Node id -> its interval in days."""
     sessions: Mapping[int, str]
 
 
@@ -124,7 +125,7 @@ def make_evidence(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit]) -> list[Evide
         turns=rows.turn_texts(tx, turn_ids),
         facts=rows.fact_texts(tx, fact_ids),
         supports=rows.fact_sources(tx, fact_ids),
-        spans=rows.node_spans(tx, nodes),
+        days={node: f"{_day(span[0])}..{_day(span[1])}" for node, span in rows.node_spans(tx, nodes).items()},
         sessions=_session_names(tx, snapshot, {int(forest.tree[hit.leaf]) for hit in hits if hit.leaf >= 0}),
     )
     until = valid_end(snapshot)
@@ -194,9 +195,8 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
 def _path(snapshot: Snapshot, leaf: int, found: _Found) -> tuple[str, ...]:
     """Name the nodes from a root down to a leaf: the scope, then each node's interval."""
     forest = snapshot.forest
-    nodes = [int(forest.ids[row]) for row in snapshot.path(leaf)]
     title = tree_title(snapshot, int(forest.tree[leaf]), found.sessions)
-    return (title, *(f"{_day(found.spans[node][0])}..{_day(found.spans[node][1])}" for node in nodes))
+    return (title, *(found.days[int(forest.ids[row])] for row in snapshot.path(leaf)))
 
 
 def _day(ms: int) -> str:

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from memforest.calendar import parse_timestamp
 from memforest.errors import InputError, TimestampError
+from memforest.interval import LATEST
 from memforest.text import cut, is_binary_looking
 from memforest.types import TimeSource, Turn
 
@@ -143,6 +144,10 @@ class TurnReader:
             raise InputError(f"turn {index} has a key that is no string: {cut(repr(bad[0]), 40)}")
         role = self._role(item, index)
         said, source = self._time(item, index)
+        if said >= LATEST:
+            raise TimestampError(
+                f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
+            )
         given_id = _first(item, _ID)
         return Turn(
             id=str(ordinal)
@@ -199,6 +204,8 @@ class TurnReader:
             )
         if is_binary_looking(text):
             raise InputError(f"turn {index} looks like binary data, not text: {cut(repr(text), 40)}")
+        if "\0" in text:
+            raise InputError(f"turn {index} holds a NUL character, which is no text; take it out")
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,27 +134,39 @@ class Database:
         self._readers_lock = threading.Lock()
         self._idle: list[Tx] = []
         self._closed = False
+        self._opened: set[Tx] = set()
+        # Closes what is left open when the object goes, or the interpreter.
+        self._finalise = weakref.finalize(self, _close_all, self._opened)
         with mapped_errors(path):
             existed = path.exists() and path.stat().st_size > 0
             if existed and not _is_sqlite(path):
                 raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
-            self._writer = self._connect()
+            try:
+                self._writer = self._connect()
+            except sqlite3.Error:
+                self._finalise()
+                raise
         try:
             with mapped_errors(path, self._writer):
                 self._check_ours(existed)
                 for name, value, expected in _PRAGMAS:
                     _set_pragma(self._writer, name, value, expected)
         except StoreError:
-            self._writer.close()
+            self._finalise()
             raise
 
     def _connect(self) -> Tx:
         conn = sqlite3.connect(
             self.path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False
         )
+        self._opened.add(conn)
         # Reads of the header fail here already when the file is no database.
         conn.execute("PRAGMA schema_version").fetchone()
         return conn
+
+    def _drop(self, conn: Tx) -> None:
+        self._opened.discard(conn)
+        conn.close()
 
     def _check_ours(self, existed: bool) -> None:
         found = self._writer.execute("PRAGMA application_id").fetchone()[0]
@@ -223,7 +236,7 @@ class Database:
             if not self._closed and len(self._idle) < MAX_IDLE_READERS:
                 self._idle.append(conn)
                 return
-        conn.close()
+        self._drop(conn)
 
     def _require_open(self) -> None:
         if self._closed:
@@ -245,9 +258,9 @@ class Database:
             if self._closed:
                 return
             self._closed = True
-            for conn in self._idle:
-                conn.close()
-            self._idle.clear()
+            # A reader in use elsewhere is closed when it is given back.
+            while self._idle:
+                self._drop(self._idle.pop())
             try:
                 # Another process may be at work: then the log stays beside the file and loses nothing.
                 self._writer.execute(f"PRAGMA busy_timeout = {CLOSE_TIMEOUT_MS}")
@@ -255,7 +268,13 @@ class Database:
             except sqlite3.Error:
                 pass
             finally:
-                self._writer.close()
+                self._drop(self._writer)
+
+
+def _close_all(connections: set[Tx]) -> None:
+    """Close connections that nobody uses any more."""
+    while connections:
+        connections.pop().close()
 
 
 def _is_sqlite(path: Path) -> bool:

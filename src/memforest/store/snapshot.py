@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 from memforest.store.db import Tx
+from memforest.store.packing import unpack_ids
 
 __all__ = [
     "EntityName",
@@ -166,9 +166,7 @@ def node_rows(tx: Tx) -> list[NodeRow]:
     for node, tree, level, children, item_kind, item in tx.execute(
         "SELECT id, tree, level, children, item_kind, item FROM node ORDER BY id"
     ):
-        ids = array("q")
-        ids.frombytes(children)
-        found.append(NodeRow(node, tree, level, tuple(ids), item_kind, item or 0))
+        found.append(NodeRow(node, tree, level, unpack_ids(children), item_kind, item or 0))
     return found
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Collection, Iterator, Sequence
 
 from memforest.store import meta
 from memforest.store.db import Tx
+from memforest.store.packing import pack_ids, unpack_ids
 from memforest.tree import Node, TreeHead
 
 __all__ = [
@@ -36,14 +36,8 @@ _COLUMNS = (
 _ID_BLOCK = 64
 
 
-def _pack(children: Sequence[int]) -> bytes:
-    return array("q", children).tobytes()
-
-
 def _node(row: tuple[object, ...]) -> Node:
     rowid, tree, level, key_ms, key_tie, start, end, count, children, item_kind, item, version, dirty = row
-    ids = array("q")
-    ids.frombytes(children)  # type: ignore[arg-type]  # a BLOB column
     return Node(
         id=rowid,  # type: ignore[arg-type]  # STRICT columns: integers and texts are what they say
         tree=tree,  # type: ignore[arg-type]
@@ -52,7 +46,7 @@ def _node(row: tuple[object, ...]) -> Node:
         start_ms=start,  # type: ignore[arg-type]
         end_ms=end,  # type: ignore[arg-type]
         count=count,  # type: ignore[arg-type]
-        children=tuple(ids),
+        children=unpack_ids(children),  # type: ignore[arg-type]
         item_kind=item_kind,  # type: ignore[arg-type]
         item=item,  # type: ignore[arg-type]
         version=version,  # type: ignore[arg-type]
@@ -142,7 +136,7 @@ class SqliteArena:
             node.start_ms,
             node.end_ms,
             node.count,
-            _pack(node.children),
+            pack_ids(node.children),
             node.item_kind,
             node.item,
             node.version,

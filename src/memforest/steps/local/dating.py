@@ -20,8 +20,8 @@ def until_now(before: str) -> bool:
 
 
 def valid_time(span: DateSpan | None) -> tuple[datetime | None, datetime | None, Precision]:
-    """Return the valid time that a statement states: from a start, open for "since"; none for "before 2010"."""
-    window = span.window if span and span.direction != "before" else None
+    """Return the valid time that a statement states: from a start, open for "since"; none for "until June"."""
+    window = span.window if span and span.direction not in ("before", "until") else None
     if span is None or window is None:
         return None, None, "unknown"
     return window.start, window.end, span.precision
