@@ -36,7 +36,6 @@ class MemoryPool:
         self._steps = choose_steps(config)
         self._open: OrderedDict[str, Memory] = OrderedDict()
         self._busy: dict[str, int] = {}
-        self._parents: list[Memory] = []
         _alive.add(self)
 
     def exists(self, user_id: str) -> bool:
@@ -109,9 +108,7 @@ class MemoryPool:
             await asyncio.to_thread(memory.close)
 
     def _after_fork_in_child(self) -> None:
-        # SQLite connections must not be used, nor closed, in a child of the process that opened them:
-        # https://www.sqlite.org/howtocorrupt.html section 2.6. So they are kept, untouched, and opened anew.
-        self._parents += self._open.values()
+        # The parent's connections are not for us (see `memforest.store.db`); memories are opened anew.
         self._open = OrderedDict()
         self._busy = {}
 

@@ -9,8 +9,11 @@ Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.or
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +43,8 @@ MIN_SQLITE = (3, 37, 0)
 
 _MAGIC = b"SQLite format 3\0"
 """Source: https://www.sqlite.org/fileformat.html section 1.3."""
+
+_RETRY_S = 0.01
 
 _DAMAGE = ("malformed", "could not decode", "constructor failed", "corrupt")
 
@@ -147,13 +152,30 @@ class Database:
                 self._finalise()
                 raise
         try:
-            with mapped_errors(path, self._writer):
-                self._check_ours(existed)
-                for name, value, expected in _PRAGMAS:
-                    _set_pragma(self._writer, name, value, expected)
+            self._set_up(existed)
         except StoreError:
             self._finalise()
             raise
+        _alive.add(self)
+
+    def _set_up(self, existed: bool) -> None:
+        """Claim a new file, or check an old one, and set the pragmas.
+
+        SQLite does not wait where waiting could be a deadlock, as when two processes switch a new file to WAL
+        at the same time; so the waiting is done here.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                with mapped_errors(self.path, self._writer):
+                    self._check_ours(existed)
+                    for name, value, expected in _PRAGMAS:
+                        _set_pragma(self._writer, name, value, expected)
+                return
+            except StoreLockedError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_RETRY_S)
 
     def _connect(self) -> Tx:
         conn = sqlite3.connect(
@@ -291,3 +313,19 @@ def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
         raise StoreError(
             f"SQLite kept PRAGMA {name} at {got!r} instead of {expected!r}; is the disk a network share?"
         )
+
+
+_alive: weakref.WeakSet[Database] = weakref.WeakSet()
+_inherited: list[set[Tx]] = []
+
+
+def _after_fork_in_child() -> None:
+    # SQLite connections must neither be used nor closed in a child of the process that opened them
+    # (https://www.sqlite.org/howtocorrupt.html, section 2.6). So they are kept, untouched, for ever.
+    for db in list(_alive):
+        db._finalise.detach()
+        _inherited.append(db._opened)
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -309,7 +309,7 @@ def stances_of(
     if statement.asked:
         previous = _answers_about(statement, who, others)
     for sentence in statement.sentences:
-        chosen = _chosen(sentence, terms)
+        chosen = chosen_phrases(sentence, terms)
         subject = _subject(sentence.text, who, others, previous)
         if statement.asked:
             subject = previous if subject == "" else subject
@@ -326,7 +326,7 @@ def stances_of(
             yield phrase.term, "is" if statement.asked and stance == "event" else stance
 
 
-def _chosen(sentence: Sentence, terms: Collection[str]) -> list[Phrase]:
+def chosen_phrases(sentence: Sentence, terms: Collection[str]) -> list[Phrase]:
     """Return the longest phrases among `terms`, none inside another."""
     found: list[Phrase] = []
     for phrase in sorted(sentence.phrases, key=lambda p: (p.start - p.end, p.start)):

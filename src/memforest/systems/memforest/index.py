@@ -15,7 +15,7 @@ from memforest.systems.base import Found, Hit, Search
 from memforest.systems.filters import Allowed, allowed
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.recall import Recalled, recall
-from memforest.systems.memforest.when import answering_facts, side_of_anchor
+from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.systems.speak import best_facts
 
 __all__ = ["MemForestIndex"]
@@ -46,9 +46,11 @@ class MemForestIndex:
         scores = score_leaves(snapshot, request, base)
         recalled = recall(snapshot, base, request.vector)
         leaf_of = self._browse(snapshot, request, recalled, scores)
-        self._order_in_time(tx, snapshot, request, scores)
         keep = allowed(snapshot, request)
-        led = self._answers(snapshot, request, keep, scores)
+        answer = answering_facts(tx, snapshot, request, base.fact)
+        led = self._lead(snapshot, keep, answer)
+        if not led.facts:
+            self._order_in_time(tx, snapshot, request, scores)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         total = scores.total + led.bonus
         ranked = order(total, snapshot.turns.ids)
@@ -99,21 +101,18 @@ class MemForestIndex:
         plan = request.plan
         if plan.kind not in ("predecessor", "successor") or plan.anchor is None or not plan.entities:
             return
-        if answering_facts(snapshot, request)[0]:
-            return
         anchor = bm25(tx, snapshot, "turn", question_tokens(plan.anchor))
         scores.add("time_order", request.ranking.time_order * side_of_anchor(snapshot, request, anchor))
 
     @staticmethod
-    def _answers(snapshot: Snapshot, request: Search, keep: Allowed, scores: LeafScores) -> _Led:
+    def _lead(snapshot: Snapshot, keep: Allowed, answer: Answer) -> _Led:
         """Lead with the turns that support the answer which the timeline gives; the best of them first."""
-        facts, why = answering_facts(snapshot, request)
         bonus = np.zeros(len(snapshot.turns.ids))
         chosen: dict[int, int] = {}
         pairs = snapshot.facts.pairs
-        for rank, fact in enumerate(facts):
+        for rank, fact in enumerate(answer.facts):
             for turn in pairs[pairs[:, 0] == fact, 1].tolist():
                 if turn not in chosen and keep.turns[turn]:
                     chosen[turn] = fact
-                    bonus[turn] = ANSWERS_LEAD - (rank if request.plan.kind in ("since", "first") else 0)
-        return _Led(chosen, bonus, why)
+                    bonus[turn] = ANSWERS_LEAD - (rank if answer.in_order else 0)
+        return _Led(chosen, bonus, answer.why)

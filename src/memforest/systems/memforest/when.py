@@ -10,6 +10,8 @@ names, and the answer is looked for on the right side of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,38 +19,108 @@ from numpy.typing import NDArray
 from memforest.facts.timeline import Segment, same_value
 from memforest.ranking import Scores, standardise
 from memforest.search.snapshot import Snapshot
-from memforest.steps.local.lexicon import holds_many
+from memforest.search.lexical import bm25
+from memforest.search.texts import question_tokens
+from memforest.steps.local.lexicon import holds_many, load_lexicon
+from memforest.steps.local.operator import Operator, read_operator
+from memforest.store.db import Tx
 from memforest.systems.base import Search
+from memforest.systems.memforest.threads import Thread, find_thread
 from memforest.systems.states import timelines
 from memforest.text import entity_key, lexical_tokens
 from memforest.types import QuestionPlan
 
-__all__ = ["answering_facts", "side_of_anchor"]
+__all__ = ["Answer", "answering_facts", "side_of_anchor"]
 
 
-def answering_facts(snapshot: Snapshot, request: Search) -> tuple[list[int], str]:
-    """Return the rows of the facts that answer a question about change, best first, and why.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The facts (rows) that answer a question about change, and why; empty when it is none.
 
-    Empty when the question is not about change, or nothing is known of the attribute.
+    `in_order` says that the first of them answers best; else the one nearest the question does.
+    """
+
+    facts: tuple[int, ...] = ()
+    why: str = ""
+    in_order: bool = False
+
+
+def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) -> Answer:
+    """Return the facts that answer a question about change.
+
+    Empty when the question is not about change, or nothing is known of what it asks about.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        request: the question.
+        dense: cosine of every fact to the question, shape (m,); zeros without an embedder.
     """
     plan = request.plan
+    operator = _operator(request)
+    if operator is None:
+        return Answer()
+    asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
+    at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
+    for name in plan.entities:
+        thread = find_thread(tx, snapshot, name, dense, _lexical(tx, snapshot, request), operator.anchor)
+        if thread is not None:
+            answer = _of_thread(snapshot, thread, asked, at)
+            if answer.facts:
+                return answer
+    return _of_states(snapshot, plan, at)
+
+
+def _operator(request: Search) -> Operator | None:
+    """Return the time operator of a question: the planner's if it named one, else what its words say."""
+    plan = request.plan
+    if not plan.entities:
+        return None
+    dated = plan.start is not None or plan.end is not None or plan.as_of is not None
+    read = read_operator(request.question, dated=dated and plan.kind not in ("current", "since"))
+    if plan.kind in _CHOICES and (read is None or read.kind == plan.kind):
+        anchor = plan.anchor or ""
+        return Operator(cast("Any", plan.kind), read.anchor if read and read.anchor else anchor)
+    return read
+
+
+def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
+    """Return BM25 of every fact for what the question asks about: without names and dates."""
+    names = {token for name in request.plan.entities for token in question_tokens(name)}
+    dates = load_lexicon("en").cue_words["date_words"]
+    tokens = [t for t in request.tokens if t not in names and t not in dates and not t.isdecimal()]
+    return bm25(tx, snapshot, "fact", tokens)
+
+
+def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) -> Answer:
+    """Return the facts of the segment of a thread that a question is about."""
+    index = _CHOICES[plan.kind](thread.segments, plan, at)
+    if index is None:
+        return Answer()
+    segment = thread.segments[index]
+    facts = list(segment.facts)
+    if plan.kind in ("since", "last"):
+        facts.sort(key=lambda fact: fact not in thread.told)
+    rows = tuple(snapshot.fact_row[fact] for fact in facts if fact in snapshot.fact_row)
+    return Answer(rows, f"{plan.kind}: {segment.value}", plan.kind in _ORDERED)
+
+
+def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
+    """Return the facts of the segment of a listed attribute's timeline that a question is about."""
     choose = _CHOICES.get(plan.kind)
-    if choose is None:
-        return [], ""
-    found = _find_timeline(snapshot, plan)
-    if found is None:
-        return [], ""
+    found = _find_timeline(snapshot, plan) if choose else None
+    if choose is None or found is None:
+        return Answer()
     attribute, segments = found
-    at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request)
     index = choose(segments, plan, at)
     if index is None:
-        return [], ""
-    facts = [snapshot.fact_row[fact] for fact in segments[index].facts if fact in snapshot.fact_row]
-    return facts, f"{plan.kind} of {attribute}: {segments[index].value}"
+        return Answer()
+    rows = tuple(snapshot.fact_row[fact] for fact in segments[index].facts if fact in snapshot.fact_row)
+    why = f"{plan.kind} of {attribute}: {segments[index].value}"
+    return Answer(rows, why, plan.kind in _ORDERED)
 
 
-def _asked_at(request: Search) -> int:
-    plan = request.plan
+def _asked_at(request: Search, plan: QuestionPlan) -> int:
     if plan.as_of is not None:
         return round(plan.as_of.timestamp() * 1000)
     if plan.kind == "as_of" and plan.end is not None:
@@ -135,6 +207,9 @@ def _again(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | No
             return i
     return _anchored(segments, plan, at) if plan.anchor else None
 
+
+_ORDERED = ("since", "first", "last")
+"""Operators for which the earliest telling of the segment counts."""
 
 _CHOICES: Mapping[str, Callable[[Sequence[Segment], QuestionPlan, int], int | None]] = {
     "current": _at,
