@@ -177,9 +177,10 @@ def print_report(report: Mapping[str, Any]) -> None:
     for key, value in head.items():
         print(f"{key}: {value}")
     tag = f"n = {head['questions']}, {head['embedder']}"
-    _print_overall(report["overall"], tag)
-    _print_categories(report["categories"], tag)
-    _print_differences(f"{OURS} minus each, paired, points", report["differences"], tag)
+    if report.get("overall"):
+        _print_overall(report["overall"], tag)
+        _print_categories(report["categories"], tag)
+        _print_differences(f"{OURS} minus each, paired, points", report["differences"], tag)
     if report.get("ablation"):
         _print_differences("each part off, minus all on, paired, points", report["ablation"], tag)
     if report.get("latency"):
@@ -215,9 +216,9 @@ def _print_categories(table: Mapping[str, Any], tag: str) -> None:
 
 def _print_differences(title: str, table: Mapping[str, Any], tag: str) -> None:
     print(f"\n{title}: [95% over questions] (over conversations) ({tag})")
-    print(f"{'':18}" + "".join(f"{name:>35}" for name in DIFFERENCES))
+    print(f"{'':18}" + "".join(f"{name:>36}" for name in DIFFERENCES))
     for row, cells in table.items():
-        print(f"{row:18}" + "".join(f"{_signed(cells[name]):>35}" for name in DIFFERENCES))
+        print(f"{row:18}" + "".join(f"{_signed(cells[name]):>36}" for name in DIFFERENCES))
 
 
 def _signed(cell: Mapping[str, Any]) -> str:
@@ -260,7 +261,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=SEED, help="of the bootstrap's draws")
     parser.add_argument("--ablation", action="store_true", help="switch each part off in turn")
-    parser.add_argument("--no-cost", action="store_true", help="leave latency and ingest times out")
+    cost = parser.add_mutually_exclusive_group()
+    cost.add_argument("--no-cost", action="store_true", help="leave latency and ingest times out")
+    cost.add_argument("--only-cost", action="store_true", help="measure latency and ingest times alone")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args(arguments)
 
@@ -268,10 +271,27 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def run(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Make the memories, ask, and return the report."""
     conversations = read_conversations(options.file)
-    embedder = open_embedder(MODELS[options.embedder].model_id)
     config = Config(embedder=options.embedder)
-    directory = work / options.embedder / "memories"
-    digest = work / options.embedder / "made-by"
+    report: dict[str, Any] = {"head": _head(options, conversations, MODELS[options.embedder].model_id)}
+    if not options.only_cost:
+        report |= recall(options, work / options.embedder, config, conversations)
+    if not options.no_cost:
+        note("measuring latency and ingest")
+        largest = max(conversations, key=lambda one: len(one.turn_session))
+        directory = work / options.embedder / "memories"
+        # A forest of its own: its embedder has not seen the questions.
+        with MemForest(directory, config) as forest:
+            memories.build(forest, [largest])
+            report["latency"] = latency(forest, directory, options.embedder, largest)
+        report["ingest"] = ingest(config, largest)
+    return report
+
+
+def recall(
+    options: argparse.Namespace, work: Path, config: Config, conversations: Sequence[Conversation]
+) -> dict[str, Any]:
+    """Ask everything of every system and return the tables of recall."""
+    directory, digest = work / "memories", work / "made-by"
     directory.mkdir(parents=True, exist_ok=True)
     with MemForest(directory, config) as forest:
         note("ingesting what is not there yet")
@@ -281,25 +301,18 @@ def run(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         elif digest.read_text(encoding="utf-8") != memories.source_digest():
             note(f"the memories in {directory} were made by other code; delete them to measure this one's")
         note("asking")
-        vectors = vectors_of(conversations, embedder, work / options.embedder / "vectors.npz")
+        embedder = open_embedder(MODELS[options.embedder].model_id)
+        vectors = vectors_of(conversations, embedder, work / "vectors.npz")
         scored = rank_everything(forest, conversations, vectors, options.seed)
         report: dict[str, Any] = {
-            "head": _head(options, conversations, MODELS[options.embedder].model_id),
             "overall": {name: scored.overall(name) for name in (*BASELINES, "flat", OURS)},
             "categories": {name: scored.by_category(name) for name in ("z-fusion", "flat", OURS)},
             "differences": {name: scored.difference(OURS, name) for name in (*BASELINES, "flat")},
         }
         if options.ablation:
-            with MemForest(work / options.embedder / "verbatim", config) as verbatim:
+            with MemForest(work / "verbatim", config) as verbatim:
                 memories.build(verbatim, conversations, infer=False)
                 report["ablation"] = ablate(forest, verbatim, conversations, scored)
-    if not options.no_cost:
-        note("measuring latency and ingest")
-        largest = max(conversations, key=lambda one: len(one.turn_session))
-        # A forest of its own: its embedder has not seen the questions.
-        with MemForest(directory, config) as forest:
-            report["latency"] = latency(forest, directory, options.embedder, largest)
-        report["ingest"] = ingest(config, largest)
     return report
 
 

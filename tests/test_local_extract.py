@@ -133,12 +133,14 @@ def test_negation_is_that_of_the_main_clause() -> None:
     assert not only(extract(("Ana", "I moved to Oslo because I didn't like Rome."), ("Ben", "Ok"))).negated
 
 
-def test_caption_follows_the_statement() -> None:
-    """A picture's caption is part of the statement it came with, or one of its own."""
+def test_caption_is_a_statement_of_its_own() -> None:
+    """A picture's caption becomes one more statement, which says who shared it."""
     with_text = extract(("Ana", "I adopted a dog. [image: a dog on a beach]"), ("Ben", "Wow!"))
     alone = extract(("Ana", "Wow! [image: a dog on a beach]"), ("Ben", "Wow!"))
-    assert texts(with_text) == ["Ana adopted a dog. [image: a dog on a beach]"]
-    assert texts(alone) == ["Ana shared an image: a dog on a beach."]
+    shown = extract(("Ana", "Look. [image: a photo of two dogs]"), ("Ben", "Wow!"))
+    assert texts(with_text) == ["Ana adopted a dog.", "Ana shared a photo of a dog on a beach."]
+    assert texts(alone) == ["Ana shared a photo of a dog on a beach."]
+    assert texts(shown)[-1] == "Ana shared a photo of two dogs."
 
 
 @pytest.mark.parametrize(

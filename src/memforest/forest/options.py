@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from memforest.calendar import parse_timestamp
 from memforest.config import Config, Ranking
 from memforest.errors import InputError
-from memforest.memory.memory import Asked
+from memforest.memory.query import Asked
 from memforest.systems.choose import open_index
 
 __all__ = ["QueryOptions", "TimeLike", "read_options", "read_time"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -16,66 +16,30 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.config import Config, Ranking
+from memforest.config import Config
 from memforest.errors import EmbedderMismatchError, InputError, ModelError
 from memforest.interval import from_ms, to_ms
-from memforest.memory.read import (
-    SnapshotCache,
-    cut_hits,
-    make_evidence,
-    once_per_fact,
-    surface_names,
-    tree_titles,
-    without_names,
-)
+from memforest.memory.query import Asked, Reader
+from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received, receive
-from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Usage, VerifyReport
+from memforest.memory.results import AskResult, IngestResult, QueryResult, Usage, VerifyReport
 from memforest.memory.turns import TurnReader, check_id, json_object
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.verify import verify
 from memforest.memory.views import Look
 from memforest.memory.write import Timer, Writer, ingest_result, report
 from memforest.models import Embedder
-from memforest.search.budget import count_tokens, render
-from memforest.search.snapshot import Snapshot
-from memforest.search.texts import question_tokens, turn_text
-from memforest.steps.base import AnswerEvidence
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Database, Tx
 from memforest.store.sessions import SessionRow
-from memforest.systems.base import MemoryIndex, Search
 from memforest.text import cut
 from memforest.types import Turn
 
-__all__ = ["Asked", "Memory", "Opened", "other_embedder"]
+__all__ = ["Memory", "Opened", "other_embedder"]
 
 T = TypeVar("T")
 Row = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`."""
-
-    question: str
-    reference: datetime
-    as_of: datetime | None
-    during: tuple[datetime, datetime] | None
-    top_k: int
-    max_facts: int
-    max_tokens: int | None
-    index: MemoryIndex
-    ranking: Ranking
-
-
-@dataclass(frozen=True, slots=True)
-class _Searched:
-    """What a search found; `trees` are the recalled ones as (title, score), best first."""
-
-    evidence: list[Evidence]
-    facts: list[Evidence]
-    trees: list[tuple[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +110,8 @@ class Memory:
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         now = self.config.clock()
-        name = f"live-{now.astimezone(self.config.zone):%Y-%m-%d}" if session_id is None else session_id
+        day = f"live-{now.astimezone(self.config.zone):%Y-%m-%d}{'' if infer else '-verbatim'}"
+        name = day if session_id is None else session_id
         check_id(name, "session_id")
         reader = self._reader(session_time=timestamp, now=now)
         kept = json_object(metadata, "metadata")
@@ -268,105 +233,18 @@ class Memory:
 
     # -- reading ------------------------------------------------------------------------------
 
+    @property
+    def reader(self) -> Reader:
+        """The read path."""
+        return Reader(self.db, self._cache, self._steps, self._embedder, self._warnings)
+
     async def query(self, asked: Asked) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
-        timer = Timer()
-        started = time.perf_counter()
-        snapshot = await asyncio.to_thread(self._snapshot)
-        timer.add("open", started)
-        names = surface_names(snapshot, self.label)
-        planning = self._steps.planner.plan(asked.question, reference=asked.reference, names=names)
-        # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
-        vectors, plan = await asyncio.gather(
-            _timed(timer, "embed", self._question_vectors(asked.question, snapshot)),
-            _timed(timer, "plan", planning),
-        )
-        started = time.perf_counter()
-        request = Search(
-            question=asked.question,
-            tokens=question_tokens(asked.question),
-            plan=plan,
-            reference_ms=to_ms(asked.reference),
-            vector=vectors[0],
-            bare_vector=vectors[1],
-            as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
-            during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
-            ranking=asked.ranking,
-        )
-        found = await asyncio.to_thread(self._search, asked, request)
-        timer.add("search", started)
-        return QueryResult(
-            question=asked.question,
-            evidence=tuple(_within(found.evidence, asked.max_tokens)),
-            top_facts=tuple(found.facts),
-            plan=plan,
-            reference_date=asked.reference,
-            index=asked.index.name,
-            usage=Usage(ms={step: round(ms, 3) for step, ms in timer.ms.items()}),
-            trace={
-                "generation": snapshot.generation,
-                "embedder": self.embedder_id,
-                "planner": self._steps.planner.name,
-                "trees": found.trees,
-            },
-            warnings=self._warnings,
-        )
-
-    @property
-    def embedder_id(self) -> str | None:
-        """Id of the embedder in use, None when the memory works by words alone."""
-        return None if self._embedder is None else self._embedder.model_id
-
-    def _snapshot(self) -> Snapshot:
-        with self.db.read() as tx:
-            return self._cache.get(tx)
-
-    async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[Row | None, Row | None]:
-        """Return the vectors of the question, and of the question without participants' names."""
-        if self._embedder is None or not snapshot.dimension:
-            return None, None
-        bare = without_names(question, snapshot.speakers)
-        maker = VectorMaker(self.db, self._embedder, stored_dimension=snapshot.dimension)
-        rows = await self._embedder.embed([question, bare])
-        maker.check_dimension()
-        return rows[0], rows[1]
-
-    def _search(self, asked: Asked, request: Search) -> _Searched:
-        with self.db.read() as tx:
-            snapshot = self._cache.get(tx)
-            found = asked.index.search(tx, snapshot, request)
-            best, facts = cut_hits(once_per_fact(found.hits), asked.top_k, asked.max_facts)
-            shared = {hit.turn for hit in best}
-            hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
-            made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
-            titles = tree_titles(tx, snapshot, [tree for tree, _ in found.trees])
-        return _Searched(
-            evidence=[made[hit.turn] for hit in best],
-            facts=[made[hit.turn] for hit in facts],
-            trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
-        )
+        return await self.reader.query(asked, self.label)
 
     async def ask(self, asked: Asked) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        result = await self.query(asked)
-        evidence = [
-            AnswerEvidence(
-                text=one.text if one.kind == "fact" else turn_text(one.speaker, one.text),
-                quote=one.quote,
-                said=one.said,
-                start=one.start,
-                end=one.end,
-                score=one.score,
-            )
-            for one in result.evidence
-        ]
-        answer = await self._steps.answerer.answer(
-            asked.question, plan=result.plan, reference=asked.reference, evidence=evidence
-        )
-        cited = tuple(result.evidence[i] for i in answer.cited)
-        return AskResult(asked.question, answer.text, cited, answer.reason, result)
-
-    # -- looking ------------------------------------------------------------------------------
+        return await self.reader.ask(asked, self.label)
 
     async def look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         """Run one of `memforest.memory.views` in a read transaction."""
@@ -401,25 +279,3 @@ def other_embedder(db: Database, have: str, given: str) -> EmbedderMismatchError
         f"{db.path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
         f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
     )
-
-
-async def _timed(timer: Timer, step: str, job: Awaitable[T]) -> T:
-    """Await a job and add its wall time to a step."""
-    started = time.perf_counter()
-    try:
-        return await job
-    finally:
-        timer.add(step, started)
-
-
-def _within(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:
-    """Return the longest prefix whose texts and quotes stay within the budget."""
-    if max_tokens is None:
-        return evidence
-    used, kept = 0, 0
-    for one in evidence:
-        used += count_tokens(render(kept + 1, one.said, one.speaker, one.text, one.quote)) + 1
-        if used > max_tokens:
-            break
-        kept += 1
-    return evidence[:kept]

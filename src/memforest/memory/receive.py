@@ -78,6 +78,11 @@ def receive(
             found, replaced = None, True
         else:
             turns = turns[len(stored) :]
+    if found is not None and found.infer != infer and turns:
+        raise InputError(
+            f"session {session_id!r} was stored with infer={found.infer}, and a session is read in one way; "
+            f"pass infer={found.infer}, or another session_id"
+        )
     if found is not None and append:
         _refuse_known_ids(tx, found, turns)
     if found is None:

@@ -29,6 +29,7 @@ __all__ = [
     "speakers",
     "turns",
     "unfinished",
+    "waiting",
 ]
 
 CellStatus = Literal["pending", "extracted", "verbatim", "failed"]
@@ -121,6 +122,11 @@ def list_sessions(tx: Tx) -> list[SessionRow]:
 def set_status(tx: Tx, session: int, status: Literal["received", "ingested"]) -> None:
     """Say how far a session has come."""
     tx.execute("UPDATE session SET status = ? WHERE id = ?", (status, session))
+
+
+def waiting(tx: Tx) -> int:
+    """Return how many sessions are received but not ingested."""
+    return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
 
 
 def unfinished(tx: Tx) -> list[int]:

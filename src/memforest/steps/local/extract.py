@@ -41,6 +41,7 @@ from memforest.steps.local.pieces import (
     is_question,
     is_yes_no_answer,
     lacks_content,
+    opens_with_answer,
     skip_reason,
     statement_before_question,
     strip_address,
@@ -230,7 +231,9 @@ class LocalExtractor:
         elif bare and len(raw.split()) <= 8:
             text = raw
         elif (
-            lacks_content(text, context.address) or len(text.split()) > 14 or is_clause(supply_subject(text))
+            lacks_content(text, context.address)
+            or len(text.split()) > 14
+            or (is_clause(supply_subject(text)) and not (opens_with_answer(text) and not _asks_yes_or_no(question)))
         ) or skip_reason(text, context.address, assistant=False):
             return None
         dated, date = self._date(context, text)

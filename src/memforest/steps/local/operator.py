@@ -84,6 +84,7 @@ def read_operator(question: str, *, dated: bool) -> Operator | None:
         found = pattern.search(text)
         if found is not None:
             anchor = next((group for group in found.groups() if group), "")
+            anchor = _AS.split(anchor)[0]
             if dated and kind in ("predecessor", "successor"):
                 return Operator("as_of", "")
             return Operator(kind, anchor.strip(" .,"))
@@ -93,6 +94,8 @@ def read_operator(question: str, *, dated: bool) -> Operator | None:
         return Operator("first", "")
     return Operator("current", "") if _NOW.search(text) else None
 
+
+_AS = re.compile(r" as (?=[\w']+ )| for (?=[A-Z])")
 
 _ANCHORED: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("changed_back", _BACK),

@@ -19,6 +19,7 @@ __all__ = [
     "is_question",
     "is_yes_no_answer",
     "lacks_content",
+    "opens_with_answer",
     "skip_reason",
     "statement_before_question",
     "strip_address",
@@ -231,6 +232,17 @@ def is_clause(text: str) -> bool:
         if lowered in _FINITE or lowered in _PRONOUNS or lowered in _PAST or _is_ed(lowered):
             return True
     return False
+
+
+def opens_with_answer(text: str) -> bool:
+    """Return whether a short phrase without a verb opens `text`, and a remark follows: "Kyoto, as far as I know".
+
+    >>> opens_with_answer("In Kyoto, as far as I know."), opens_with_answer("She moved, I think.")
+    (True, False)
+    """
+    head, comma, _ = text.partition(",")
+    first = _lowered(head)[:1]
+    return bool(comma) and 0 < len(head.split()) <= 6 and not is_clause(head) and first != ("when",)
 
 
 def _is_ed(word: str) -> bool:

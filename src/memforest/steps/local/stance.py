@@ -72,10 +72,58 @@ _BREAKS = (
     | _WORDS["evaluative_topics"]
     | _WORDS["generic_topics"]
     | frozenset(
-        "year years month months week weeks day days ago last next minute minutes hour hours morning evening "
-        "afternoon night spring summer autumn winter nothing something anything everything nowhere everywhere "
-        "anywhere far late early half two three four five six seven eight nine ten only all one ones couple "
-        "usual regular".split()
+        [
+            "year",
+            "years",
+            "month",
+            "months",
+            "week",
+            "weeks",
+            "day",
+            "days",
+            "ago",
+            "last",
+            "next",
+            "minute",
+            "minutes",
+            "hour",
+            "hours",
+            "morning",
+            "evening",
+            "afternoon",
+            "night",
+            "spring",
+            "summer",
+            "autumn",
+            "winter",
+            "nothing",
+            "something",
+            "anything",
+            "everything",
+            "nowhere",
+            "everywhere",
+            "anywhere",
+            "far",
+            "late",
+            "early",
+            "half",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "only",
+            "all",
+            "one",
+            "ones",
+            "couple",
+            "usual",
+            "regular",
+        ]
     )
 )
 _PAST = _WORDS["irregular_past"] | frozenset(("was", "were", "had", "did"))
@@ -144,12 +192,23 @@ def _phrases(text: str) -> Iterator[Phrase]:
         end = _named_end(tokens, index)
         if end > index:
             yield from _parts(tokens, index, end, named=True)
+            if end == index + 1 and tokens[index][0].endswith("'s") and _named_end(tokens, end) > end:
+                words = [token[0].lower() for token in tokens[index : _named_end(tokens, end)]]
+                last = tokens[_named_end(tokens, end) - 1]
+                yield Phrase(" ".join(words), tokens[index][1], last[2], True)  # "King's Gambit"
         else:
             end = index
-            while end < len(tokens) and _is_content(tokens[end][0]):
+            while end < len(tokens) and (_is_content(tokens[end][0]) or _is_inner_of(tokens, index, end)):
                 end += 1
             yield from _parts(tokens, index, end, named=False)
         index = max(end, index + 1)
+
+
+def _is_inner_of(tokens: list[tuple[str, int, int]], start: int, at: int) -> bool:
+    """Return whether "of" stands between two content words: "chief of staff"."""
+    return (
+        tokens[at][0] == "of" and start < at < len(tokens) - 1 and _is_content(tokens[at + 1][0])
+    )
 
 
 def _is_content(word: str) -> bool:
@@ -241,7 +300,7 @@ def held_phrases(sentence: Sentence, uses: Mapping[str, int]) -> Iterator[str]:
 
 
 _HOLDER = re.compile(
-    r"(?:\w(?:s|ing)|\b(?:has|have|had|been|is|am|are))(?: (?:at|in|on|with|to|for|by|as|of|after))?"
+    r"(?:\w(?:s|ing)|\b(?:has|have|had|been|is|am|are))(?: (?:still|now|also|currently|already|just))?(?: (?:at|in|on|with|to|for|by|as|of|after))?"
     r"(?:\s+(?:an?|the|that|his|her|their|my|[\w']+'s))?\s+$"
 )
 _DETERMINERS = re.compile(
@@ -295,7 +354,7 @@ def _things() -> frozenset[str]:
 
 
 def stances_of(
-    statement: Statement, who: str, others: Collection[str], terms: Collection[str]
+    statement: Statement, who: str, others: Collection[str], terms: Mapping[str, float]
 ) -> Iterator[tuple[str, Stance]]:
     """Yield (term, stance) for every phrase among `terms` that a statement connects with a person.
 
@@ -303,7 +362,8 @@ def stances_of(
         statement: as `read_statement` returns it.
         who: the person's name.
         others: the other names of people in the memory.
-        terms: the phrases that matter; of two that overlap, the longer counts.
+        terms: the phrases that matter, with their weight; of two that overlap, the longer counts, and of
+            several in a sentence the heaviest and what it takes the place of.
     """
     previous = ""
     if statement.asked:
@@ -319,11 +379,16 @@ def stances_of(
         mine = subject == who or (subject == "" and statement.speaker == who and _elliptical(sentence.text))
         if not mine and not _is_affected(sentence.text, who, subject):
             continue
-        for phrase in chosen:
-            if _is_somebody_elses(sentence.text, who, phrase):
+        best = max(chosen, key=lambda p: terms[p.term])
+        found = {phrase: _stance(sentence.text, phrase, who) for phrase in chosen}
+        for phrase, stance in found.items():
+            if _is_somebody_elses(sentence.text, who, phrase) or _is_person_with_role(sentence.text, phrase):
                 continue
-            stance = _stance(sentence.text, phrase, who)
-            yield phrase.term, "is" if statement.asked and stance == "event" else stance
+            if phrase is best or (stance in _CHANGES and found[best] in _CHANGES and stance != found[best]):
+                yield phrase.term, "is" if statement.asked and stance == "event" else stance
+
+
+_CHANGES = ("start", "back", "end")
 
 
 def chosen_phrases(sentence: Sentence, terms: Collection[str]) -> list[Phrase]:
@@ -403,6 +468,21 @@ def _is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
     return False
 
 
+_BEING = re.compile(
+    r"\b(?:is|was|are|be|been|being|as|becom\w+|became|to|into|from|now|still|an?|says?|for|title|job|role|post|position|of)"
+    r"\s+(?:(?:the|an?|our|their|his|her|\w+) )?$",
+    re.IGNORECASE,
+)
+
+
+def _is_person_with_role(text: str, phrase: Phrase) -> bool:
+    """Return whether an occupation stands for somebody who has it: "the teacher left", not "is a teacher"."""
+    words = phrase.term.split()
+    if phrase.named or words[-1] not in _LEXICON.kinds["role"]:
+        return False
+    return _BEING.search(text[: phrase.start]) is None
+
+
 def _stance(text: str, phrase: Phrase, who: str) -> Stance:
     """Return how a sentence of a person stands to one phrase in it."""
     rules = _rules()
@@ -420,19 +500,35 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
         return "unreal"
     if rules["steady"].search(clause) or _owned(before, who):
         return "is"
-    return "event" if _is_past(clause, who) else "is"
+    if rules["regard"].search(clause) and _modifies(text, phrase):
+        return "event"
+    return "event" if _is_past(clause, who) and not _is_known(before, phrase) else "is"
+
+
+def _modifies(text: str, phrase: Phrase) -> bool:
+    """Return whether a phrase only qualifies the noun behind it ("cello music"), which is not itself had."""
+    behind = _TOKEN.match(text, phrase.end + 1)
+    return behind is not None and text[phrase.end] == " " and _is_content(behind.group())
+
+
+def _is_known(before: str, phrase: Phrase) -> bool:
+    """Return whether "the" stands in front of a phrase: something that is already known of the person."""
+    return re.search(r"\bthe (?:\w+ )?$", before, re.IGNORECASE) is not None or phrase.term.startswith("the ")
 
 
 def _clause(text: str, phrase: Phrase) -> tuple[int, int]:
-    """Return the clause in which a phrase stands."""
+    """Return the clause in which a phrase stands, with a fragment that hangs on to it ("…, just dreaming")."""
     start, end = 0, len(text)
     for match in _rules()["clause"].finditer(text):
         if match.end() <= phrase.start:
             start = match.end()
-        elif match.start() >= phrase.end:
+        elif match.start() >= phrase.end and not _FRAGMENT.match(text, match.end()):
             end = match.start()
             break
     return start, end
+
+
+_FRAGMENT = re.compile(r"(?:just|only|not|maybe|perhaps|once|for fun|and no more)\b", re.IGNORECASE)
 
 
 def _is_unreal(text: str, clause: str) -> bool:
@@ -450,6 +546,8 @@ def _turn(before: str, behind: str) -> Stance | None:
     last = {name: _last(rules[name], before) for name in ("leave", "enter", "again")}
     if rules["again"].match(behind.lstrip()):
         return "back"
+    if rules["arrive"].match(behind.lstrip()):
+        return "start"
     best = max(last, key=lambda name: last[name])
     if last[best] < 0:
         pair = _last(re.compile(r"\b(?:to|for|with|and now|on to)\b"), before)

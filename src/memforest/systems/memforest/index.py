@@ -20,8 +20,10 @@ from memforest.systems.speak import best_facts
 
 __all__ = ["MemForestIndex"]
 
-ANSWERS_LEAD = 100.0
+ANSWERS_LEAD = 1_000.0
 """Added to what time order says is the answer: it stands in front of everything that is only similar."""
+ORDER_STEP = 50.0
+"""Taken off for each place behind the first, where the order of the answers tells which is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +116,5 @@ class MemForestIndex:
             for turn in pairs[pairs[:, 0] == fact, 1].tolist():
                 if turn not in chosen and keep.turns[turn]:
                     chosen[turn] = fact
-                    bonus[turn] = ANSWERS_LEAD - (rank if answer.in_order else 0)
+                    bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
         return _Led(chosen, bonus, answer.why)

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, standardise
+from memforest.ranking import Scores
 from memforest.search.snapshot import Snapshot
 from memforest.steps.local.stance import (
     Sentence,
@@ -52,7 +52,30 @@ CARRY = 0.85
 
 _WORD = re.compile(r"[\w&'.-]+")
 _FRAME_WORD = re.compile(r"[\w']+")
-_NO_FRAME = frozenset("a an the his her their my its some new old another that this and but so for to of".split())
+_NO_FRAME = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "his",
+        "her",
+        "their",
+        "my",
+        "its",
+        "some",
+        "new",
+        "old",
+        "another",
+        "that",
+        "this",
+        "and",
+        "but",
+        "so",
+        "for",
+        "to",
+        "of",
+    ]
+)
 _ACTOR = re.compile(r'(?:^|[.!?:] "?|")(?P<name>[^\W\d_a-z][\w-]+)(?:\'s)? (?P<verb>[a-z]+)')
 
 
@@ -70,6 +93,8 @@ class Vocabulary:
     values: tuple[str, ...]
     rank: Mapping[str, float]
     alike: NDArray[np.float64]
+    attributes: Mapping[str, frozenset[str]]
+    """The values that some statement is known to give to a listed attribute."""
 
     def named_in(self, text: str) -> frozenset[str]:
         """Return the values that a text names, the longest where they overlap."""
@@ -104,15 +129,19 @@ def vocabulary(tx: Tx, snapshot: Snapshot) -> Vocabulary:
         for fact, text in tx.execute("SELECT id, text FROM fact"):
             if fact in snapshot.fact_row:
                 texts[snapshot.fact_row[fact]] = text
-        known = (e.label for e in snapshot.entities.values() if e.kind in ("participant", "person"))
-        people = frozenset(known) | _acting_names(texts)
+        acting = _acting_names(texts) | {
+            e.label for e in snapshot.entities.values() if e.kind == "participant"
+        }
+        people = acting | {e.label for e in snapshot.entities.values() if e.kind == "person"}
         states = [
             (state.attribute, value.lower())
             for state in snapshot.states
             for value in (state.value, state.previous)
             if value and state.attribute != UNSPECIFIED
         ]
-        made = _MADE[snapshot] = make_vocabulary(texts, people, snapshot.facts.vectors, states)
+        made = _MADE[snapshot] = make_vocabulary(
+            texts, people, snapshot.facts.vectors, states, acting
+        )
     return made
 
 
@@ -137,17 +166,20 @@ def make_vocabulary(
     texts: Sequence[str],
     people: frozenset[str],
     vectors: NDArray[np.float32],
-    states: Iterable[tuple[str, str]] = (),
+    states: Sequence[tuple[str, str]] = (),
+    acting: frozenset[str] | None = None,
 ) -> Vocabulary:
     """Return the vocabulary of some statements.
 
     Args:
         texts: the statements.
-        people: names of persons, which are no values.
+        people: names of persons.
         vectors: of the statements, shape (m, d); d may be 0.
         states: (attribute, value) pairs that are known to be so.
+        acting: the people who act, and so are no values; a partner who is only talked of may be one.
     """
-    names = {word.lower() for name in people for word in (name, *name.split())}
+    acting = people if acting is None else acting
+    names = {word.lower() for name in acting for word in (name, *name.split())}
     statements = [read_statement(text) for text in texts]
     uses = _uses(statements, names)
     counts = {term: len(rows) for term, rows in uses.items()}
@@ -157,12 +189,13 @@ def make_vocabulary(
         for term, n in counts.items()
         if (begun[term] and (n >= MIN_USES or term in named))
         or held[term] >= MIN_USES
+        or (held[term] and " " in term and n >= MIN_USES)
         or ((term in named or is_thing(term)) and n >= MIN_USES)
     ]
     partial = _partial(found, counts)
     replacing = {term for pair in pairs for term in pair}
     rank = {
-        term: (term in named or is_thing(term)) + (term in replacing) + begun[term] / counts[term]
+        term: _surely(term, named, begun, held) + (term in replacing) + begun[term] / counts[term]
         for term in found
         if term not in partial
     }
@@ -182,7 +215,14 @@ def make_vocabulary(
             for new in known[i + 1 :]:
                 _add(alike, place, old, new, ATTRIBUTE_WEIGHT)
     np.fill_diagonal(alike, 0.0)
-    return Vocabulary(tuple(texts), people, rows, values, rank, alike)
+    attributes = {name: frozenset(found & place.keys()) for name, found in by_attribute.items()}
+    return Vocabulary(tuple(texts), people, rows, values, rank, alike, attributes)
+
+
+def _surely(term: str, named: set[str], begun: Mapping[str, int], held: Mapping[str, int]) -> float:
+    """Return 1 for a name, a thing of a common kind, or a phrase of several words that somebody had or began."""
+    compound = " " in term and bool(begun[term] or held[term])
+    return float(term in named or is_thing(term) or compound)
 
 
 def _add(alike: NDArray[np.float64], place: Mapping[str, int], one: str, other: str, weight: float) -> None:

@@ -46,7 +46,7 @@ class Thread:
 
 
 def find_thread(
-    tx: Tx, snapshot: Snapshot, who: str, dense: Scores, lexical: Scores, anchor: str
+    tx: Tx, snapshot: Snapshot, who: str, dense: Scores, lexical: Scores, anchor: str, attribute: str | None = None
 ) -> Thread | None:
     """Return the timeline of the kind of thing that a question is about, for one person, or None.
 
@@ -57,19 +57,22 @@ def find_thread(
         dense: cosine of every fact to the question, shape (m,); zeros without an embedder.
         lexical: BM25 of every fact, shape (m,).
         anchor: text in which a value of the kind may be named ("before the Pirc").
+        attribute: the listed attribute that the question is about, if it is one.
     """
     known = vocabulary(tx, snapshot)
-    values = choose_values(known, dense, lexical, anchor)
+    values = choose_values(known, dense, lexical, anchor, attribute)
     seen, told = _observe(known, snapshot, who, values)
     return Thread(tuple(timeline(seen)), frozenset(told), values) if seen else None
 
 
-def choose_values(known: Vocabulary, dense: Scores, lexical: Scores, anchor: str) -> dict[str, float]:
+def choose_values(
+    known: Vocabulary, dense: Scores, lexical: Scores, anchor: str, attribute: str | None = None
+) -> dict[str, float]:
     """Return the values that a question is about, with their scores: 1 is as near as the seeds are."""
     if not known.values:
         return {}
     topical = standardise(_means(known, dense)) + LEXICAL * standardise(_means(known, lexical))
-    named = known.named_in(anchor)
+    named = known.named_in(anchor) or known.attributes.get(attribute or "", frozenset())
     seeds = np.array([value in named for value in known.values])
     flowed = standardise(known.spread(topical))
     if not seeds.any():
@@ -102,7 +105,7 @@ def _observe(
         return seen, told
     facts, others = snapshot.facts, known.people - {who}
     for row in np.unique(np.concatenate([known.uses[value] for value in values])).tolist():
-        found = list(stances_of(read_statement(known.texts[row]), who, others, values.keys()))
+        found = list(stances_of(read_statement(known.texts[row]), who, others, values))
         fact, at = int(facts.ids[row]), int(facts.start_ms[row])
         for place, (value, stance) in enumerate(found):
             if stance in ("unreal", "over", "event"):

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from memforest.facts.timeline import Segment, same_value
 from memforest.ranking import Scores, standardise
-from memforest.search.snapshot import Snapshot
 from memforest.search.lexical import bm25
+from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.steps.local.lexicon import holds_many, load_lexicon
 from memforest.steps.local.operator import Operator, read_operator
@@ -63,7 +63,8 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
     at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
     for name in plan.entities:
-        thread = find_thread(tx, snapshot, name, dense, _lexical(tx, snapshot, request), operator.anchor)
+        lexical = _lexical(tx, snapshot, request)
+        thread = find_thread(tx, snapshot, name, dense, lexical, operator.anchor, plan.attribute)
         if thread is not None:
             answer = _of_thread(snapshot, thread, asked, at)
             if answer.facts:

@@ -1,0 +1,201 @@
+"""The read path of one memory: plan, embed, search, and the evidence or answer that comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import Ranking
+from memforest.interval import to_ms
+from memforest.memory.read import (
+    SnapshotCache,
+    cut_hits,
+    make_evidence,
+    once_per_fact,
+    surface_names,
+    tree_titles,
+    without_names,
+)
+from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
+from memforest.memory.vectors import VectorMaker
+from memforest.memory.write import Timer
+from memforest.models import Embedder
+from memforest.search.budget import count_tokens, render
+from memforest.search.snapshot import Snapshot
+from memforest.search.texts import question_tokens, turn_text
+from memforest.steps.base import AnswerEvidence
+from memforest.steps.choose import Steps
+from memforest.store import sessions
+from memforest.store.db import Database
+from memforest.systems.base import MemoryIndex, Search
+
+__all__ = ["Asked", "Reader"]
+
+T = TypeVar("T")
+Row = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`."""
+
+    question: str
+    reference: datetime
+    as_of: datetime | None
+    during: tuple[datetime, datetime] | None
+    top_k: int
+    max_facts: int
+    max_tokens: int | None
+    index: MemoryIndex
+    ranking: Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    """What a search found; `trees` are the recalled ones as (title, score), best first."""
+
+    evidence: list[Evidence]
+    facts: list[Evidence]
+    trees: list[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Answers questions from one memory. `embedder` is None when the memory works by words alone."""
+
+    db: Database
+    cache: SnapshotCache
+    steps: Steps
+    embedder: Embedder | None
+    warnings: tuple[str, ...]
+
+    async def query(self, asked: Asked, label: str) -> QueryResult:
+        """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
+        timer = Timer()
+        started = time.perf_counter()
+        snapshot, waiting = await asyncio.to_thread(self._snapshot)
+        timer.add("open", started)
+        names = surface_names(snapshot, label)
+        planning = self.steps.planner.plan(asked.question, reference=asked.reference, names=names)
+        # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
+        vectors, plan = await asyncio.gather(
+            _timed(timer, "embed", self._question_vectors(asked.question, snapshot)),
+            _timed(timer, "plan", planning),
+        )
+        started = time.perf_counter()
+        request = Search(
+            question=asked.question,
+            tokens=question_tokens(asked.question),
+            plan=plan,
+            reference_ms=to_ms(asked.reference),
+            vector=vectors[0],
+            bare_vector=vectors[1],
+            as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
+            during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
+            ranking=asked.ranking,
+        )
+        found = await asyncio.to_thread(self._search, asked, request)
+        timer.add("search", started)
+        return QueryResult(
+            question=asked.question,
+            evidence=tuple(_within(found.evidence, asked.max_tokens)),
+            top_facts=tuple(found.facts),
+            plan=plan,
+            reference_date=asked.reference,
+            index=asked.index.name,
+            usage=Usage(ms={step: round(ms, 3) for step, ms in timer.ms.items()}),
+            trace={
+                "generation": snapshot.generation,
+                "embedder": None if self.embedder is None else self.embedder.model_id,
+                "planner": self.steps.planner.name,
+                "trees": found.trees,
+            },
+            warnings=(*self.warnings, *_waiting(waiting)),
+        )
+
+    def _snapshot(self) -> tuple[Snapshot, int]:
+        """Return the snapshot, and how many sessions are received but not ingested."""
+        with self.db.read() as tx:
+            return self.cache.get(tx), sessions.waiting(tx)
+
+    async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[Row | None, Row | None]:
+        """Return the vectors of the question, and of the question without participants' names."""
+        if self.embedder is None or not snapshot.dimension:
+            return None, None
+        bare = without_names(question, snapshot.speakers)
+        maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
+        rows = await self.embedder.embed([question, bare])
+        maker.check_dimension()
+        return rows[0], rows[1]
+
+    def _search(self, asked: Asked, request: Search) -> _Searched:
+        with self.db.read() as tx:
+            snapshot = self.cache.get(tx)
+            found = asked.index.search(tx, snapshot, request)
+            best, facts = cut_hits(once_per_fact(found.hits), asked.top_k, asked.max_facts)
+            shared = {hit.turn for hit in best}
+            hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
+            made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
+            titles = tree_titles(tx, snapshot, [tree for tree, _ in found.trees])
+        return _Searched(
+            evidence=[made[hit.turn] for hit in best],
+            facts=[made[hit.turn] for hit in facts],
+            trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
+        )
+
+    async def ask(self, asked: Asked, label: str) -> AskResult:
+        """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
+        result = await self.query(asked, label)
+        evidence = [
+            AnswerEvidence(
+                text=one.text if one.kind == "fact" else turn_text(one.speaker, one.text),
+                quote=one.quote,
+                said=one.said,
+                start=one.start,
+                end=one.end,
+                score=one.score,
+            )
+            for one in result.evidence
+        ]
+        answer = await self.steps.answerer.answer(
+            asked.question, plan=result.plan, reference=asked.reference, evidence=evidence
+        )
+        cited = tuple(result.evidence[i] for i in answer.cited)
+        return AskResult(asked.question, answer.text, cited, answer.reason, result)
+
+
+def _waiting(n: int) -> list[str]:
+    if not n:
+        return []
+    return [
+        f"{n} session(s) are stored but not ingested yet: being written, or interrupted; resume() completes them"
+    ]
+
+
+async def _timed(timer: Timer, step: str, job: Awaitable[T]) -> T:
+    """Await a job and add its wall time to a step."""
+    started = time.perf_counter()
+    try:
+        return await job
+    finally:
+        timer.add(step, started)
+
+
+def _within(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:
+    """Return the longest prefix whose texts and quotes stay within the budget."""
+    if max_tokens is None:
+        return evidence
+    used, kept = 0, 0
+    for one in evidence:
+        used += count_tokens(render(kept + 1, one.said, one.speaker, one.text, one.quote)) + 1
+        if used > max_tokens:
+            break
+        kept += 1
+    return evidence[:kept]
