@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Scores", "bm25_idf", "bm25_weight", "group_max", "order", "standardise"]
+__all__ = ["Scores", "bm25_idf", "bm25_weight", "cosines", "group_max", "order", "standardise"]
 
 Scores = NDArray[np.float64]
 """float64, shape (n,)."""
@@ -26,6 +26,19 @@ def standardise(values: NDArray[np.floating]) -> Scores:
         return np.zeros(len(out))
     standard: Scores = (out - out.mean()) / spread
     return standard
+
+
+def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> Scores:
+    """Return the cosine of every row with a vector, all of unit length; shapes (n, d) and (d,) to (n,).
+
+    Summed in this thread. `@` hands a matrix of a few hundred rows to several BLAS threads, and waiting for them
+    on a busy machine took up to a hundred times as long as the sum.
+
+    Example:
+        >>> cosines(np.eye(2, dtype=np.float32), np.array([0.0, 1.0], dtype=np.float32)).tolist()
+        [0.0, 1.0]
+    """
+    return np.asarray(np.einsum("nd,d->n", rows, vector), dtype=np.float64)
 
 
 def bm25_idf(total: int, matching: int) -> float:

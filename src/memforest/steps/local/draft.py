@@ -12,7 +12,7 @@ from memforest.steps.local.language import Code, load_word_lists
 from memforest.text import STOP_WORDS
 from memforest.types import Mention
 
-__all__ = ["GROUP_WORDS", "Draft", "can_join", "ended", "join", "length", "resolve_person", "with_speaker"]
+__all__ = ["GROUP_WORDS", "Draft", "acting_names", "can_join", "ended", "join", "length", "resolve_person", "with_speaker"]
 
 GROUP_WORDS = 35
 """Neighbouring sentences are joined up to this many words."""
@@ -22,7 +22,7 @@ _SPEAKER_RELATIVE = re.compile(
     r"\b(?:i|me|my|mine|we|us|our|ours|you|your|yours|here|yo|mi|mis|nosotros|nos|nuestr[oa]s?|tu|tus|usted)\b",
     re.IGNORECASE,
 )
-_OPENING_NAME = re.compile(r"(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
+_OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
 _MALE = load_word_lists("en").lists["kinship_male"]
 _FINITE = load_word_lists("en").lists["finite"]
 _PAST = load_word_lists("en").lists["irregular_past"]
@@ -143,12 +143,30 @@ def _only_person(draft: Draft, *, male: bool) -> str | None:
 
 def _opening_name(draft: Draft) -> str | None:
     """Return the capitalised word that a statement opens with in front of a verb: a name, if "he" goes on."""
-    found = _OPENING_NAME.match(draft.text)
-    if found is None or draft.attributed or not found["name"][0].isupper():
-        return None
-    lower, verb = found["name"].lower(), found["verb"]
-    is_verb = verb in _FINITE or verb in _PAST or verb.endswith(("s", "ed"))
-    return None if lower in _NO_NAME_STARTS or not is_verb else found["name"]
+    found = None if draft.attributed else _OPENING_NAME.match(draft.text)
+    return found["name"] if found and _may_act(found) else None
+
+
+def acting_names(text: str) -> list[str]:
+    """Return the capitalised words that open a sentence in front of a verb: "Zorka", but also "Pottery helps".
+
+    >>> acting_names("Zorka lives in Brno. She likes it there.")
+    ['Zorka']
+    """
+    found = (match for match in _OPENING_NAME.finditer(text) if _opens_sentence(text, match.start()))
+    return list(dict.fromkeys(match["name"].removesuffix("'s") for match in found if _may_act(match)))
+
+
+def _opens_sentence(text: str, at: int) -> bool:
+    return at == 0 or text[max(0, at - 2) : at] in (". ", "! ", "? ", ': "') or text[at - 1] == '"'
+
+
+def _may_act(found: re.Match[str]) -> bool:
+    """Return whether a word can be a name and the next one its verb, or something that it has."""
+    name, verb = found["name"], found["verb"]
+    if not name[0].isupper() or name.isupper() or name.lower().removesuffix("'s") in _NO_NAME_STARTS:
+        return False
+    return name.endswith("'s") or verb in _FINITE or verb in _PAST or verb.endswith(("s", "ed"))
 
 
 def length(text: str) -> int:

@@ -27,6 +27,7 @@ from memforest.steps.local.context import CAPTION, Context, context_of
 from memforest.steps.local.dating import show_dates, until_now, valid_time
 from memforest.steps.local.draft import (
     Draft,
+    acting_names,
     can_join,
     ended,
     join,
@@ -326,6 +327,11 @@ class LocalExtractor:
         """Return the finished statement: attributed in its text, with mentions, topics and states."""
         speaker = context.turn.speaker
         mentions = merge_mentions((*draft.names, Mention(speaker, "participant", "other")))
+        named = {mention.name for mention in mentions}
+        acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
+        states = self._states(draft.text, subjects=(*(mention.name for mention in mentions), *acting))
+        proven = {state.entity for state in states}.intersection(acting)
+        mentions = merge_mentions((*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven)))
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
         return Candidate(
@@ -339,7 +345,7 @@ class LocalExtractor:
             negated=draft.negated,
             mentions=mentions,
             topics=find_topics(draft.text, names=names),
-            states=self._states(draft.text, subjects=tuple(mention.name for mention in mentions)),
+            states=states,
         )
 
 

@@ -333,7 +333,7 @@ _TURNS: tuple[tuple[str, Stance], ...] = (("again", "back"), ("leave", "end"), (
 
 def _splits_name(tokens: list[tuple[str, int, int]], start: int, end: int, i: int, j: int) -> bool:
     """Return whether ``tokens[i:j]`` is only a piece of a run's capitalised words; without "The" is no piece."""
-    from_start = i == start or (i == start + 1 and tokens[start][0] == "The")
+    from_start = i == start or (i == start + 1 and tokens[start][0].lower() in _BREAKS)
     return not from_start or any(token[0][0].isupper() for token in tokens[j:end])
 
 
@@ -371,8 +371,8 @@ def stances_of(
     for sentence in statement.sentences:
         chosen = chosen_phrases(sentence, terms)
         subject = _subject(sentence.text, who, others, previous)
-        if statement.asked:
-            subject = previous if subject == "" else subject
+        if statement.asked and previous and sentence is statement.sentences[0]:
+            subject = previous
         previous = subject if subject not in ("", "?") else _mentioned(sentence.text, who, others, previous)
         if not chosen:
             continue

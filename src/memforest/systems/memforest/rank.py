@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, group_max, standardise
+from memforest.ranking import Scores, cosines, group_max, standardise
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Search
 
@@ -81,9 +81,9 @@ def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexic
     bare = request.vector if request.bare_vector is None else request.bare_vector
     return Base(
         lexical=lexical,
-        turn=(turns.vectors @ request.vector).astype(np.float64),
-        turn_bare=(turns.vectors @ bare).astype(np.float64),
-        fact=(facts.vectors @ bare).astype(np.float64),
+        turn=cosines(turns.vectors, request.vector),
+        turn_bare=cosines(turns.vectors, bare),
+        fact=cosines(facts.vectors, bare),
         fact_lexical=fact_lexical,
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from memforest.facts.timeline import Observation, Segment, timeline
 from memforest.ranking import Scores, standardise
-from memforest.search.snapshot import Snapshot
+from memforest.search.snapshot import OPEN, Snapshot
 from memforest.steps.local.stance import read_statement, stances_of
 from memforest.store.db import Tx
 from memforest.systems.memforest.kinds import Vocabulary, vocabulary
@@ -27,6 +27,8 @@ SHRINK = 2.0
 """Weight, in statements, of the memory's mean relevance in a value's mean: one near statement proves little."""
 SEEDS = 3
 """Values nearest the question that say what its kind of thing is like."""
+MAX_SPAN_MS = 40 * 86_400_000
+"""A stated time longer than this ("in 2023") is taken from its start."""
 LEXICAL = 0.5
 """Weight of shared words beside the cosine in a value's relevance."""
 SLACK = 0.4
@@ -72,7 +74,7 @@ def choose_values(
     if not known.values:
         return {}
     topical = standardise(_means(known, dense)) + LEXICAL * standardise(_means(known, lexical))
-    named = known.named_in(anchor) or known.attributes.get(attribute or "", frozenset())
+    named = known.named_in(anchor) or _known_of(known, attribute)
     seeds = np.array([value in named for value in known.values])
     flowed = standardise(known.spread(topical))
     if not seeds.any():
@@ -88,11 +90,30 @@ def choose_values(
     }
 
 
+def _known_of(known: Vocabulary, attribute: str | None) -> frozenset[str]:
+    """Return the values that statements are known to give to a listed attribute, or to one asked for alike."""
+    found = known.attributes.get(attribute or "", frozenset())
+    return found or known.attributes.get(_ASKED_AS.get(attribute or "", ""), frozenset())
+
+
+_ASKED_AS = {"hometown": "residence", "school": "employer"}
+"""Attributes that people ask for by the other's name: "her home town these days"."""
+
+
 def _means(known: Vocabulary, relevance: Scores) -> Scores:
     """Return the mean relevance of the statements that use each value, shrunk to the memory's mean."""
     mean = float(relevance.mean()) if len(relevance) else 0.0
     rows = (relevance[known.uses[value]] for value in known.values)
     return np.array([(row.sum() + SHRINK * mean) / (len(row) + SHRINK) for row in rows])
+
+
+def _moment(snapshot: Snapshot, row: int) -> int:
+    """Return when a fact is taken to have been so, in ms: the middle of its stated time, but not after it was said."""
+    facts = snapshot.facts
+    start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
+    if not facts.stated[row] or end == OPEN or end - start > MAX_SPAN_MS:
+        return start
+    return max(start, min((start + end) // 2, said))
 
 
 def _observe(
@@ -106,7 +127,7 @@ def _observe(
     facts, others = snapshot.facts, known.people - {who}
     for row in np.unique(np.concatenate([known.uses[value] for value in values])).tolist():
         found = list(stances_of(read_statement(known.texts[row]), who, others, values))
-        fact, at = int(facts.ids[row]), int(facts.start_ms[row])
+        fact, at = int(facts.ids[row]), _moment(snapshot, row)
         for place, (value, stance) in enumerate(found):
             if stance in ("unreal", "over", "event"):
                 continue

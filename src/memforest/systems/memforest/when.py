@@ -22,9 +22,10 @@ from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.steps.local.lexicon import holds_many, load_lexicon
-from memforest.steps.local.operator import Operator, read_operator
+from memforest.steps.local.operator import OPERATOR_WORDS, Operator, read_operator
 from memforest.store.db import Tx
 from memforest.systems.base import Search
+from memforest.systems.memforest.kinds import vocabulary
 from memforest.systems.memforest.threads import Thread, find_thread
 from memforest.systems.states import timelines
 from memforest.text import entity_key, lexical_tokens
@@ -62,8 +63,9 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
         return Answer()
     asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
     at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
-    for name in plan.entities:
-        lexical = _lexical(tx, snapshot, request)
+    lexical = _lexical(tx, snapshot, request)
+    people = vocabulary(tx, snapshot).people
+    for name in [n for n in plan.entities if n in people] or plan.entities:
         thread = find_thread(tx, snapshot, name, dense, lexical, operator.anchor, plan.attribute)
         if thread is not None:
             answer = _of_thread(snapshot, thread, asked, at)
@@ -80,7 +82,7 @@ def _operator(request: Search) -> Operator | None:
     dated = plan.start is not None or plan.end is not None or plan.as_of is not None
     read = read_operator(request.question, dated=dated and plan.kind not in ("current", "since"))
     if plan.kind in _CHOICES and (read is None or read.kind == plan.kind):
-        anchor = plan.anchor or ""
+        anchor = plan.anchor or "" if plan.kind not in ("current", "as_of", "first", "last") else ""
         return Operator(cast("Any", plan.kind), read.anchor if read and read.anchor else anchor)
     return read
 
@@ -89,7 +91,8 @@ def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
     """Return BM25 of every fact for what the question asks about: without names and dates."""
     names = {token for name in request.plan.entities for token in question_tokens(name)}
     dates = load_lexicon("en").cue_words["date_words"]
-    tokens = [t for t in request.tokens if t not in names and t not in dates and not t.isdecimal()]
+    drop = names | dates | OPERATOR_WORDS
+    tokens = [t for t in request.tokens if t not in drop and not t.isdecimal()]
     return bm25(tx, snapshot, "fact", tokens)
 
 
@@ -122,10 +125,10 @@ def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
 
 
 def _asked_at(request: Search, plan: QuestionPlan) -> int:
+    if plan.kind == "as_of" and plan.start is not None and plan.end is not None:
+        return round((plan.start.timestamp() + plan.end.timestamp()) * 500) - 1  # most of "in May"
     if plan.as_of is not None:
         return round(plan.as_of.timestamp() * 1000)
-    if plan.kind == "as_of" and plan.end is not None:
-        return round(plan.end.timestamp() * 1000) - 1
     return request.reference_ms
 
 
