@@ -100,9 +100,8 @@ def run(
 
 
 def embedder_name(system: ForestSystem) -> str:
-    """Return the id of the embedding model a forest uses, as far as it tells."""
-    embedder = getattr(system.forest.forest, "embedder", None)
-    return str(getattr(embedder, "model_id", None) or getattr(embedder, "id", None) or "not told")
+    """Return the id of the embedder that a forest's memory was made with, or "none (words only)"."""
+    return system.forest.embedder or "none (words only)"
 
 
 def groups(questions: Sequence[Question]) -> dict[str, list[int]]:

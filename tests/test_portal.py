@@ -34,7 +34,9 @@ def forest(tmp_path: Path) -> Iterator[MemForest]:
 
 def run_program(text: str, *args: str) -> subprocess.CompletedProcess[str]:
     """Run a program that has memforest and `tests.worlds` at hand; it gets warnings on its error output."""
-    head = f"import sys; sys.path.insert(0, {ROOT!r})\nfrom memforest import MemForest\nfrom tests.worlds import *\n"
+    # Python ignores SIGINT when its parent did (a shell's background job); a user's terminal does not.
+    head = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    head += f"import sys; sys.path.insert(0, {ROOT!r})\nfrom memforest import MemForest\nfrom tests.worlds import *\n"
     command = [sys.executable, "-W", "default", "-c", head + textwrap.dedent(text), *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
 

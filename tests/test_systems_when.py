@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -15,7 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
 
 from memforest.search.snapshot import Snapshot
-from memforest.systems.memforest.when import answering_facts, side_of_anchor
+from memforest.store import migrations
+from memforest.store.db import Database, Tx
+from memforest.systems.base import Search
+from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.types import QuestionPlan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -33,6 +37,21 @@ def homes() -> Snapshot:
         states=[state(i, value, day) for i, (value, day) in enumerate(zip(values, days, strict=True))],
         mentions=[(i, 1) for i in range(5)],
     )
+
+
+@pytest.fixture(scope="module")
+def tx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tx]:
+    """A read transaction on an empty memory: the states of the snapshot are all there is to go by."""
+    db = Database(tmp_path_factory.mktemp("when") / "m.db")
+    migrations.apply(db, EPOCH)
+    with db.read() as opened:
+        yield opened
+    db.close()
+
+
+def answer(tx: Tx, homes: Snapshot, request: Search) -> Answer:
+    """Return what time order answers, with facts that are all equally near the question."""
+    return answering_facts(tx, homes, request, np.zeros(len(homes.facts.ids)))
 
 
 def asking(kind: str, **plan: object) -> QuestionPlan:
@@ -60,37 +79,35 @@ def asking(kind: str, **plan: object) -> QuestionPlan:
         (asking("list"), []),
     ],
 )
-def test_the_segment_that_answers(homes: Snapshot, plan: QuestionPlan, facts: list[int]) -> None:
+def test_the_segment_that_answers(tx: Tx, homes: Snapshot, plan: QuestionPlan, facts: list[int]) -> None:
     """Each kind of question reads its own segment of the timeline, oldest fact first."""
-    assert answering_facts(homes, searching(plan))[0] == facts
+    assert list(answer(tx, homes, searching(plan)).facts) == facts
 
 
-def test_the_reason_names_the_value(homes: Snapshot) -> None:
+def test_the_reason_names_the_value(tx: Tx, homes: Snapshot) -> None:
     """Evidence that time order put first says why."""
-    assert (
-        answering_facts(homes, searching(asking("predecessor", anchor="Miami")))[1]
-        == "predecessor of home: Davis"
-    )
+    found = answer(tx, homes, searching(asking("predecessor", anchor="Miami")))
+    assert found.why == "predecessor of home: Davis"
 
 
-def test_an_instant_given_as_an_option_goes_before_now(homes: Snapshot) -> None:
+def test_an_instant_given_as_an_option_goes_before_now(tx: Tx, homes: Snapshot) -> None:
     """`as_of=` asks what was current then."""
     request = replace(searching(asking("current")), as_of_ms=70 * DAY)
-    assert answering_facts(homes, request)[0] == [3]
+    assert answer(tx, homes, request).facts == (3,)
 
 
-def test_an_anchor_tells_the_attribute(homes: Snapshot) -> None:
+def test_an_anchor_tells_the_attribute(tx: Tx, homes: Snapshot) -> None:
     """Without an attribute, the one that has the anchor's value is asked about."""
     plan = QuestionPlan(kind="successor", entities=("Ana",), anchor="Oslo")
-    assert answering_facts(homes, searching(plan))[0] == [4]
+    assert answer(tx, homes, searching(plan)).facts == (4,)
 
 
 @pytest.mark.parametrize(
     "plan", [replace(asking("current"), entities=("Bob",)), replace(asking("current"), attribute="job")]
 )
-def test_what_is_not_known_has_no_answer(homes: Snapshot, plan: QuestionPlan) -> None:
+def test_what_is_not_known_has_no_answer(tx: Tx, homes: Snapshot, plan: QuestionPlan) -> None:
     """Another person or attribute gives nothing, rather than somebody else's state."""
-    assert answering_facts(homes, searching(plan)) == ([], "")
+    assert answer(tx, homes, searching(plan)) == Answer()
 
 
 @pytest.mark.parametrize(("kind", "better"), [("predecessor", [0, 1]), ("successor", [3, 4])])

@@ -185,6 +185,7 @@ class Forest:
         for session in world.sessions:
             self.forest.ingest_session(world.id, session.id, session.as_input())
         self.ingest_seconds = perf_counter() - started
+        self.embedder: str | None = self.forest.user(world.id).stats().embedder
 
     def close(self) -> None:
         """Close the forest and remove its files; closing it again does nothing."""

@@ -29,7 +29,7 @@ from memforest.memory.write import Timer
 from memforest.models import Embedder
 from memforest.search.budget import count_tokens, render
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import question_tokens, turn_text
+from memforest.search.texts import asks, question_tokens, turn_text
 from memforest.steps.base import AnswerEvidence
 from memforest.steps.choose import Steps
 from memforest.store import sessions
@@ -153,6 +153,8 @@ class Reader:
     async def ask(self, asked: Asked, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
         result = await self.query(asked, label)
+        # A turn that only asks tells nothing: "What is he, a cat?" is no answer.
+        told = [one for one in result.evidence if one.kind == "fact" or not asks(one.text)]
         evidence = [
             AnswerEvidence(
                 text=one.text if one.kind == "fact" else turn_text(one.speaker, one.text),
@@ -162,12 +164,12 @@ class Reader:
                 end=one.end,
                 score=one.score,
             )
-            for one in result.evidence
+            for one in told
         ]
         answer = await self.steps.answerer.answer(
             asked.question, plan=result.plan, reference=asked.reference, evidence=evidence
         )
-        cited = tuple(result.evidence[i] for i in answer.cited)
+        cited = tuple(told[i] for i in answer.cited)
         return AskResult(asked.question, answer.text, cited, answer.reason, result)
 
 

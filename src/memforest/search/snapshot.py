@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.search.texts import QUESTION_MARKS, asks
 from memforest.store import derived, meta
 from memforest.store import snapshot as rows
 from memforest.store.db import Tx
@@ -264,9 +265,6 @@ def _ints(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-_QUESTION_MARKS = ("?", "？", "؟", "՞")
-
-
 def _turns(
     found: list[rows.TurnRow],
     speakers: tuple[str, ...],
@@ -289,8 +287,8 @@ def _turns(
         speaker=_ints([index[row.speaker] for row in found]),
         said_ms=_ints([row.said_ms for row in found]),
         length=np.array([counts.get(row.id, 0) for row in found], dtype=np.float32),
-        asks=np.array([any(mark in row.text for mark in _QUESTION_MARKS) for row in found], dtype=np.bool_),
-        asks_last=np.array([row.text.rstrip().endswith(_QUESTION_MARKS) for row in found], dtype=np.bool_),
+        asks=np.array([any(mark in row.text for mark in QUESTION_MARKS) for row in found], dtype=np.bool_),
+        asks_last=np.array([asks(row.text) for row in found], dtype=np.bool_),
         dated=flags,
         previous=previous,
         following=following,

@@ -12,7 +12,10 @@ from hashlib import blake2b
 
 from memforest.text import lexical_tokens
 
-__all__ = ["digest", "index_tokens", "question_tokens", "turn_text"]
+__all__ = ["QUESTION_MARKS", "asks", "digest", "index_tokens", "question_tokens", "turn_text"]
+
+QUESTION_MARKS = ("?", "？", "؟", "՞")
+"""Of Latin, East Asian, Arabic and Armenian script."""
 
 _NOT_INDEXED = re.compile(r"[\W_]")
 _MONTHS = [
@@ -34,6 +37,16 @@ _MONTHS = [
 def turn_text(speaker: str, text: str) -> str:
     """Return what is embedded of a turn: who said what."""
     return f"{speaker}: {text}"
+
+
+def asks(text: str) -> bool:
+    """Return whether a text ends by asking.
+
+    Example:
+        >>> asks("And you? "), asks("Yes.")
+        (True, False)
+    """
+    return text.rstrip().endswith(QUESTION_MARKS)
 
 
 def question_tokens(text: str) -> list[str]:

@@ -12,7 +12,17 @@ from memforest.steps.local.language import Code, load_word_lists
 from memforest.text import STOP_WORDS
 from memforest.types import Mention
 
-__all__ = ["GROUP_WORDS", "Draft", "acting_names", "can_join", "ended", "join", "length", "resolve_person", "with_speaker"]
+__all__ = [
+    "GROUP_WORDS",
+    "Draft",
+    "acting_names",
+    "can_join",
+    "ended",
+    "join",
+    "length",
+    "resolve_person",
+    "with_speaker",
+]
 
 GROUP_WORDS = 35
 """Neighbouring sentences are joined up to this many words."""

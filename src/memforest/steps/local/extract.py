@@ -234,7 +234,10 @@ class LocalExtractor:
         elif (
             lacks_content(text, context.address)
             or len(text.split()) > 14
-            or (is_clause(supply_subject(text)) and not (opens_with_answer(text) and not _asks_yes_or_no(question)))
+            or (
+                is_clause(supply_subject(text))
+                and not (opens_with_answer(text) and not _asks_yes_or_no(question))
+            )
         ) or skip_reason(text, context.address, assistant=False):
             return None
         dated, date = self._date(context, text)
@@ -331,7 +334,9 @@ class LocalExtractor:
         acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
         states = self._states(draft.text, subjects=(*(mention.name for mention in mentions), *acting))
         proven = {state.entity for state in states}.intersection(acting)
-        mentions = merge_mentions((*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven)))
+        mentions = merge_mentions(
+            (*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven))
+        )
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
         return Candidate(

@@ -206,9 +206,7 @@ def _phrases(text: str) -> Iterator[Phrase]:
 
 def _is_inner_of(tokens: list[tuple[str, int, int]], start: int, at: int) -> bool:
     """Return whether "of" stands between two content words: "chief of staff"."""
-    return (
-        tokens[at][0] == "of" and start < at < len(tokens) - 1 and _is_content(tokens[at + 1][0])
-    )
+    return tokens[at][0] == "of" and start < at < len(tokens) - 1 and _is_content(tokens[at + 1][0])
 
 
 def _is_content(word: str) -> bool:

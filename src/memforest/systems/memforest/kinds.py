@@ -114,8 +114,8 @@ class Vocabulary:
         links[rows, nearest] = np.maximum(self.alike[rows, nearest], 0.0)
         links = np.maximum(links, links.T)
         links /= np.maximum(links.sum(axis=1, keepdims=True), 1e-9)
-        flowed: Scores = np.linalg.solve(np.eye(len(links)) - CARRY * links, (1 - CARRY) * relevance)
-        return flowed
+        flowed = np.linalg.solve(np.eye(len(links)) - CARRY * links, (1 - CARRY) * relevance)
+        return np.asarray(flowed, dtype=np.float64)
 
 
 _MADE: WeakKeyDictionary[Snapshot, Vocabulary] = WeakKeyDictionary()
@@ -139,9 +139,7 @@ def vocabulary(tx: Tx, snapshot: Snapshot) -> Vocabulary:
             for value in (state.value, state.previous)
             if value and state.attribute != UNSPECIFIED
         ]
-        made = _MADE[snapshot] = make_vocabulary(
-            texts, people, snapshot.facts.vectors, states, acting
-        )
+        made = _MADE[snapshot] = make_vocabulary(texts, people, snapshot.facts.vectors, states, acting)
     return made
 
 

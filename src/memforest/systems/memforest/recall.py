@@ -7,6 +7,7 @@ each tree, and ends at leaves, which are scored like any other candidate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,25 +75,28 @@ def recall(
     chosen = [(int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]]
     root_of = {int(forest.tree[root]): int(root) for root in forest.roots}
     leaves: dict[int, float] = {}
+    near = similarity.tolist()  # plain numbers: single look-ups in an array are slow
     for tree, _ in chosen:
-        leaves.update(browse(snapshot, similarity, root_of[tree]))
+        leaves.update(browse(snapshot, near, root_of[tree]))
     return Recalled(tuple(chosen), leaves)
 
 
-def browse(snapshot: Snapshot, similarity: Scores, root: int, beam: int = BEAM_WIDTH) -> dict[int, float]:
+def browse(
+    snapshot: Snapshot, similarity: Sequence[float], root: int, beam: int = BEAM_WIDTH
+) -> dict[int, float]:
     """Descend one tree and return the leaves reached with the mean similarity along their paths."""
-    forest = snapshot.forest
-    frontier = [(root, float(similarity[root]), 1)]
+    children = snapshot.forest.children
+    frontier = [(root, similarity[root], 1)]
     reached: dict[int, float] = {}
     while frontier:
         for node, total, length in frontier:
-            if forest.kind[node]:
+            if not children[node]:
                 reached[node] = total / length
         grown = [
-            (child, total + float(similarity[child]), length + 1)
+            (child, total + similarity[child], length + 1)
             for node, total, length in frontier
-            for child in forest.children[node]
+            for child in children[node]
         ]
-        grown.sort(key=lambda step: (-similarity[step[0]], forest.ids[step[0]]))
+        grown.sort(key=lambda step: (-similarity[step[0]], step[0]))  # rows are in the order of ids
         frontier = grown[:beam]
     return reached

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -48,7 +49,13 @@ class Thread:
 
 
 def find_thread(
-    tx: Tx, snapshot: Snapshot, who: str, dense: Scores, lexical: Scores, anchor: str, attribute: str | None = None
+    tx: Tx,
+    snapshot: Snapshot,
+    who: str,
+    dense: Scores,
+    lexical: Scores,
+    anchor: str,
+    attribute: str | None = None,
 ) -> Thread | None:
     """Return the timeline of the kind of thing that a question is about, for one person, or None.
 
@@ -131,7 +138,9 @@ def _observe(
         for place, (value, stance) in enumerate(found):
             if stance in ("unreal", "over", "event"):
                 continue
-            change = "end" if stance == "end" else "is" if stance == "is" else "start"
+            change: Literal["is", "start", "end"] = (
+                "end" if stance == "end" else "is" if stance == "is" else "start"
+            )
             seen.append(Observation(at, f"{0 if change == 'end' else 1}{place}", fact, value, None, change))
             if change == "start" or (facts.stated[row] and change == "is"):
                 told.add(fact)
