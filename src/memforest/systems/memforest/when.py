@@ -81,6 +81,10 @@ def _operator(request: Search) -> Operator | None:
         return None
     dated = plan.start is not None or plan.end is not None or plan.as_of is not None
     read = read_operator(request.question, dated=dated and plan.kind not in ("current", "since"))
+    if plan.kind not in _CHOICES and read is not None and read.kind == "since":
+        # "When did Ana go to the fair?" asks for an event, which similarity finds; only a planner that sees a
+        # beginning in it ("since when", "when did ... start") makes it a question about change.
+        return None
     if plan.kind in _CHOICES and (read is None or read.kind == plan.kind):
         anchor = plan.anchor or "" if plan.kind not in ("current", "as_of", "first", "last") else ""
         return Operator(cast("Any", plan.kind), read.anchor if read and read.anchor else anchor)
