@@ -83,6 +83,13 @@ def _observe(segments: list[Segment], seen: Observation) -> None:
         if last is not None and last.end_ms is None and same_value(last.value, seen.value):
             segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
         elif last is None or not same_value(last.value, seen.value):
+            before = next(
+                (i for i in range(len(segments) - 2, -1, -1) if same_value(segments[i].value, seen.value)),
+                None,
+            )
+            if before is not None:
+                segments[before] = _supported(segments[before], seen.fact)
+                return
             _close(segments, seen.at_ms)
             segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
         return

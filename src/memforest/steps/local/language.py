@@ -68,6 +68,12 @@ def _function_words() -> dict[str, str]:
     return table
 
 
+@lru_cache(maxsize=1)
+def _english_verbs() -> frozenset[str]:
+    """Return past forms that no other language has, for sentences without a function word."""
+    return load_word_lists("en").lists["irregular_past"]
+
+
 def detect_language(text: str) -> Code:
     """Return the language whose function words `text` uses, looking at its first 600 characters.
 
@@ -86,7 +92,8 @@ def detect_language(text: str) -> Code:
         spanish += 3
     best = max(english, spanish, other)
     if best == 0:
-        return "en" if text.isascii() and len(found) <= 4 else "other"
+        english_verb = not _english_verbs().isdisjoint(found)
+        return "en" if text.isascii() and (len(found) <= 4 or english_verb) else "other"
     if best * 10 < len(found) or (other == best and other > english and other > spanish):
         return "other"
     return "en" if english >= spanish and english >= other else "es" if spanish >= other else "other"

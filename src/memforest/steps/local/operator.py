@@ -11,93 +11,20 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["OPERATOR_WORDS", "Operator", "read_operator"]
+__all__ = ["OPERATOR_WORDS", "Operator", "asks_for_state", "asks_how", "gap_of", "read_operator"]
 
 Kind = Literal["current", "as_of", "predecessor", "successor", "first", "last", "since", "changed_back"]
 
 
 OPERATOR_WORDS = frozenset(
-    [
-        "change",
-        "changed",
-        "changes",
-        "changing",
-        "switch",
-        "switched",
-        "switching",
-        "swap",
-        "swapped",
-        "replace",
-        "replaced",
-        "move",
-        "moved",
-        "moving",
-        "last",
-        "latest",
-        "recent",
-        "recently",
-        "most",
-        "first",
-        "original",
-        "originally",
-        "initial",
-        "initially",
-        "current",
-        "currently",
-        "now",
-        "nowadays",
-        "present",
-        "presently",
-        "moment",
-        "day",
-        "days",
-        "today",
-        "earlier",
-        "former",
-        "formerly",
-        "previous",
-        "previously",
-        "old",
-        "new",
-        "next",
-        "right",
-        "just",
-        "before",
-        "after",
-        "since",
-        "until",
-        "when",
-        "long",
-        "back",
-        "return",
-        "returned",
-        "go",
-        "went",
-        "going",
-        "again",
-        "begin",
-        "began",
-        "beginning",
-        "start",
-        "started",
-        "come",
-        "came",
-        "get",
-        "got",
-        "take",
-        "took",
-        "ever",
-        "follow",
-        "followed",
-        "different",
-        "another",
-        "use",
-        "used",
-        "have",
-        "had",
-        "be",
-        "been",
-    ]
+    (
+        "change changed changes changing switch switched switching swap swapped replace replaced move "
+        "moved moving last latest recent recently most first original originally initial initially "
+        "current currently now nowadays present presently moment day days today earlier former formerly "
+        "previous previously old new next right just before after since until when long back return "
+        "returned go went going again begin began beginning start started come came get got take took "
+        "ever follow followed different another use used have had be been"
+    ).split()
 )
 """Words by which a question asks for a time, lower case; they say nothing of what it asks about."""
 
@@ -118,6 +45,7 @@ _BACK = re.compile(
     re.IGNORECASE,
 )
 _LAST = re.compile(
+    r"^\W*when (?:did|has|have|was|were) .{1,60}? last [a-z]|"
     r"\b(?:last|most recent(?:ly)?|latest)\b.*\b(?:chang|switch|mov|swap|replac|trad|new|differ|another|updat|upgrad|quit|leav|left|turn)"
     r"|\b(?:chang|switch|mov|swap|replac)\w*\b.*\b(?:last|most recent(?:ly)?|latest)\b|\b(?:last|latest|most recent) time\b.*\b(?:chang|switch|mov|swap|replac)",
     re.IGNORECASE,
@@ -126,8 +54,8 @@ _SINCE = re.compile(
     r"^\W*(?:since when|(?:for )?how long|from when|as of when)\b(?P<a>.*)"
     r"|^\W*(?:when|what (?:day|date|month|year)|in (?:what|which) (?:month|year)|on (?:what|which) (?:day|date)) "
     r"(?P<b>.*\b(?:start|started|begin|began|become|became|get|got|join|joined|take up|took up|move|moved|switch|switched|change to|changed to|"
-    r"adopt|adopted|buy|bought|come|came|arrive|arrived|settle|settled|sign|signed|register|registered|enrol\w*|subscribe\w*|turn|turned|go|went|"
-    r"pick|picked|meet|met|marry|married|promoted|hired|acquire|acquired|discover|discovered|put on|assigned)\b.*)",
+    r"adopt|adopted|buy|bought|come|came|arrive|arrived|settle|settled|sign|signed|register|registered|enrol\w*|subscribe\w*|turn|turned|"
+    r"pick|picked|marry|married|promoted|hired|acquire|acquired|discover|discovered|put on|assigned)\b.*)",
     re.IGNORECASE,
 )
 _BEFORE = re.compile(
@@ -181,7 +109,7 @@ def read_operator(question: str, *, dated: bool) -> Operator | None:
     return Operator("current", "") if _NOW.search(text) else None
 
 
-_AS = re.compile(r" as (?=[\w']+ )| for (?=[A-Z])")
+_AS = re.compile(r", (?=(?:what|who|which|where|whose|how)\b)| as (?=[\w']+ )| for (?=[A-Z])")
 
 _ANCHORED: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("changed_back", _BACK),
@@ -189,3 +117,58 @@ _ANCHORED: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("successor", _AFTER),
     ("since", _SINCE),
 )
+
+
+_NO_STATE = re.compile(r"^\W*(?:what (?:kind|type|sort)s? of\b|did\b|does\b|was\b|is\b)", re.IGNORECASE)
+_HAS = re.compile(
+    r"\b(?:is|was|are|were|been|'s) §'s\b|\b(?:of|for) §\W*$|^\W*(?:what|which|who|whose)\b[^§]*§'s\b",
+    re.IGNORECASE,
+)
+_DOING = re.compile(
+    r"\b(?:is|was|'s) § (?:[a-z]+ly |still |now |then )?(?:[a-z]+ing|at|in|on|with|a|an|the|based|enrolled|registered|married|engaged|subscribed|signed)\b",
+    re.IGNORECASE,
+)
+_STATIVE = re.compile(
+    r"\b(?:did|does|do|has|have|had) § (?:[a-z]+ly |still |first |also )?(?:live|lived|work|worked|train|trained|study|studied|reside|stay|rent|own|owned|have|had|hold|keep|drive|drove|"
+    r"ride|use|used|play|played|learn|speak|date|dated|see|go|open|attend|belong|listen|prefer|like|love|practi[sc]e|follow|support|teach|eat|bake|wear|subscribe|foster|run|watch|drink|call|be|been)\b",
+    re.IGNORECASE,
+)
+_CHANGED = re.compile(r"\b(?:chang|switch|swap|replac|mov|differ|new)\w*", re.IGNORECASE)
+
+
+_HOW = re.compile(r"\W*(?:how(?! long)|why|in (?:what|which) way)\b", re.IGNORECASE)
+
+
+def asks_how(question: str) -> bool:
+    """Return whether a question asks how or why something was, which no state answers."""
+    return _HOW.match(question) is not None
+
+
+def asks_for_state(question: str, name: str, kind: Kind) -> bool:
+    """Return whether a question asks what was so of a person, not what they did: "Where did § live", "§'s gym".
+
+    Args:
+        question: as it was typed.
+        name: of the person.
+        kind: of the operator that was read from it.
+    """
+    text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "§", question.replace("’", "'"))
+    if kind == "last":
+        return _CHANGED.search(text) is not None
+    if _NO_STATE.search(text):
+        return False
+    return any(form.search(text) for form in (_HAS, _DOING, _STATIVE))
+
+
+_STRANDED = re.compile(
+    r"\b(on|with|as|to|at|for|in)(?= (?:in|on|at|by|now|right now|these days|when|before|after|until|during|first|last|originally|currently|today)\b| *\W*$)",
+    re.IGNORECASE,
+)
+
+
+def gap_of(question: str) -> frozenset[str]:
+    """Return the prepositions behind which the thing asked for stands: "What does she work *on*", "*Where*"."""
+    found = frozenset(m.lower() for m in _STRANDED.findall(question))
+    if re.match(r"\W*where\b", question, re.IGNORECASE):
+        return frozenset(("at", "in", "to", "from", "for"))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memforest.ranking import Scores, order, standardise
 from memforest.search.lexical import bm25
@@ -113,8 +114,20 @@ class MemForestIndex:
         chosen: dict[int, int] = {}
         pairs = snapshot.facts.pairs
         for rank, fact in enumerate(answer.facts):
-            for turn in pairs[pairs[:, 0] == fact, 1].tolist():
+            for turn in _within(snapshot, pairs[pairs[:, 0] == fact, 1], answer):
                 if turn not in chosen and keep.turns[turn]:
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
         return _Led(chosen, bonus, answer.why)
+
+
+def _within(snapshot: Snapshot, turns: NDArray[np.int64], answer: Answer) -> list[int]:
+    """Return the turns that support a fact within the time that is asked about; all if none does.
+
+    The same words may have been said again in another time: "I live in Davis", and after years away once more.
+    """
+    said = snapshot.turns.said_ms[turns]
+    start = answer.start_ms if answer.start_ms is not None else int(said.min())
+    inside = (said >= start) & (said < answer.end_ms if answer.end_ms is not None else True)
+    found: list[int] = turns[inside].tolist()
+    return found or turns.tolist()

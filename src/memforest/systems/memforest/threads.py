@@ -1,117 +1,133 @@
 """Timelines of attributes that nobody has listed: threads of interchangeable values in a memory.
 
-"What does Bob open with these days?" asks about something that no lexicon knows. A thread is found in two
-steps. Topic: the values that the question names, or whose statements (about anybody) are near it, and from
-there the values that are like those (`memforest.systems.memforest.kinds`). Timeline: what was said of the one
-person and those values, read by its stance (so, begun, over, only wished for), in time order.
-From there on it is a timeline like any other.
+"What does Bob open with these days?" asks about something that no lexicon knows. The topic is a kind of values
+(`memforest.systems.memforest.topic`); the timeline is what was said of the one person and those values, read by
+its stance (so, begun, over, only wished for), in time order. From there on it is a timeline like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from itertools import pairwise
 from typing import Literal
 
-import numpy as np
-
-from memforest.facts.timeline import Observation, Segment, timeline
-from memforest.ranking import Scores, standardise
+from memforest.facts.timeline import Observation, Segment, same_value, timeline
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.steps.local.stance import read_statement, stances_of
+from memforest.steps.local.phrases import read_statement
+from memforest.steps.local.stance import stances_of
 from memforest.store.db import Tx
-from memforest.systems.memforest.kinds import Vocabulary, vocabulary
+from memforest.systems.memforest.topic import Topic, choose_values, nearness
+from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 
-__all__ = ["Thread", "choose_values", "find_thread"]
+__all__ = ["Thread", "find_thread", "settle"]
 
-SHRINK = 2.0
-"""Weight, in statements, of the memory's mean relevance in a value's mean: one near statement proves little."""
-SEEDS = 3
-"""Values nearest the question that say what its kind of thing is like."""
-MAX_SPAN_MS = 40 * 86_400_000
+DAY_MS = 86_400_000
+MAX_SPAN_MS = 40 * DAY_MS
 """A stated time longer than this ("in 2023") is taken from its start."""
-LEXICAL = 0.5
-"""Weight of shared words beside the cosine in a value's relevance."""
-SLACK = 0.4
-"""Least score of a value, as a share of the seeds'."""
+MONTH_MS = 31 * DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
     """The timeline of one person and one kind of values; `facts` of the segments are row ids of the store.
 
-    `told` are the facts that tell a beginning, `values` all values of the kind with their scores.
+    `told` are the facts that tell a beginning, `returned` those that tell a return, `values` all values of the
+    kind. `exchanged`: values of it are known to take each other's place. `nearness`: of the statements about
+    them to the question, as a share of the nearest of all.
     """
 
     segments: tuple[Segment, ...]
     told: frozenset[int]
-    values: Mapping[str, float]
+    returned: frozenset[int]
+    values: frozenset[str]
+    exchanged: bool
+    nearness: float
 
 
-def find_thread(
-    tx: Tx,
-    snapshot: Snapshot,
-    who: str,
-    dense: Scores,
-    lexical: Scores,
-    anchor: str,
-    attribute: str | None = None,
-) -> Thread | None:
+def find_thread(tx: Tx, snapshot: Snapshot, topic: Topic) -> Thread | None:
     """Return the timeline of the kind of thing that a question is about, for one person, or None.
 
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
-        who: the person's name as the memory has it.
-        dense: cosine of every fact to the question, shape (m,); zeros without an embedder.
-        lexical: BM25 of every fact, shape (m,).
-        anchor: text in which a value of the kind may be named ("before the Pirc").
-        attribute: the listed attribute that the question is about, if it is one.
+        topic: of the question.
     """
     known = vocabulary(tx, snapshot)
-    values = choose_values(known, dense, lexical, anchor, attribute)
-    seen, told = _observe(known, snapshot, who, values)
-    return Thread(tuple(timeline(seen)), frozenset(told), values) if seen else None
+    values = choose_values(known, topic)
+    heard = _observe(known, snapshot, topic.who, values)
+    if not heard.observed:
+        return None
+    segments = tuple(timeline(settle(heard.observed)))
+    return Thread(
+        segments,
+        frozenset(heard.told),
+        frozenset(heard.returned),
+        frozenset(values),
+        _exchanged(known, values, segments),
+        nearness(known, topic, values),
+    )
 
 
-def choose_values(
-    known: Vocabulary, dense: Scores, lexical: Scores, anchor: str, attribute: str | None = None
-) -> dict[str, float]:
-    """Return the values that a question is about, with their scores: 1 is as near as the seeds are."""
-    if not known.values:
-        return {}
-    topical = standardise(_means(known, dense)) + LEXICAL * standardise(_means(known, lexical))
-    named = known.named_in(anchor) or _known_of(known, attribute)
-    seeds = np.array([value in named for value in known.values])
-    flowed = standardise(known.spread(topical))
-    if not seeds.any():
-        seeds[np.argsort(-flowed, kind="stable")[:SEEDS]] = True
-        score = flowed + standardise(known.alike[:, seeds].mean(axis=1))
-    else:
-        score = flowed + 2 * standardise(known.spread(seeds.astype(np.float64)))
-    reference = max(float(np.sort(score)[::-1][:SEEDS].mean()), 1e-9)
-    return {
-        value: float(score[i]) / reference
-        for i, value in enumerate(known.values)
-        if score[i] >= SLACK * reference or (named and seeds[i])
-    }
+def _exchanged(known: Vocabulary, values: Mapping[str, float], segments: Sequence[Segment]) -> bool:
+    """Return whether values are known to take each other's place, and did so in a timeline.
+
+    A memory is full of things that somebody talks about at different times; they make no timeline unless some
+    statement says of two of them that one followed the other, or two are known of one attribute.
+    """
+    told = any(old in values and new in values for old, new in known.replaced)
+    listed = any(len(found & values.keys()) > 1 for found in known.attributes.values())
+    return (told or listed) and len({segment.value for segment in segments}) > 1
 
 
-def _known_of(known: Vocabulary, attribute: str | None) -> frozenset[str]:
-    """Return the values that statements are known to give to a listed attribute, or to one asked for alike."""
-    found = known.attributes.get(attribute or "", frozenset())
-    return found or known.attributes.get(_ASKED_AS.get(attribute or "", ""), frozenset())
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An observation, how late it may have been (ms; its own time if that is known), whether its time is stated."""
+
+    observation: Observation
+    latest_ms: int
+    stated: bool
 
 
-_ASKED_AS = {"hometown": "residence", "school": "employer"}
-"""Attributes that people ask for by the other's name: "her home town these days"."""
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    observed: list[Heard] = field(default_factory=list)
+    told: set[int] = field(default_factory=set)
+    returned: set[int] = field(default_factory=set)
 
 
-def _means(known: Vocabulary, relevance: Scores) -> Scores:
-    """Return the mean relevance of the statements that use each value, shrunk to the memory's mean."""
-    mean = float(relevance.mean()) if len(relevance) else 0.0
-    rows = (relevance[known.uses[value]] for value in known.values)
-    return np.array([(row.sum() + SHRINK * mean) / (len(row) + SHRINK) for row in rows])
+def _observe(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[str, float]) -> _Heard:
+    """Return what was said of a person and some values."""
+    out = _Heard()
+    facts, others = snapshot.facts, known.people - {who}
+    for row in known.rows(values).tolist():
+        statement = read_statement(known.texts[row])
+        fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
+        at = _moment(snapshot, row)
+        times = (at,) if stated else known.said.get(row, (at,))
+        stances = stances_of(statement, who, others, values, _speaker(snapshot, row))
+        for place, (value, stance) in enumerate(stances):
+            if stance in ("unreal", "over", "event"):
+                continue
+            change: Literal["is", "start", "end"] = (
+                "end" if stance == "end" else "is" if stance == "is" else "start"
+            )
+            tie = f"{0 if change == 'end' else 1}{place}"
+            out.observed.extend(
+                Heard(Observation(time, tie, fact, value, None, change), latest, stated) for time in times
+            )
+            if stance == "back":
+                out.returned.add(fact)
+            if stance == "start" or (stated and stance != "end"):
+                out.told.add(fact)
+    return out
+
+
+def _speaker(snapshot: Snapshot, row: int) -> str:
+    entity = snapshot.entities.get(int(snapshot.facts.speaker[row]))
+    return entity.label if entity else ""
 
 
 def _moment(snapshot: Snapshot, row: int) -> int:
@@ -123,25 +139,51 @@ def _moment(snapshot: Snapshot, row: int) -> int:
     return max(start, min((start + end) // 2, said))
 
 
-def _observe(
-    known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[str, float]
-) -> tuple[list[Observation], set[int]]:
-    """Return what was said of a person and some values as observations, and the facts that tell a beginning."""
-    seen: list[Observation] = []
-    told: set[int] = set()
-    if not values:
-        return seen, told
-    facts, others = snapshot.facts, known.people - {who}
-    for row in np.unique(np.concatenate([known.uses[value] for value in values])).tolist():
-        found = list(stances_of(read_statement(known.texts[row]), who, others, values))
-        fact, at = int(facts.ids[row]), _moment(snapshot, row)
-        for place, (value, stance) in enumerate(found):
-            if stance in ("unreal", "over", "event"):
-                continue
-            change: Literal["is", "start", "end"] = (
-                "end" if stance == "end" else "is" if stance == "is" else "start"
-            )
-            seen.append(Observation(at, f"{0 if change == 'end' else 1}{place}", fact, value, None, change))
-            if change == "start" or (facts.stated[row] and change == "is"):
-                told.add(fact)
-    return seen, told
+def _latest(snapshot: Snapshot, row: int) -> int:
+    """Return the latest time (ms) at which what a fact tells may have begun."""
+    facts = snapshot.facts
+    start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
+    if not facts.stated[row]:
+        return start
+    if end == OPEN:  # "since April" has the first of April for its start
+        first = datetime.fromtimestamp(start / 1000, timezone.utc).day == 1
+        return min(said, start + MONTH_MS) if first else start
+    return min(end, said) if end - start <= MAX_SPAN_MS else start
+
+
+def settle(heard: Sequence[Heard]) -> list[Observation]:
+    """Return observations at the times that agree best with each other, without those that nothing bears out."""
+    exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
+    placed = [replace(one, observation=_placed(one, exact)) for one in heard]
+    placed.sort(key=lambda one: (one.observation.at_ms, one.observation.tie, one.observation.fact))
+    often = Counter(one.observation.value for one in placed)
+    passing = {
+        i
+        for i, ((before, one), (_, after)) in enumerate(pairwise(pairwise(placed)), start=1)
+        if often[one.observation.value] == 1 and _is_passing(before.observation, one, after.observation)
+    }
+    return [one.observation for i, one in enumerate(placed) if i not in passing]
+
+
+def _placed(one: Heard, exact: Sequence[Observation]) -> Observation:
+    """Return an observation, if its time is coarse moved behind other values that were so within that time.
+
+    "Since April" begins after the 5th, if something else was so on the 5th, unless the value itself was so by then.
+    """
+    seen = one.observation
+    if one.latest_ms <= seen.at_ms or seen.change == "end":
+        return seen
+    inside = [o for o in exact if seen.at_ms <= o.at_ms < one.latest_ms and o.change != "end"]
+    own = [o for o in inside if same_value(o.value, seen.value)]
+    began = min((o.at_ms for o in own if o.change == "start"), default=None)
+    if began is not None:
+        return replace(seen, at_ms=began)
+    until = min((o.at_ms for o in own), default=one.latest_ms)
+    others = [o.at_ms for o in inside if o.at_ms < until and not same_value(o.value, seen.value)]
+    return replace(seen, at_ms=max(others) + 1) if others else seen
+
+
+def _is_passing(before: Observation, one: Heard, after: Observation) -> bool:
+    """Return whether an undated beginning is outlived by what was so before: a loaf bought once is no new habit."""
+    began = one.observation.change == "start" and not one.stated
+    return began and after.change == "is" and before.change != "end" and same_value(before.value, after.value)

@@ -9,8 +9,10 @@ names, and the answer is looked for on the right side of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -22,11 +24,19 @@ from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.steps.local.lexicon import holds_many, load_lexicon
-from memforest.steps.local.operator import OPERATOR_WORDS, Operator, read_operator
+from memforest.steps.local.operator import (
+    OPERATOR_WORDS,
+    Operator,
+    asks_for_state,
+    asks_how,
+    gap_of,
+    read_operator,
+)
 from memforest.store.db import Tx
 from memforest.systems.base import Search
-from memforest.systems.memforest.kinds import vocabulary
 from memforest.systems.memforest.threads import Thread, find_thread
+from memforest.systems.memforest.topic import Topic
+from memforest.systems.memforest.vocabulary import vocabulary
 from memforest.systems.states import timelines
 from memforest.text import entity_key, lexical_tokens
 from memforest.types import QuestionPlan
@@ -44,6 +54,8 @@ class Answer:
     facts: tuple[int, ...] = ()
     why: str = ""
     in_order: bool = False
+    start_ms: int | None = None
+    end_ms: int | None = None
 
 
 def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) -> Answer:
@@ -64,14 +76,55 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
     at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
     lexical = _lexical(tx, snapshot, request)
-    people = vocabulary(tx, snapshot).people
-    for name in [n for n in plan.entities if n in people] or plan.entities:
-        thread = find_thread(tx, snapshot, name, dense, lexical, operator.anchor, plan.attribute)
+    topic = Topic("", dense, lexical, operator.anchor, _attribute(request), gap_of(request.question))
+    for name in _whose(tx, snapshot, request):
+        thread = find_thread(tx, snapshot, replace(topic, who=name))
         if thread is not None:
+            if not _fits(tx, snapshot, request, name, operator, thread):
+                continue
             answer = _of_thread(snapshot, thread, asked, at)
             if answer.facts:
                 return answer
     return _of_states(snapshot, plan, at)
+
+
+def _whose(tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[str]:
+    """Return the people that a question is about: the planner's, else those it names, else any entity."""
+    people = vocabulary(tx, snapshot).people
+    planned = [name for name in request.plan.entities if name in people]
+    text = request.question
+    owners = [name for name in planned if f"{name}'s " in text or f"{name}’s " in text]
+    planned = owners or planned
+    named = [name for name in sorted(people) if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+    return planned or named or request.plan.entities
+
+
+def _fits(tx: Tx, snapshot: Snapshot, request: Search, name: str, operator: Operator, thread: Thread) -> bool:
+    """Return whether a thread may answer a question: it is of the kind that is asked about, and that is a state.
+
+    "before", "first" and a date stand in many questions about events, which similarity answers better.
+    """
+    known = vocabulary(tx, snapshot)
+    listed = known.attributes.get(_attribute(request) or "")
+    if listed and listed.isdisjoint(thread.values):
+        return False
+    if request.plan.kind in _CHOICES and (listed or thread.exchanged):
+        return True
+    event = request.plan.kind == "when" and operator.kind == "as_of"  # "When did Ana ... in August?"
+    if event or thread.nearness < NEAR_ENOUGH or asks_how(request.question):
+        return False
+    anchor = operator.anchor.lower()
+    named = [segment for segment in thread.segments if segment.value in anchor]
+    if operator.kind == "since" and not _SPAN.match(request.question):
+        return any(not thread.told.isdisjoint(segment.facts) for segment in named)
+    if operator.kind in ("since", "predecessor", "successor") and anchor:
+        return bool(named)
+    return operator.kind == "changed_back" or asks_for_state(request.question, name, operator.kind)
+
+
+NEAR_ENOUGH = 0.5
+"""Least nearness of a thread to a question that is not plainly one about change."""
+_SPAN = re.compile(r"\W*(?:since|how long|for how long)\b", re.IGNORECASE)
 
 
 def _operator(request: Search) -> Operator | None:
@@ -81,14 +134,29 @@ def _operator(request: Search) -> Operator | None:
         return None
     dated = plan.start is not None or plan.end is not None or plan.as_of is not None
     read = read_operator(request.question, dated=dated and plan.kind not in ("current", "since"))
-    if plan.kind not in _CHOICES and read is not None and read.kind == "since":
-        # "When did Ana go to the fair?" asks for an event, which similarity finds; only a planner that sees a
-        # beginning in it ("since when", "when did ... start") makes it a question about change.
-        return None
     if plan.kind in _CHOICES and (read is None or read.kind == plan.kind):
         anchor = plan.anchor or "" if plan.kind not in ("current", "as_of", "first", "last") else ""
         return Operator(cast("Any", plan.kind), read.anchor if read and read.anchor else anchor)
     return read
+
+
+def _attribute(request: Search) -> str | None:
+    """Return the listed attribute that a question names: the planner's, else by the first of its nouns."""
+    attribute = request.plan.attribute
+    lexicon = load_lexicon("en")
+    if attribute in lexicon.attributes:
+        return attribute
+    words = re.findall(r"[\w'-]+", request.question.lower())
+    pairs = [" ".join(pair) for pair in pairwise(words)]
+    return next((lexicon.nouns[term] for term in (*pairs, *words) if term in lexicon.nouns), attribute)
+
+
+def _inflected(token: str) -> list[str]:
+    stem = re.sub(r"(?:ing|ed|s)$", "", token) if len(token) > 4 else token
+    return [
+        token,
+        *(w for w in (stem, stem + "s", stem + "ing", stem + "ed", stem + "e", stem + "es") if w != token),
+    ]
 
 
 def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
@@ -97,12 +165,15 @@ def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
     dates = load_lexicon("en").cue_words["date_words"]
     drop = names | dates | OPERATOR_WORDS
     tokens = [t for t in request.tokens if t not in drop and not t.isdecimal()]
-    return bm25(tx, snapshot, "fact", tokens)
+    return bm25(tx, snapshot, "fact", [w for t in tokens for w in _inflected(t)])
 
 
 def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) -> Answer:
     """Return the facts of the segment of a thread that a question is about."""
     index = _CHOICES[plan.kind](thread.segments, plan, at)
+    if index is None and plan.kind == "changed_back":
+        back = [i for i, s in enumerate(thread.segments) if not thread.returned.isdisjoint(s.facts)]
+        index = back[-1] if back else None
     if index is None:
         return Answer()
     segment = thread.segments[index]
@@ -110,7 +181,8 @@ def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) 
     if plan.kind in ("since", "last"):
         facts.sort(key=lambda fact: fact not in thread.told)
     rows = tuple(snapshot.fact_row[fact] for fact in facts if fact in snapshot.fact_row)
-    return Answer(rows, f"{plan.kind}: {segment.value}", plan.kind in _ORDERED)
+    why = f"{plan.kind}: {segment.value}"
+    return Answer(rows, why, plan.kind in _ORDERED, segment.start_ms, segment.end_ms)
 
 
 def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
@@ -182,7 +254,12 @@ def _anchored(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int |
 
 
 def _at(segments: Sequence[Segment], _plan: QuestionPlan, at: int) -> int | None:
-    holding = [i for i, segment in enumerate(segments) if segment.holds_at(at)]
+    holding = [
+        i
+        for i, segment in enumerate(segments)
+        if segment.holds_at(at)
+        and (i == 0 or segment.start_ms is not None or (segments[i - 1].end_ms or at) <= at)
+    ]
     return holding[-1] if holding else None
 
 

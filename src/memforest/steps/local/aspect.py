@@ -1,0 +1,64 @@
+"""The wording by which English tells whether something is so, begins, ends or is only thought of.
+
+Patterns and word lists of ``data/stance/en.toml``, compiled once. They name classes of wording, no attributes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from memforest.steps.local.language import load_word_lists
+from memforest.steps.local.lexicon import load_lexicon
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["KIN", "PAST", "ROLES", "WORDS", "is_thing", "rules", "things"]
+
+WORDS = load_word_lists("en").lists
+"""The word lists of English, by name."""
+KIN = load_lexicon("en").words["kin"]
+"""Words for relatives."""
+ROLES = load_lexicon("en").kinds["role"]
+"""Words for occupations."""
+PAST = WORDS["irregular_past"] | frozenset(("was", "were", "had", "did"))
+"""Past forms that do not end in -ed."""
+
+
+@lru_cache(maxsize=1)
+def _raw() -> Mapping[str, Any]:
+    path = resources.files("memforest") / "data" / "stance" / "en.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def rules() -> Mapping[str, re.Pattern[str]]:
+    """Return the patterns of every class of wording."""
+    found = {}
+    for name, listed in _raw().items():
+        if name in ("language", "clause", "things"):
+            continue
+        joined = "|".join(f"(?:{source})" for source in listed)
+        found[name] = re.compile(rf"(?<![\w-])(?:{joined})(?![\w-])", re.IGNORECASE)
+    clauses = "|".join(re.escape(mark) for mark in _raw()["clause"])
+    found["clause"] = re.compile(clauses)
+    return found
+
+
+@lru_cache(maxsize=1)
+def things() -> frozenset[str]:
+    """Return the words that name kinds of things people have, do, eat or are by turns."""
+    return frozenset(_raw()["things"].split()) | ROLES | load_lexicon("en").kinds["language"]
+
+
+def is_thing(term: str) -> bool:
+    """Return whether a phrase names a thing of a common kind, by its last word: "corn snake", "head nurse"."""
+    head = term.split(" of ")[0].split()
+    return head[-1] in things() or term in things() or term.split()[-1] in things()

@@ -1,0 +1,216 @@
+"""The noun phrases of a statement: what it names, and where.
+
+A statement is a fact's text: who said it, the question it answers if it is an answer, and its sentences. A
+sentence's phrases are its capitalised runs and its runs of content words, with every shorter run inside them,
+because which of "weekly rye bread", "rye bread" and "bread" is the thing shows only in the rest of the memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memforest.steps.local.aspect import WORDS, things
+from memforest.steps.local.sentences import split_sentences
+from memforest.steps.local.tokens import is_verb_form
+from memforest.text import STOP_WORDS
+
+__all__ = ["TOKEN", "Phrase", "Sentence", "Statement", "chosen_phrases", "is_content", "read_statement"]
+
+Token = tuple[str, int, int]
+"""A word with its start and end."""
+
+MAX_WORDS = 5
+"""Longest noun phrase, in words."""
+_PREFIX = re.compile(r'(?P<who>[^:"\n]{1,60}?)(?:, asked "(?P<asked>[^"]*)")?: ')
+TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|&|[^\w\s]")
+_CONNECTORS = frozenset(("&", "of", "the", "and", "de", "du", "la", "le", "del", "in", "on"))
+_BREAKS = (
+    STOP_WORDS
+    | WORDS["prepositions"]
+    | WORDS["determiners"]
+    | WORDS["adverbs"]
+    | WORDS["finite"]
+    | WORDS["irregular_past"]
+    | WORDS["modals"]
+    | WORDS["not_names"]
+    | WORDS["backchannel"]
+    | WORDS["interjections"]
+    | WORDS["evaluative_topics"]
+    | WORDS["generic_topics"]
+    | frozenset(
+        ["year", "years", "month", "months", "week", "weeks", "day", "days", "ago", "last", "next", "minute", "minutes", "hour", "hours", "morning", "evening", "afternoon", "night", "spring", "summer", "autumn", "winter", "nothing", "something", "anything", "everything", "nowhere", "everywhere", "anywhere", "far", "late", "early", "half", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "only", "all", "one", "ones", "couple", "usual", "regular"]
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A noun phrase of a sentence: lower-case `term`, and where it stands. `named`: written with a capital."""
+
+    term: str
+    start: int
+    end: int
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence and its noun phrases, with every shorter phrase inside them."""
+
+    text: str
+    phrases: tuple[Phrase, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement taken apart: who said it, the question it answers, its sentences."""
+
+    speaker: str
+    asked: str
+    sentences: tuple[Sentence, ...]
+
+
+@lru_cache(maxsize=65_536)
+def read_statement(text: str) -> Statement:
+    """Return a statement's speaker, question and sentences; remembered, because statements do not change."""
+    found = _PREFIX.match(text)
+    body = text[found.end() :] if found else text
+    if body[:1] == '"' and body[-1:] == '"':
+        body = body[1:-1]
+    body = body.replace("’", "'")
+    sentences = tuple(Sentence(piece.text, tuple(_phrases(piece.text))) for piece in split_sentences(body))
+    return Statement(found["who"] if found else "", (found["asked"] or "") if found else "", sentences)
+
+
+def chosen_phrases(sentence: Sentence, terms: Collection[str]) -> list[Phrase]:
+    """Return the longest phrases among `terms`, none inside another."""
+    found: list[Phrase] = []
+    for phrase in sorted(sentence.phrases, key=lambda p: (p.start - p.end, p.start)):
+        if phrase.term in terms and all(phrase.end <= o.start or o.end <= phrase.start for o in found):
+            found.append(phrase)
+    return sorted(found, key=lambda p: p.start)
+
+
+def _phrases(text: str) -> Iterator[Phrase]:
+    """Yield the noun phrases of a sentence: capitalised runs, runs of content words, and their parts."""
+    tokens = [(m.group(), m.start(), m.end()) for m in TOKEN.finditer(text)]
+    index = 0
+    while index < len(tokens):
+        end = _named_end(tokens, index)
+        if end > index:
+            inner = _named_end(tokens, end) if tokens[end - 1][0].endswith("'s") and end == index + 1 else end
+            if inner > end:  # "King's Gambit" is one name
+                words = [token[0].lower() for token in tokens[index:inner]]
+                yield Phrase(" ".join(words), tokens[index][1], tokens[inner - 1][2], True)
+            else:
+                yield from _parts(tokens, index, end, named=True)
+        else:
+            end = index
+            while end < len(tokens) and (
+                is_content(tokens[end][0])
+                or _is_inner_of(tokens, index, end)
+                or (end == index and _is_participle(tokens, end))
+            ):
+                end += 1
+            if end - index > 1 and tokens[index][0].endswith("ing") and end - index > 1:
+                index += 1  # "baking rye bread": the bread counts
+            yield from _parts(tokens, index, end, named=False)
+        index = max(end, index + 1)
+
+
+def _is_inner_of(tokens: list[Token], start: int, at: int) -> bool:
+    """Return whether "of" stands between two content words: "chief of staff"."""
+    return tokens[at][0] == "of" and start < at < len(tokens) - 1 and is_content(tokens[at + 1][0])
+
+
+def _is_participle(tokens: list[Token], at: int) -> bool:
+    """Return whether a word in -ing qualifies the noun behind it: "a training coordinator"."""
+    word, before = tokens[at][0], tokens[at - 1][0].lower() if at else ""
+    follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
+    return follows and word.islower() and word.endswith("ing") and before in _BEFORE_PARTICIPLE
+
+
+_BEFORE_PARTICIPLE = WORDS["determiners"] | frozenset(
+    ["as", "being", "is", "was", "became", "become", "to", "of", "from", "still", "again", "says", "now", "made", "named", "appointed", "hired", "into", "for"]
+)
+
+
+def is_content(word: str) -> bool:
+    """Return whether a word may be part of a noun phrase that is no name."""
+    return (
+        word[0].isalpha()
+        and word[0].islower()
+        and len(word) > 2
+        and word not in _BREAKS
+        and not _is_verbal(word)
+    )
+
+
+@lru_cache(maxsize=16_384)
+def _is_verbal(word: str) -> bool:
+    """Return whether a word is a verb by its form, unless it is also a listed thing ("running", "baking")."""
+    return (is_verb_form(word) or (word.endswith(("ing", "ed")) and len(word) > 5)) and word not in things()
+
+
+def _named_end(tokens: list[Token], at: int) -> int:
+    """Return where the capitalised run at `at` ends ("The Reading Room", "Stone & Rope", "Sony phone")."""
+    word = tokens[at][0]
+    if not word[0].isupper() or word == "I":
+        return at
+    following = tokens[at + 1][0] if at + 1 < len(tokens) else "."
+    if word.lower() in _BREAKS and not following[0].isupper():
+        return at
+    if at == 0 and not following[0].isupper() and _is_verbal(word.lower()):
+        return at  # "Living in Davis ..." begins a sentence, not a name
+    end = at + 1
+    while end < len(tokens) and end - at < MAX_WORDS and not tokens[end - 1][0].endswith("'s"):
+        if tokens[end][0][0].isupper():
+            end += 1
+        elif (
+            tokens[end][0].lower() in _CONNECTORS
+            and end + 1 < len(tokens)
+            and tokens[end + 1][0][0].isupper()
+        ):
+            end += 2
+        else:
+            break
+    while end < len(tokens) and end - at < MAX_WORDS and is_content(tokens[end][0]):
+        end += 1
+    return end
+
+
+def _parts(tokens: list[Token], start: int, end: int, *, named: bool) -> Iterator[Phrase]:
+    """Yield a run of words and its shorter runs; a name is not cut inside."""
+    for i in range(start, end):
+        for j in range(end, i, -1):
+            if j - i > MAX_WORDS:
+                continue
+            words = [token[0].lower() for token in tokens[i:j]]
+            words[-1] = words[-1].removesuffix("'s")
+            if words[0] in _CONNECTORS - {"the"} or words[-1] in _CONNECTORS:
+                continue
+            if len(words) == 1 and words[0] in _BREAKS:
+                continue
+            capital = named and tokens[i][0][0].isupper()
+            if capital and (_splits_name(tokens, start, end, i, j)):
+                continue
+            yield Phrase(" ".join(words), tokens[i][1], tokens[j - 1][2], capital)
+
+
+def _splits_name(tokens: list[Token], start: int, end: int, i: int, j: int) -> bool:
+    """Return whether ``tokens[i:j]`` is only a piece of a run's capitalised words; without "The" is no piece."""
+    from_start = (
+        i == start
+        or (i == start + 1 and (tokens[start][0] == "The" or _opens_small(tokens, start)))
+        or tokens[i - 1][0] in ("and", "&")
+    )
+    cut = j < end and tokens[j][0] == "and"  # "Ana and Bob" are two
+    return not from_start or (not cut and any(token[0][0].isupper() for token in tokens[j:end]))
+
+
+def _opens_small(tokens: list[Token], at: int) -> bool:
+    """Return whether a word has its capital only because a sentence begins: "Her Huawei", "Still Oslo"."""
+    return tokens[at][1] == 0 and tokens[at][0].lower() in _BREAKS

@@ -1,0 +1,136 @@
+"""Whose a phrase is: which person a sentence is about, and what in it belongs to somebody else.
+
+"Bob's dentist trains at Kinetik" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at
+Acme" puts her at Acme too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from memforest.steps.local.aspect import KIN, PAST, ROLES, WORDS, rules, things
+from memforest.steps.local.phrases import TOKEN, Phrase, Statement
+
+__all__ = [
+    "answers_about",
+    "is_affected",
+    "is_elliptical",
+    "is_person_with_role",
+    "is_somebody_elses",
+    "mentioned",
+    "owner_of",
+    "place_of",
+    "subject_of",
+]
+
+
+def answers_about(statement: Statement, who: str, others: Collection[str]) -> str:
+    """Return whom the question is about that a statement answers."""
+    asked = statement.asked
+    if place_of(asked, who) >= 0:
+        return who
+    named = [name for name in others if place_of(asked, name) >= 0]
+    if named:
+        return named[0]
+    return statement.speaker if re.search(r"\byou(?:r|rs|'re|'ve)?\b", asked, re.IGNORECASE) else ""
+
+
+def place_of(text: str, name: str) -> int:
+    """Return where a name stands in a text, or -1."""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if (at == 0 or not text[at - 1].isalnum()) and (end == len(text) or not text[end].isalnum()):
+            return at
+        at = text.find(name, at + 1)
+    return -1
+
+
+def subject_of(text: str, who: str, others: Collection[str], previous: str) -> str:
+    """Return the name of the person that a sentence is about, "?" for somebody unnamed, "" for nobody."""
+    first = text.split(" ", 1)[0].rstrip(",.;:").lower()
+    if first in ("he", "she", "he's", "she's", "his", "her"):
+        return previous or "?"
+    places = [(at, name) for name in (who, *others) if (at := place_of(text, name)) >= 0]
+    found = _FOUND.search(text)
+    if found is not None and any(name == found.group(1) for _, name in places):
+        return found.group(1)
+    person = rules()["persons"].search(text)
+    if not places:
+        return "?" if person and person.start() < 24 else ""
+    at, name = min(places, key=lambda pair: (pair[0], -len(pair[1])))
+    if person and person.start() < at and TOKEN.match(text) and person.start() < 16:
+        return "?"
+    return name
+
+
+_FOUND = re.compile(r"\b(?:find|catch|meet|reach) ([^\W\d_][\w-]*(?: [^\W\d_a-z][\w-]*)?) (?:at|in|on)\b")
+
+
+def mentioned(text: str, who: str, others: Collection[str], previous: str) -> str:
+    """Return the one person that a sentence names, else whom the one before was about."""
+    places = [name for name in (who, *others) if place_of(text, name) >= 0]
+    return places[0] if len(places) == 1 else previous
+
+
+def is_elliptical(text: str) -> bool:
+    """Return whether a sentence without a person leaves out its speaker: "Still in Davis", "Here in Davis …"."""
+    return rules()["elliptical"].match(text) is not None
+
+
+def owner_of(text: str, phrase: Phrase, names: Collection[str]) -> str:
+    """Return whose a phrase is by the name right in front of it: "half of *Ana's* rye bread"."""
+    found = _OWNER.search(text[: phrase.start])
+    return found.group(1) if found and found.group(1) in names else ""
+
+
+_OWNER = re.compile(r"([^\W\d_][\w-]*(?: [^\W\d_a-z][\w-]*)?)'s (?:[a-z-]+ ){0,2}$")
+
+
+def is_affected(text: str, who: str, subject: str) -> bool:
+    """Return whether the person is what somebody unnamed acts on: "The shelter brought Bob a dog"."""
+    return subject == "?" and place_of(text, who) > 0
+
+
+def _is_person(word: str) -> bool:
+    """Return whether a common noun names somebody by its form or its class: "postman", "guest"."""
+    by_form = word.endswith(("man", "woman", "person", "ist")) and len(word) > 5 and word not in things()
+    return by_form or rules()["persons"].fullmatch(word) is not None
+
+
+def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
+    """Return whether a phrase belongs to somebody whom the person only has: "Bob's dentist trains at …"."""
+    owner = text.find(f"{who}'s ")
+    if owner < 0 or owner > phrase.start:
+        return False
+    between = text[owner + len(who) + 3 : phrase.start].lower()
+    if _APPOSED.fullmatch(between) or rules()["sharing"].fullmatch(between.strip()):
+        return False
+    words = [token.group() for token in TOKEN.finditer(between)]
+    roles = ROLES
+    for i, word in enumerate(words[:4]):
+        if word in KIN or word in roles or _is_person(word):
+            return who.lower() not in words[i + 1 :]
+        if word in WORDS["finite"] or word in PAST or word in WORDS["prepositions"]:
+            return False
+    return False
+
+
+_APPOSED = re.compile(r"(?:[\w-]+ ){0,3}[\w-]+, ")
+"""What stands between an owner and the name of what is owned: "Bob's *new doctor,* Dr Sun"."""
+
+
+_BEING = re.compile(
+    r"\b(?:is|was|are|be|been|being|as|becom\w+|became|to|into|from|now|still|an?|says?|for|title|job|role|post|position|of)"
+    r"\s+(?:(?:the|an?|our|their|his|her|\w+) )?$",
+    re.IGNORECASE,
+)
+
+
+def is_person_with_role(text: str, phrase: Phrase) -> bool:
+    """Return whether an occupation stands for somebody who has it: "the teacher left", not "is a teacher"."""
+    words = phrase.term.split()
+    if phrase.named or words[-1] not in ROLES:
+        return False
+    return _BEING.search(text[: phrase.start]) is None

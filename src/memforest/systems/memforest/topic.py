@@ -1,0 +1,109 @@
+"""Which kind of thing a question about change asks for: "What does Bob open with these days?".
+
+Every kind of a memory's values is scored by how near the statements that use them are to the question (about
+anybody: what counts is the topic), by the words in front of the values against the gap of the question
+("What does she work *on*", "*Where*"), and by the values that the question names itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from memforest.ranking import Scores, standardise
+from memforest.steps.local.phrases import read_statement
+from memforest.systems.memforest.vocabulary import Vocabulary
+
+__all__ = ["Topic", "choose_values", "nearness"]
+
+NEAR = 10
+"""Statements, the nearest ones, by which a kind is judged."""
+LEXICAL = 0.5
+"""Weight of shared words beside the cosine."""
+GAP = 0.5
+"""Weight of the words in front of the values."""
+NAMED = 1.5
+"""Weight of the share of the named values that are of a kind."""
+UNHEARD = 2.0
+"""Taken from a kind of which nothing was ever said of the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What a question asks about, of whom.
+
+    `dense` and `lexical` are the cosine and BM25 of every fact to the question, shape (m,). `anchor` is text in
+    which a value may be named ("before the Pirc"), `attribute` the listed attribute that is asked for, if it is
+    one, and `gap` the words behind which the thing asked for would stand.
+    """
+
+    who: str
+    dense: Scores
+    lexical: Scores
+    anchor: str = ""
+    attribute: str | None = None
+    gap: frozenset[str] = frozenset()
+
+
+def choose_values(known: Vocabulary, topic: Topic) -> dict[str, float]:
+    """Return the values of the kind that a question is about, with how typical each is; empty if there is none."""
+    if not known.kinds:
+        return {}
+    fits = _fits(known, topic)
+    about = known.about(topic.who)
+    near: Scores = np.array(
+        [_best(fits[kind.rows]) - UNHEARD * (not about[kind.rows].any()) for kind in known.kinds]
+    )
+    if topic.gap:
+        behind = np.array([sum(kind.fronts.get(word, 0.0) for word in topic.gap) for kind in known.kinds])
+        near = standardise(near) + GAP * standardise(behind)
+    anchored = known.named_in(topic.anchor)
+    named = anchored or _known_of(known, topic.attribute)
+    if named:
+        share = np.array([len(named.intersection(kind.values)) / len(named) for kind in known.kinds])
+        near = standardise(near) + NAMED * share
+    kind = known.kinds[int(near.argmax())]
+    chosen = dict(zip(kind.values, kind.typical, strict=True))
+    names = {value: weight for value, weight in chosen.items() if value in known.named}
+    if 2 * len(names) > len(chosen):
+        chosen = names  # "doctor" is no value beside "Dr Sun" and "Dr Ray"
+    weighted = {value: 0.1 + weight for value, weight in chosen.items()}
+    return (dict.fromkeys(anchored, 1.0) if anchored else _anchor_term(known, topic.anchor)) | weighted
+
+
+def nearness(known: Vocabulary, topic: Topic, values: dict[str, float]) -> float:
+    """Return how near the statements that use some values are to a question, as a share of the nearest of all."""
+    fits = _fits(known, topic)
+    return _best(fits[known.rows(values)]) / max(_best(fits), 1e-9)
+
+
+def _best(fits: Scores) -> float:
+    """Return the sum of the best `NEAR` over `NEAR`: a kind that is hardly talked about is not near."""
+    return float(np.sort(fits)[::-1][:NEAR].sum()) / NEAR
+
+
+def _fits(known: Vocabulary, topic: Topic) -> Scores:
+    """Return how near every fact is to the topic, without what it has of that for naming the person."""
+    about = known.about(topic.who)
+    dense = topic.dense
+    if about.any() and not about.all():
+        dense = dense - np.where(about, dense[about].mean() - dense[~about].mean(), 0.0)
+    return standardise(dense) + LEXICAL * standardise(topic.lexical)
+
+
+def _anchor_term(known: Vocabulary, anchor: str) -> dict[str, float]:
+    """Return the longest phrase of an anchor that the memory uses, though nothing else shows it to be a value."""
+    phrases = (p for s in read_statement(anchor).sentences for p in s.phrases if p.term in known.terms)
+    best = max(phrases, key=lambda p: (len(p.term.split()), -p.start), default=None)
+    return {} if best is None else {best.term: 1.0}
+
+
+def _known_of(known: Vocabulary, attribute: str | None) -> frozenset[str]:
+    """Return the values that statements are known to give to a listed attribute, or to one asked for alike."""
+    found = known.attributes.get(attribute or "", frozenset())
+    return found or known.attributes.get(_ASKED_AS.get(attribute or "", ""), frozenset())
+
+
+_ASKED_AS = {"hometown": "residence", "school": "employer"}
+"""Attributes that people ask for by the other's name: "her home town these days"."""
