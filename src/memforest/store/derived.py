@@ -99,11 +99,15 @@ def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
 
 
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
-    """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty."""
+    """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty.
+
+    The nodes of scene trees need none: theirs is the mean of their leaves' vectors.
+    """
     sources = {
         "turn": "SELECT id, speaker, text FROM turn",
         "fact": "SELECT id, '', text FROM fact",
-        "node": "SELECT node AS id, '', text FROM derived_summary",
+        "node": """SELECT d.node AS id, '', d.text FROM derived_summary d JOIN node n ON n.id = d.node
+            JOIN tree t ON t.id = n.tree WHERE t.kind != 'scene'""",
     }
     rows = tx.execute(
         f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN derived_vector v ON v.kind = ? AND v.item = s.id
