@@ -124,13 +124,13 @@ def measure(chat: Chat, embedder: str) -> Measured:
         try:
             with db.read() as tx:
                 found = scene_rows.fact_vectors(tx)
-                places = dict(
-                    (row[0], (row[1], row[2]))
+                places = {
+                    row[0]: (row[1], row[2])
                     for row in tx.execute(
                         """SELECT o.fact, c.session, c.ordinal FROM occurrence o JOIN cell c ON c.id = o.cell
                            ORDER BY o.said_ms DESC, o.tie DESC"""
                     )
-                )
+                }
         finally:
             db.close()
     rows = np.stack([one.vector for one in found]).astype(np.float64)

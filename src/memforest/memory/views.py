@@ -260,6 +260,7 @@ def tree_views(look: Look, *, scope: str | None, depth: int) -> list[TreeView]:
     """
     heads = tree_rows.heads(look.tx)
     labels = tree_rows.labels(look.tx, [head.tree for _, _, head in heads])
+    about = scene_rows.topics(look.tx)
     views = []
     for kind, number, head in heads:
         label = labels[head.tree][1]
@@ -267,8 +268,8 @@ def tree_views(look: Look, *, scope: str | None, depth: int) -> list[TreeView]:
             continue
         root = tree_rows.nodes_with_ids(look.tx, (head.root,))[head.root]
         title = " ".join((kind, label))
-        if kind == "scene" and (about := ", ".join(scene_rows.topics(look.tx, number).get(number, ()))):
-            title += f": {about}"
+        if kind == "scene" and number in about:
+            title += f": {', '.join(about[number])}"
         views.append(_tree_view(look, root, title, depth))
     if scope is not None and not views:
         raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")

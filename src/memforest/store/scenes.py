@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -144,19 +146,18 @@ def scene_counts(tx: Tx) -> dict[str, int]:
     return {"scenes": scenes, "facts": facts, "second": second, "outside": total - facts, "largest": largest}
 
 
-def topics(tx: Tx, scene: int | None = None, most: int = 3) -> dict[int, tuple[str, ...]]:
-    """Return, per scene, the topics that most of its facts share, the commonest first; of one scene or of all."""
+def topics(tx: Tx, most: int = 3) -> dict[int, tuple[str, ...]]:
+    """Return the topics that tell each scene from the others: common among its facts, and rare elsewhere."""
     rows = tx.execute(
-        """SELECT m.scene, t.value, count(*) AS n FROM scene_member m JOIN fact f ON f.id = m.fact, json_each(f.topics) t
-           WHERE ?1 IS NULL OR m.scene = ?1 GROUP BY 1, 2 ORDER BY 1, n DESC, 2""",
-        (scene,),
-    )
-    found: dict[int, list[str]] = {}
-    for number, topic, _ in rows:
-        named = found.setdefault(number, [])
-        if len(named) < most:
-            named.append(topic)
-    return {number: tuple(named) for number, named in found.items()}
+        """SELECT m.scene, t.value, count(*) FROM scene_member m JOIN fact f ON f.id = m.fact, json_each(f.topics) t
+           GROUP BY 1, 2 ORDER BY 1, 2"""
+    ).fetchall()
+    spread = Counter(topic for _, topic, _ in rows)
+    scenes = len({scene for scene, _, _ in rows})
+    told: dict[int, list[tuple[float, str]]] = {}
+    for scene, topic, count in rows:
+        told.setdefault(scene, []).append((-count * math.log1p(scenes / spread[topic]), topic))
+    return {scene: tuple(topic for _, topic in sorted(found)[:most]) for scene, found in told.items()}
 
 
 def membership_problems(tx: Tx, *, routed: bool) -> list[str]:
