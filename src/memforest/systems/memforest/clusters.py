@@ -213,7 +213,7 @@ class Clusters:
         """Take the mean of everything, with what arrives now, for the background."""
         if not self.ids:
             self.means = np.zeros((0, len(arrivals[0].vector)), dtype=np.float32)
-        total = self.sizes.astype(np.float64) @ self.means.astype(np.float64)
+        total = np.einsum("s,sd->d", self.sizes.astype(np.float64), self.means)
         total = total + np.sum([one.vector for one in arrivals], axis=0, dtype=np.float64)
         self._background = total / (self.placed + len(arrivals))
         self._spread = max(1.0 - float(self._background @ self._background), 1e-9)
@@ -243,7 +243,7 @@ class Clusters:
         length = max(float(np.linalg.norm(own)), 1e-6)
         # Summed in this thread, as in `memforest.ranking.cosines`.
         products = np.einsum("sd,d->s", self.means, own.astype(np.float32)) - self._background @ own
-        alike = np.round(products / (length * np.sqrt(self._spread)), 9)
+        alike = np.round(products / (length * np.sqrt(self._spread)), 6)
         best = np.argsort(-alike, kind="stable")[:NEAREST].tolist()
         near = [at for at in best if alike[at] >= thresholds.join - thresholds.time]
         scored = sorted(
@@ -302,8 +302,10 @@ class Clusters:
     def _most_alike(self, touched: Iterable[int], least: float) -> tuple[int, int] | None:
         """Return the positions of the most alike pair, one of them touched, that may be merged."""
         rows = sorted(self.ids.index(scene) for scene in touched)
-        centred = self.means.astype(np.float64) - self._background
-        alike = np.round(np.einsum("td,sd->ts", centred[rows], centred) / self._spread, 9)
+        shift = np.einsum("sd,d->s", self.means, self._background.astype(np.float32))
+        # (a - g)(b - g), multiplied out: no centred copy of all means.
+        alike = np.einsum("td,sd->ts", self.means[rows], self.means) - shift[rows][:, None] - shift
+        alike = np.round((alike + self._background @ self._background) / self._spread, 6)
         alike[np.arange(len(rows)), rows] = -np.inf
         # Short of full, so that the next fact does not split what has just been joined.
         alike[self.sizes[rows][:, None] + self.sizes > MAX_SIZE * 3 // 4] = -np.inf
@@ -343,6 +345,7 @@ class DictPlaces:
     scenes: dict[int, dict[int, bool]] = field(default_factory=dict)
     """Scene -> fact -> whether it is its main scene."""
     last: int = 0
+    _hulls: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def begin(self) -> int:
         """Return the next number."""
@@ -354,14 +357,19 @@ class DictPlaces:
         """Forget an empty scene."""
         assert not self.scenes[scene], "the scene has members"
         del self.scenes[scene]
+        self._hulls.pop(scene, None)
 
     def put(self, scene: int, fact: int, *, main: bool) -> None:
         """Note the membership."""
         self.scenes[scene][fact] = main or self.scenes[scene].get(fact, False)
+        if scene in self._hulls:
+            (start, end), one = self._hulls[scene], self.facts[fact]
+            self._hulls[scene] = min(start, one.start_ms), max(end, one.end_ms)
 
     def take(self, scene: int, fact: int) -> None:
         """Forget the membership."""
         del self.scenes[scene][fact]
+        self._hulls.pop(scene, None)
 
     def members(self, scene: int) -> list[Member]:
         """Return the facts of a scene by start, then number."""
@@ -370,8 +378,10 @@ class DictPlaces:
 
     def hull(self, scene: int) -> tuple[int, int]:
         """Return the interval of all members."""
-        spans = [self.facts[fact] for fact in self.scenes[scene]]
-        return min(one.start_ms for one in spans), max(one.end_ms for one in spans)
+        if scene not in self._hulls:
+            spans = [self.facts[fact] for fact in self.scenes[scene]]
+            self._hulls[scene] = min(one.start_ms for one in spans), max(one.end_ms for one in spans)
+        return self._hulls[scene]
 
 
 def derive(facts: Sequence[Member], thresholds: SceneThresholds) -> Iterator[dict[int, bool]]:
