@@ -269,7 +269,7 @@ def test_relevance_flows_down_a_scene() -> None:
         ranking = type(request.ranking)(scene_tree=weight)
         request = searching(axis=0, ranking=ranking)
         scores = score_leaves(snapshot, request, base_scores(snapshot, request, none, none))
-        return scores.parts.get("scene_tree", none).tolist()
+        return [float(value) for value in scores.parts.get("scene_tree", none)]
 
     first, second, third, fourth = part(0.5)
     assert first == third > second == fourth

@@ -138,10 +138,10 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
 @shared_options
 @pass_call
 def tree(call: Call, scope: str | None, depth: int | None) -> None:
-    """Draw the forest, or the trees of one session, entity or scene ("scene 7").
+    """Draw the forest, or the trees of one session, entity or scene.
 
     Each node shows its interval, how many leaves are below it, and its summary; name a SCOPE from the list
-    to look inside.
+    to look inside ("scene 7" for a scene).
     """
     levels = depth if depth is not None else (0 if scope is None else DRILLED_DEPTH)
     with call.forest() as forest:
