@@ -15,7 +15,8 @@ MARKERS = ("quixplotz", "Zorblatt", "vrukkam")
 OWNERS = {
     "turn": "SELECT id FROM turn",
     "fact": "SELECT id FROM fact",
-    "node": "SELECT node FROM derived_summary",
+    "node": """SELECT node FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
+        WHERE t.kind != 'scene'""",
 }
 
 

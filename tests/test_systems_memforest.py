@@ -75,7 +75,7 @@ def test_every_evidence_has_a_path(forest: MemForest) -> None:
     """From the scope down to a leaf: the tree's title, then one interval per node."""
     for one in forest.query("u", "What about the canoe?", top_k=50).evidence:
         title, *intervals = one.path
-        assert title.split(" ")[0] in ("session", "entity")
+        assert title.split(" ")[0] in ("session", "entity", "scene")
         assert len(intervals) >= 2
         assert all(len(span) == len("2024-03-01..2024-03-01") for span in intervals)
 

@@ -11,6 +11,7 @@ import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -122,6 +123,9 @@ _PARTS = {
     "states": """SELECT DISTINCT f.fact_id, e.key, attribute, value, previous, change FROM state s
         JOIN fact f ON f.id = s.fact JOIN entity e ON e.id = s.entity""",
     "dirty": "SELECT count(*) FROM node WHERE dirty AND level > 0",
+    "scenes": """SELECT f.fact_id, m.main, (SELECT group_concat(fact_id, ' ') FROM (SELECT g.fact_id FROM scene_member o
+        JOIN fact g ON g.id = o.fact WHERE o.scene = m.scene ORDER BY 1)) FROM scene_member m
+        JOIN fact f ON f.id = m.fact""",
     "turn words": f"""SELECT ({_TURN} = w.rowid), words FROM derived_turn_words w""",
     "fact words": "SELECT f.fact_id, words FROM derived_fact_words w JOIN fact f ON f.id = w.rowid",
     "turn vectors": f"""SELECT ({_TURN} = v.item), model, hex(digest), hex(vector) FROM derived_vector v
@@ -168,7 +172,7 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
         )
     }
     heads = conn.execute(
-        """SELECT t.kind || ' ' || coalesce(s.session_id, e.key), t.k, t.root, t.count FROM tree t
+        """SELECT t.kind || ' ' || coalesce(s.session_id, e.key, ''), t.k, t.root, t.count FROM tree t
            LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
            LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope ORDER BY 1"""
     ).fetchall()
@@ -191,6 +195,8 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
             return below
 
         shape(root)
+        if name == "scene ":  # a scene has no name, and its number tells of the order in which things came
+            name += f"of {leaves[2][3]}, " + blake2b(repr(leaves).encode(), digest_size=4).hexdigest()
         yield name, leaves, shaped
 
 

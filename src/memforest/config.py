@@ -1,7 +1,7 @@
 """Settings: frozen values, chosen once. Precedence: argument > environment > default.
 
 Sources of the constants: MemForest paper §4.1 (chunk size b = 2) and §6.1 (moderate fan-out); the fan-outs
-per tree kind and the activation threshold are the reference configuration's (session 3, entity 8, three
+per tree kind and the activation threshold are the reference configuration's (session 3, entity 8, scene 10, three
 facts in two sessions). Ranking weights were chosen by hand on five LoCoMo conversations, keeping only
 parts that had also held on human chat; `benchmarks/locomo_recall.py` prints what each one adds.
 """
@@ -53,6 +53,8 @@ class Ranking:
     """Flow down from the session tree's nodes, shared over its levels."""
     participant_tree: float = 0.2
     """Flow down from the nodes of the speaker's tree, shared over its levels."""
+    scene_tree: float = 0.0
+    """Flow down from the nodes of the scenes of the facts that a turn supports, shared over their levels."""
     time_order: float = 0.5
     """Standing on the asked side of the event that a before/after question names."""
     browse: float = 0.0
@@ -78,6 +80,8 @@ class Config:
     """Most children of a node in a session's tree. At least 3."""
     entity_k: int = 8
     """Most children of a node in an entity's tree. At least 3."""
+    scene_k: int = 10
+    """Most children of a node in a scene's tree. At least 3."""
     active_min_facts: int = 3
     """An entity gets a tree of its own with this many distinct facts, if they come from enough sessions."""
     active_min_sessions: int = 2
@@ -113,6 +117,7 @@ class Config:
             ("cell_turns", 1),
             ("session_k", 3),
             ("entity_k", 3),
+            ("scene_k", 3),
             ("top_k", 1),
             ("summary_words", 8),
         ):

@@ -4,6 +4,9 @@ Level by level over all trees: what is dirty at a level is read, summarised in o
 committed with a compare on each node's version. A node is clean only if nothing below it was written
 since its inputs were read; one whose child could not be refreshed stays dirty, and so does everything
 above it. A crash leaves dirty marks, and the next refresh goes on from there.
+
+The nodes of scene trees get a summary and no vector: what they are about is the mean of their leaves' vectors,
+which costs no model call (`memforest.search.snapshot`).
 """
 
 from __future__ import annotations
@@ -49,6 +52,8 @@ class Refreshed:
 class _Level:
     nodes: list[Node]
     requests: list[SummaryRequest]
+    scenes: frozenset[int] = frozenset()
+    """Trees whose nodes get no vector."""
 
 
 async def refresh(
@@ -81,13 +86,15 @@ async def refresh(
         done.summarise_ms += _since(started)
         started = time.perf_counter()
         try:
-            vectors = {} if embed is None else await embed([text for _, text in made])
+            vectors = {} if embed is None else await embed([t for n, t in made if n.tree not in batch.scenes])
         except ModelError as exc:
             done.failures.append(f"level {level}: {exc}")
             continue
         done.embed_ms += _since(started)
         started = time.perf_counter()
-        done.nodes += await asyncio.to_thread(_write_level, db, made, vectors, model, summariser.name)
+        done.nodes += await asyncio.to_thread(
+            _write_level, db, made, vectors, batch.scenes, model, summariser.name
+        )
         done.store_ms += _since(started)
     done.left = await asyncio.to_thread(_dirty, db)
     return done
@@ -139,7 +146,8 @@ def _read_level(db: Database, above: int, max_words: int) -> tuple[int, _Level |
         )
         for node in ready
     ]
-    return level, _Level(ready, requests)
+    scenes = frozenset(tree for tree, (kind, _) in labels.items() if kind == "scene")
+    return level, _Level(ready, requests, scenes)
 
 
 def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
@@ -156,6 +164,7 @@ def _write_level(
     db: Database,
     made: Sequence[tuple[Node, str]],
     vectors: Mapping[bytes, NDArray[np.float32]],
+    scenes: frozenset[int],
     model: str | None,
     maker: str,
 ) -> int:
@@ -167,7 +176,7 @@ def _write_level(
                 continue
             derived.put_summary(tx, node.id, text, maker)
             key = digest(text)
-            if key in vectors:
+            if key in vectors and node.tree not in scenes:
                 rows.append((node.id, key, vectors[key]))
         # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
         derived.drop_vectors(tx, "node", clean)

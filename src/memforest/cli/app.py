@@ -28,7 +28,7 @@ COMMANDS = {
     "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
     "facts": ("looking", "List what was learnt, in time order."),
     "timeline": ("looking", "Show what is known of somebody or something, in time order."),
-    "tree": ("looking", "Draw the forest, or the trees of one session or entity."),
+    "tree": ("looking", "Draw the forest, or the trees of one session, entity or scene."),
     "stats": ("looking", "Count what is stored, and say how large it is."),
     "verify": ("looking", "Check the stored memory against itself."),
     "doctor": ("doctor", "Check this installation and the memories in it."),

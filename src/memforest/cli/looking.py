@@ -138,10 +138,10 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
 @shared_options
 @pass_call
 def tree(call: Call, scope: str | None, depth: int | None) -> None:
-    """Draw the forest, or the trees of one session or entity.
+    """Draw the forest, or the trees of one session, entity or scene.
 
     Each node shows its interval, how many leaves are below it, and its summary; name a SCOPE from the list
-    to look inside.
+    to look inside ("scene 7" for a scene).
     """
     levels = depth if depth is not None else (0 if scope is None else DRILLED_DEPTH)
     with call.forest() as forest:
@@ -203,6 +203,8 @@ def _draw_stats(screen: Screen, call: Call, found: Stats) -> None:
     table.add_row("facts", f"{found.facts}, seen {found.occurrences} times")
     table.add_row("entities", _counts(found.entities))
     table.add_row("trees", f"{_counts(found.trees)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
+    for note in found.notes:
+        table.add_row("", clean(note))
     table.add_row("vectors", _counts(found.vectors))
     table.add_row("embedder", clean(found.embedder or "none: searching by words only"))
     if found.failed_chunks:
@@ -225,7 +227,12 @@ def verify(call: Call) -> None:
     """
     with call.forest() as forest:
         report = call.memory(forest).verify()
-        data = {"ok": report.ok, "problems": report.problems, "checked": report.checked}
+        data = {
+            "ok": report.ok,
+            "problems": report.problems,
+            "checked": report.checked,
+            "notes": report.notes,
+        }
         call.show(data, lambda screen: _draw_report(screen, report), forest=forest, ok=report.ok)
         if not report.ok:
             click.get_current_context().exit(1)
@@ -234,5 +241,7 @@ def verify(call: Call) -> None:
 def _draw_report(screen: Screen, report: VerifyReport) -> None:
     for problem in report.problems:
         screen.line(f"{problem.part}: {problem.message}", "red")
+    for note in report.notes:
+        screen.line(f"There are {clean(note)}.", "dim")
     verdict = "Nothing is wrong." if report.ok else f"{counted(len(report.problems), 'problem')}."
     screen.line(f"{verdict} Checked: {_counts(report.checked)}.", "green" if report.ok else "bold red")

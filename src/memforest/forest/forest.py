@@ -180,6 +180,15 @@ class AsyncMemForest:
             done += await self._pool.known(one, Memory.resume)
         return done
 
+    async def rebuild(self, user_id: str | None = None, *, scopes: bool = False) -> None:
+        """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
+
+        Raises:
+            NotFoundError: if the user has no memory.
+        """
+        for one in await self.list_users() if user_id is None else [user_id]:
+            await self.user(one).rebuild(scopes=scopes)
+
     async def save(self, user_id: str | None = None) -> None:
         """Fold the write-ahead log into the files. Adds no durability: every ingest is durable already."""
         for one in [user_id] if user_id is not None else self._pool.opened:
@@ -333,6 +342,7 @@ class MemForest:
     ingest_session = portal.blocking(AsyncMemForest.ingest_session)
     ingest_parallel = portal.blocking(AsyncMemForest.ingest_parallel)
     resume = portal.blocking(AsyncMemForest.resume)
+    rebuild = portal.blocking(AsyncMemForest.rebuild)
     save = portal.blocking(AsyncMemForest.save)
     load = portal.blocking(AsyncMemForest.load)
     query = portal.blocking(AsyncMemForest.query)

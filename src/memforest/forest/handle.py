@@ -20,6 +20,7 @@ from memforest.memory.results import (
     Stats,
     TimelineEntry,
     TreeView,
+    Usage,
     VerifyReport,
 )
 
@@ -107,7 +108,7 @@ class AsyncUserMemory:
         return await self._look(views.timeline_of, entity, attribute=attribute)
 
     async def tree(self, scope: str | None = None, *, depth: int = 1) -> list[TreeView]:
-        """Return the trees, or those of one session or entity, unfolded `depth` levels below the root.
+        """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels.
 
         Raises:
             NotFoundError: if no tree has that scope.
@@ -121,6 +122,20 @@ class AsyncUserMemory:
     async def verify(self) -> VerifyReport:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
         return await self._pool.known(self.user_id, Memory.verify)
+
+    async def rebuild(self, *, scopes: bool = False) -> Usage:
+        """Make what is derived anew from what is stored: word rows, summaries and their vectors.
+
+        Vectors of unchanged texts are kept; `verify` says whether they are.
+
+        Args:
+            scopes: derive the scenes anew as well, from all facts in time order, so that they no longer depend on
+                the order in which sessions were ingested.
+
+        Raises:
+            StoreError: if the file cannot be written.
+        """
+        return await self._pool.known(self.user_id, lambda memory: memory.rebuild(scopes=scopes))
 
     async def _look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         return await self._pool.known(self.user_id, lambda memory: memory.look(view, *args, **how))
@@ -178,3 +193,4 @@ class UserMemory:
     tree = portal.blocking(AsyncUserMemory.tree)
     stats = portal.blocking(AsyncUserMemory.stats)
     verify = portal.blocking(AsyncUserMemory.verify)
+    rebuild = portal.blocking(AsyncUserMemory.rebuild)

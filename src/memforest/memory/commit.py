@@ -88,12 +88,16 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
     writer = ForestWriter(tx, config)
     _place_cells(tx, writer, work, [cell for cell, _ in outcomes])
     touched: set[int] = set()
-    for plan in _plan(tx, work, outcomes):
+    written = [
         _write_fact(tx, writer, book, work, plan, stored_ms, done, touched)
+        for plan in _plan(tx, work, outcomes)
+    ]
     for entity in sorted(book.promoted):
         writer.fill(entity)
     inactive = {e for e in touched if not fact_rows.entity_with_row(tx, e).active}
     writer.activate(inactive)
+    if work.model is not None:
+        writer.scenes.route(written, work.model)
     for cell, outcome in outcomes:
         _finish(tx, cell, outcome, work.maker)
     if work.model is not None:
@@ -213,7 +217,8 @@ def _write_fact(
     stored_ms: int,
     done: Commit,
     touched: set[int],
-) -> None:
+) -> int:
+    """Write a planned fact and return its row."""
     if plan.joins is None:
         fact = _new_fact(tx, work, plan, stored_ms)
         done.added.append(fact.text)
@@ -240,6 +245,7 @@ def _write_fact(
     entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)}
     touched |= entities
     writer.place_fact(fact, [e for e in entities if fact_rows.entity_with_row(tx, e).active])
+    return fact.row
 
 
 def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRow:

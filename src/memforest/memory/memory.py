@@ -29,8 +29,11 @@ from memforest.memory.verify import verify
 from memforest.memory.views import Look
 from memforest.memory.write import Timer, Writer, ingest_result, report
 from memforest.models import Embedder
+from memforest.search.texts import index_tokens
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions
+from memforest.store import facts as fact_rows
+from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
 from memforest.store.sessions import SessionRow
 from memforest.text import cut
@@ -222,8 +225,31 @@ class Memory:
             results.append(await self._finish(session.session_id, got, Timer(), refresh=False))
         writer = self._writer()
         await writer.fill_vectors()
+        await writer.make_scenes()
         await writer.refresh(Timer())
         return results
+
+    async def rebuild(self, *, scopes: bool = False) -> Usage:
+        """Make what is derived anew; see `AsyncUserMemory.rebuild`."""
+        writer, timer = self._writer(), Timer()
+        await asyncio.to_thread(self._forget_derived)
+        await writer.fill_vectors()
+        await writer.make_scenes(anew=scopes)
+        await writer.refresh(timer)
+        return Usage(embeds={} if writer.vectors is None else writer.vectors.ran, ms=timer.ms)
+
+    def _forget_derived(self) -> None:
+        """Write the word rows anew and mark every summary as out of date."""
+        with self.db.write() as tx:
+            self._keep_embedder(tx)
+            for session in sessions.list_sessions(tx):
+                for row, turn in sessions.turns(tx, session.row):
+                    derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
+            for fact in fact_rows.iter_facts(tx):
+                tokens = index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms))
+                derived.put_words(tx, "fact", fact.row, tokens)
+            tree_rows.mark_all_dirty(tx)
+            meta.bump(tx)
 
     def _left(self) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""

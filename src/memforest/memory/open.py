@@ -29,7 +29,7 @@ _UNSAFE = re.compile(r"[^a-z0-9]+")
 _SUFFIX = ".db"
 SLUG_CHARS = 24
 SHORT_NAMES = {"minilm": MINILM.model_id, "bge": BGE_SMALL.model_id}
-SHAPE_KEYS = ("cell_turns", "session_k", "entity_k")
+SHAPE_KEYS = ("cell_turns", "session_k", "entity_k", "scene_k")
 """Settings that a memory keeps from its first write, because its trees have their shape by them."""
 
 
@@ -105,6 +105,7 @@ def open_memory(
         cell_turns=int(stored["cell_turns"]),
         session_k=int(stored["session_k"]),
         entity_k=int(stored["entity_k"]),
+        scene_k=int(stored["scene_k"]),
     )
     return Memory(db, user_id, stored["label"], kept, opened)
 
@@ -113,15 +114,18 @@ def _settle(db: Database, user_id: str, config: Config, label: str | None) -> di
     """Write a new memory's identity, or read and check a stored one's."""
     with db.read() as tx:
         stored = _stored(tx)
-    if stored["user_id"] is None or (label is not None and stored["label"] != label):
+    # A memory of an older version lacks the settings of what it did not have.
+    lacks = [key for key in SHAPE_KEYS if stored[key] is None]
+    if lacks or stored["user_id"] is None or (label is not None and stored["label"] != label):
         with db.write() as tx:
             if meta.get(tx, "user_id") is None:
                 meta.put(tx, "user_id", user_id)
                 meta.put(tx, "label", label or (user_id if len(user_id) <= 64 else "user"))
-                for key in SHAPE_KEYS:
-                    meta.put(tx, key, str(getattr(config, key)))
             elif label is not None:
                 meta.put(tx, "label", label)
+            for key in lacks:
+                if meta.get(tx, key) is None:
+                    meta.put(tx, key, str(getattr(config, key)))
             stored = _stored(tx)
     if stored["user_id"] != user_id:
         raise ForeignStoreError(f"{db.path.name!r} belongs to another user id; it was renamed or copied here")

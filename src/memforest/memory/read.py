@@ -135,6 +135,8 @@ def make_evidence(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit]) -> list[Evide
 def tree_title(snapshot: Snapshot, tree: int, sessions: Mapping[int, str]) -> str:
     """Return a tree's kind and scope ("entity Ana"); `sessions` maps session rows to their public ids."""
     kind, scope = snapshot.forest.tree_kind[tree], int(snapshot.forest.tree_scope[tree])
+    if kind == "scene":
+        return f"scene {scope}"
     return f"{kind} {snapshot.entities[scope].label if kind == 'entity' else sessions[scope]}"
 
 

@@ -274,7 +274,11 @@ class TreeView:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log."""
+    """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log.
+
+    `scenes` counts the scenes, the facts in one, in a second one and outside of all, and the largest's members;
+    `notes` says what the memory does not have, and why.
+    """
 
     user_id: str
     sessions: int
@@ -291,6 +295,8 @@ class Stats:
     schema: tuple[str, ...]
     generation: int
     bytes: int
+    scenes: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +309,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The result of `verify`: `ok` when there are no problems; `checked` says what was looked at."""
+    """The result of `verify`: `ok` when there are no problems; `checked` says what was looked at.
+
+    `notes` says what there was not to look at, and why.
+    """
 
     problems: tuple[Problem, ...]
     checked: Mapping[str, int]
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -24,7 +24,8 @@ __all__ = ["settle"]
 def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
     """Bring a fact, its words and its leaves in line with its occurrences.
 
-    A vector of another wording is dropped; the caller, or `Writer.fill_vectors`, makes the new one.
+    A vector of another wording is dropped, and the fact leaves its scenes; the caller, or
+    `Writer.fill_vectors`, makes the new one and routes the fact anew.
 
     Args:
         tx: the open write transaction.
@@ -40,6 +41,7 @@ def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
         fact_rows.restate(tx, now)
         derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
         if now.text != fact.text:
+            writer.scenes.leave(fact.row)
             derived.drop_vectors(tx, "fact", (fact.row,))
         writer.move_fact(now)
     writer.withdraw_fact(fact.row, {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)})

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
 from memforest.memory.results import Problem, VerifyReport
 from memforest.search.texts import digest, turn_text
-from memforest.store import checks, sessions
+from memforest.store import checks, meta, sessions
 from memforest.store import facts as fact_rows
+from memforest.store import scenes as scene_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.trees import SqliteArena
+from memforest.systems.memforest.scenes import no_scenes, routed_by
 from memforest.tree import check, leaves
 
 __all__ = ["verify"]
+
+CENTROID_ERROR = 1e-4
+"""By how much a coordinate of a centroid may be off: it is updated in float32, once per fact that comes or goes."""
 
 
 def verify(tx: Tx) -> VerifyReport:
@@ -35,7 +42,8 @@ def verify(tx: Tx) -> VerifyReport:
         except (LookupError, TypeError, ValueError) as exc:
             # Rows that SQLite finds sound and that cannot be: a checker must not trust what it checks.
             problems.append(Problem(part, f"the rows contradict each other: {exc!r}"))
-    return VerifyReport(tuple(problems), checked)
+    lack = no_scenes(tx)
+    return VerifyReport(tuple(problems), checked, () if lack is None else (lack,))
 
 
 def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
@@ -111,10 +119,35 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     return problems
 
 
+def _scenes(tx: Tx, checked: dict[str, int]) -> list[Problem]:
+    """Check that scenes and their trees are one to one, and that centroids and memberships are those of the facts."""
+    members = scene_rows.all_members(tx)
+    trees = {scope: head.count for kind, scope, head in tree_rows.heads(tx) if kind == "scene"}
+    messages = [f"scene {scene} has no tree" for scene in sorted(members.keys() - trees.keys())]
+    messages += [
+        f"there is a tree of scene {scene}, which is none" for scene in sorted(trees.keys() - members.keys())
+    ]
+    model = meta.get(tx, "embedder")
+    for scene, made_by, size, centroid in scene_rows.all_scenes(tx):
+        if made_by != model:
+            messages.append(f"scene {scene} is of vectors by {made_by!r}, not {model!r}")
+        if not size == len(members[scene]) == trees.get(scene, size):
+            messages.append(
+                f"scene {scene}: size {size}, {len(members[scene])} members, {trees.get(scene)} leaves"
+            )
+        vectors = [one.vector for one in scene_rows.member_vectors(tx, scene)]
+        if len(vectors) != size or not np.allclose(np.mean(vectors, axis=0), centroid, atol=CENTROID_ERROR):
+            messages.append(f"scene {scene}: the centroid is not the mean of its facts' vectors")
+    messages += scene_rows.membership_problems(tx, routed=routed_by(tx) is not None)
+    checked["scenes"] = len(members)
+    return [Problem("scene", message) for message in messages]
+
+
 _PARTS: dict[str, Callable[[Tx, dict[str, int]], list[Problem]]] = {
     "session": _sessions,
     "tree": _trees,
     "fact": _facts,
     "vector": _vectors,
+    "scene": _scenes,
     "words": _words,
 }

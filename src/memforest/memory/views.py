@@ -27,10 +27,12 @@ from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import counts, derived, meta, migrations, sessions
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
+from memforest.store import scenes as scene_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow
 from memforest.systems.filters import valid_end
+from memforest.systems.memforest.scenes import no_scenes
 from memforest.systems.states import timelines, valid_until
 from memforest.text import cut, entity_key
 from memforest.tree import Node
@@ -250,7 +252,7 @@ def tree_views(look: Look, *, scope: str | None, depth: int) -> list[TreeView]:
 
     Args:
         look: the transaction.
-        scope: only the trees of the session or entity with this name.
+        scope: only the trees of the session or entity with this name, or of a scene ("scene 7").
         depth: levels below the root to unfold, 0 for the roots alone.
 
     Raises:
@@ -258,17 +260,29 @@ def tree_views(look: Look, *, scope: str | None, depth: int) -> list[TreeView]:
     """
     heads = tree_rows.heads(look.tx)
     labels = tree_rows.labels(look.tx, [head.tree for _, _, head in heads])
-    wanted = None if scope is None else {scope, entity_key(scope)}
+    about = scene_rows.topics(look.tx)
     views = []
-    for _, _, head in heads:
-        kind, label = labels[head.tree]
-        if head.root is None or (wanted is not None and not {label, entity_key(label)} & wanted):
+    for kind, number, head in heads:
+        label = labels[head.tree][1]
+        if head.root is None or not _is_called(scope, kind, label):
             continue
         root = tree_rows.nodes_with_ids(look.tx, (head.root,))[head.root]
-        views.append(_tree_view(look, root, f"{kind} {label}", depth))
+        title = " ".join((kind, label))
+        if kind == "scene" and number in about:
+            title += f": {', '.join(about[number])}"
+        views.append(_tree_view(look, root, title, depth))
     if scope is not None and not views:
         raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
     return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
+
+
+def _is_called(scope: str | None, kind: str, label: str) -> bool:
+    """Whether a tree is what a scope's name means; scenes have no names, so theirs need the word before the number."""
+    if scope is None:
+        return True
+    if kind == "scene":
+        return scope.casefold() == f"scene {label}"
+    return bool({label, entity_key(label)} & {scope, entity_key(scope)})
 
 
 def _tree_view(look: Look, node: Node, title: str, depth: int) -> TreeView:
@@ -318,4 +332,6 @@ def stats(look: Look, user_id: str) -> Stats:
         schema=tuple(migrations.applied(tx)),
         generation=meta.generation(tx),
         bytes=counts.size_bytes(tx),
+        scenes=scene_rows.scene_counts(tx),
+        notes=() if (lack := no_scenes(tx)) is None else (lack,),
     )

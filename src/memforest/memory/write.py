@@ -28,6 +28,8 @@ from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Database
 from memforest.store.sessions import CellRow
+from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.memforest.scenes import routed_by
 from memforest.types import Candidate, Chunk, ChunkOutcome, Turn
 
 __all__ = ["Timer", "Writer", "ingest_result", "report"]
@@ -169,6 +171,22 @@ class Writer:
                 filled += len(rows)
         return filled
 
+    async def make_scenes(self, *, anew: bool = False) -> None:
+        """Route the facts of a memory that was written before it had scenes; with `anew`, of any.
+
+        Derives the canonical scenes: what the facts in time order give, however they were stored.
+        """
+        if self.model is not None:
+            await asyncio.to_thread(self._make_scenes, self.model, anew)
+
+    def _make_scenes(self, model: str, anew: bool) -> None:
+        with self.db.write() as tx:
+            if anew or routed_by(tx) != model:
+                writer = ForestWriter(tx, self.config)
+                writer.scenes.derive(model)
+                writer.close()
+                meta.bump(tx)
+
     def _missing(self, kind: derived.ItemKind) -> list[tuple[int, str]]:
         with self.db.read() as tx:
             rows = derived.missing_vectors(tx, kind)
@@ -177,6 +195,10 @@ class Writer:
     def _put_vectors(self, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> None:
         with self.db.write() as tx:
             derived.put_vectors(tx, kind, self.model or "", rows)
+            if kind == "fact" and self.model is not None:
+                writer = ForestWriter(tx, self.config)
+                writer.scenes.route([item for item, _, _ in rows], self.model)
+                writer.close()
             meta.bump(tx)
 
 

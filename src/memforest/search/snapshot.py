@@ -89,7 +89,13 @@ class Forest:
     tree_scope: Ints
     children: tuple[tuple[int, ...], ...]
 
+    def of_kind(self, kind: str) -> NDArray[np.bool_]:
+        """Return which trees are of a kind, shape (trees,)."""
+        return np.array([one == kind for one in self.tree_kind], dtype=np.bool_)
 
+
+SUMMED_AT_ONCE = 4096
+"""Facts whose vectors are added up in one step."""
 OPEN = np.iinfo(np.int64).max
 """The end of an interval that has none, ms."""
 
@@ -162,12 +168,24 @@ class Snapshot:
         """Shape (levels, m): for each fact the nodes above it in the tree of whoever said it, or -1."""
         forest = self.forest
         leaves = np.flatnonzero(forest.kind == 2)
-        own = forest.tree_scope[forest.tree[leaves]] == self.facts.speaker[forest.item[leaves]]
+        tree = forest.tree[leaves]
+        own = forest.of_kind("entity")[tree] & (
+            forest.tree_scope[tree] == self.facts.speaker[forest.item[leaves]]
+        )
         chains = self._levels(leaves[own])
         blocks = np.full((len(chains), len(self.facts.ids)), -1, dtype=np.int64)
         for level, nodes in enumerate(chains):
             blocks[level, forest.item[leaves[own]]] = nodes
         return blocks
+
+    @cached_property
+    def scene_blocks(self) -> tuple[Ints, Ints]:
+        """The leaves of all scene trees: the fact row of each, shape (m,), and the nodes above it, (levels, m)."""
+        forest = self.forest
+        leaves = np.flatnonzero((forest.kind == 2) & forest.of_kind("scene")[forest.tree])
+        chains = self._levels(leaves)
+        nodes = np.array(chains, dtype=np.int64).reshape(len(chains), len(leaves))
+        return forest.item[leaves], nodes
 
     def _levels(self, leaves: Ints) -> list[Ints]:
         """Return the nodes above leaves, level by level, until every tree has reached its root."""
@@ -223,6 +241,7 @@ def load_snapshot(tx: Tx) -> Snapshot:
     turn_vectors = derived.vectors_of(tx, "turn")
     fact_vectors = derived.vectors_of(tx, "fact")
     dimension = max(turn_vectors[1].shape[1], fact_vectors[1].shape[1])
+    dense_facts = _dense(fact_vectors, fact_of, dimension)
     dated = {turn for fact, turn in pairs if fact_rows[fact].start_ms is not None}
     return Snapshot(
         generation=meta.generation(tx),
@@ -237,10 +256,8 @@ def load_snapshot(tx: Tx) -> Snapshot:
             derived.word_counts(tx, "turn"),
             _dense(turn_vectors, turn_of, dimension),
         ),
-        facts=_facts(
-            fact_rows, pairs, derived.word_counts(tx, "fact"), _dense(fact_vectors, fact_of, dimension)
-        ),
-        forest=_forest(tx, turn_of, fact_of, dimension),
+        facts=_facts(fact_rows, pairs, derived.word_counts(tx, "fact"), dense_facts),
+        forest=_forest(tx, turn_of, fact_of, dense_facts),
         states=tuple(rows.states_seen(tx)),
         mentions=_pairs([(fact_of[fact], entity) for fact, entity in rows.mentions(tx)]),
     )
@@ -312,7 +329,7 @@ def _facts(
     )
 
 
-def _forest(tx: Tx, turn_of: Mapping[int, int], fact_of: Mapping[int, int], dimension: int) -> Forest:
+def _forest(tx: Tx, turn_of: Mapping[int, int], fact_of: Mapping[int, int], facts: Floats) -> Forest:
     nodes = rows.node_rows(tx)
     row_of = {node.id: i for i, node in enumerate(nodes)}
     trees = rows.tree_rows(tx)
@@ -330,10 +347,13 @@ def _forest(tx: Tx, turn_of: Mapping[int, int], fact_of: Mapping[int, int], dime
         elif node.item_kind == "cell":
             first, last = cells[node.item]
             kind[i], item[i], item_end[i] = 1, turn_of[first], turn_of[last] + 1
-    vectors = _dense(derived.vectors_of(tx, "node"), row_of, dimension)
+    vectors = _dense(derived.vectors_of(tx, "node"), row_of, facts.shape[1])
+    tree = _ints([tree_of[node.tree] for node in nodes])
+    scenes = np.array([one.kind == "scene" for one in trees], dtype=np.bool_)
+    _mean_vectors(vectors, facts, item, parent, np.flatnonzero((kind == 2) & scenes[tree]))
     return Forest(
         ids=_ints([node.id for node in nodes]),
-        tree=_ints([tree_of[node.tree] for node in nodes]),
+        tree=tree,
         level=_ints([node.level for node in nodes]),
         parent=parent,
         kind=kind,
@@ -345,3 +365,21 @@ def _forest(tx: Tx, turn_of: Mapping[int, int], fact_of: Mapping[int, int], dime
         tree_scope=_ints([tree.scope for tree in trees]),
         children=children,
     )
+
+
+def _mean_vectors(vectors: Floats, facts: Floats, item: Ints, parent: Ints, leaves: Ints) -> None:
+    """Give the nodes above leaves the mean direction of the facts below them, in place."""
+    above = np.unique(parent[leaves])
+    nodes = [above[above >= 0]]
+    while len(nodes[-1]):
+        above = np.unique(parent[nodes[-1]])
+        nodes.append(above[above >= 0])
+    for start in range(0, len(leaves), SUMMED_AT_ONCE):  # no second copy of all facts' vectors
+        some = leaves[start : start + SUMMED_AT_ONCE]
+        some = some[parent[some] >= 0]
+        np.add.at(vectors, parent[some], facts[item[some]])
+    for level in nodes[:-1]:
+        inner = level[parent[level] >= 0]
+        np.add.at(vectors, parent[inner], vectors[inner])
+    for level in nodes[:-1]:
+        vectors[level] /= np.maximum(np.linalg.norm(vectors[level], axis=1, keepdims=True), 1e-9)

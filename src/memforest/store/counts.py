@@ -17,6 +17,8 @@ _TABLES = (
     "entity",
     "mention",
     "state",
+    "scene",
+    "scene_member",
     "tree",
     "node",
     "placement",

@@ -99,11 +99,15 @@ def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
 
 
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
-    """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty."""
+    """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty.
+
+    The nodes of scene trees need none: theirs is the mean of their leaves' vectors.
+    """
     sources = {
         "turn": "SELECT id, speaker, text FROM turn",
         "fact": "SELECT id, '', text FROM fact",
-        "node": "SELECT node AS id, '', text FROM derived_summary",
+        "node": """SELECT d.node AS id, '', d.text FROM derived_summary d JOIN node n ON n.id = d.node
+            JOIN tree t ON t.id = n.tree WHERE t.kind != 'scene'""",
     }
     rows = tx.execute(
         f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN derived_vector v ON v.kind = ? AND v.item = s.id
@@ -135,10 +139,16 @@ def purge_words(tx: Tx) -> None:
 
 
 def drop_stale(tx: Tx) -> None:
-    """Delete the summaries of dirty nodes and their vectors: they may tell of what was deleted."""
+    """Delete the summaries of dirty nodes and their vectors: they may tell of what was deleted.
+
+    Rewrites the summaries that stay. When rows move from one page to another, SQLite leaves copies in the unused
+    part of the old page, which "secure_delete" does not reach; it does when the page itself is freed.
+    """
     stale = "SELECT id FROM node WHERE dirty AND level > 0"
-    tx.execute(f"DELETE FROM derived_summary WHERE node IN ({stale})")
     tx.execute(f"DELETE FROM derived_vector WHERE kind = 'node' AND item IN ({stale})")
+    kept = tx.execute(f"SELECT * FROM derived_summary WHERE node NOT IN ({stale}) ORDER BY node").fetchall()
+    tx.execute("DELETE FROM derived_summary")
+    tx.executemany("INSERT INTO derived_summary VALUES (?, ?, ?)", kept)
 
 
 def word_counts(tx: Tx, kind: Literal["turn", "fact"]) -> dict[int, int]:

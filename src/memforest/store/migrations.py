@@ -14,7 +14,7 @@ from memforest.errors import SchemaTooNewError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 
-__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial"]
+__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial", "m0002_scenes"]
 
 Migration = Callable[[Tx], None]
 
@@ -190,7 +190,31 @@ def m0001_initial(tx: Tx) -> None:
         tx.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_initial,)
+_SCENES = (
+    """CREATE TABLE scene (
+        id INTEGER PRIMARY KEY,
+        model TEXT NOT NULL,
+        size INTEGER NOT NULL,
+        centroid BLOB NOT NULL
+    ) STRICT""",
+    # No cascade from facts: who leaves must be taken out of the centroid too, and forgetting that must fail.
+    """CREATE TABLE scene_member (
+        fact INTEGER NOT NULL REFERENCES fact (id),
+        scene INTEGER NOT NULL REFERENCES scene (id),
+        main INTEGER NOT NULL,
+        PRIMARY KEY (fact, scene)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX scene_member_scene ON scene_member (scene)",
+)
+
+
+def m0002_scenes(tx: Tx) -> None:
+    """Make the tables of scenes; what is stored already is routed by the next write."""
+    for statement in _SCENES:
+        tx.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0002_scenes)
 
 
 def applied(tx: Tx) -> list[str]:

@@ -19,6 +19,7 @@ __all__ = [
     "heads",
     "item_texts",
     "labels",
+    "mark_all_dirty",
     "mark_clean",
     "next_dirty_level",
     "node_count",
@@ -231,9 +232,9 @@ def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
 
 
 def labels(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, str]]:
-    """Return (kind, name of the scope) of trees: a session's id or an entity's display name."""
+    """Return (kind, name of the scope) of trees: a session's id, an entity's display name, a scene's number."""
     rows = tx.execute(
-        """SELECT t.id, t.kind, coalesce(s.session_id, e.label, '') FROM tree t
+        """SELECT t.id, t.kind, coalesce(s.session_id, e.label, CAST(t.scope AS TEXT)) FROM tree t
            LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
            LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope
            WHERE t.id IN (SELECT value FROM json_each(?))""",
@@ -273,6 +274,11 @@ def nodes_of(tx: Tx, tree: int) -> Iterator[Node]:
     return (
         _node(row) for row in tx.execute(f"SELECT {_COLUMNS} FROM node WHERE tree = ? ORDER BY id", (tree,))
     )
+
+
+def mark_all_dirty(tx: Tx) -> None:
+    """Mark every inner node: a refresh that is under way cannot take what it has read for current."""
+    tx.execute("UPDATE node SET dirty = 1, version = version + 1 WHERE level > 0")
 
 
 def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:

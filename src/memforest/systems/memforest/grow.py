@@ -2,8 +2,8 @@
 
 Session trees hold a session's dialogue cells; entity trees hold the facts that name an entity, and every
 participant has one. An entity gets its tree when enough is known of it (`Config.active_min_facts` facts
-from `Config.active_min_sessions` sessions) and is then back-filled with all that was said before.
-Routing makes no model call (paper §4.2). Source of the thresholds: the reference configuration
+from `Config.active_min_sessions` sessions) and is then back-filled with all that was said before. Scene trees
+hold the facts of a scene, which `memforest.systems.memforest.scenes` decides. Routing makes no model call (paper §4.2). Source of the thresholds: the reference configuration
 (active_min_facts 3, active_min_sessions 2).
 """
 
@@ -18,17 +18,18 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow
 from memforest.store.trees import SqliteArena
+from memforest.systems.memforest.scenes import Scenes
 from memforest.tree import Key, TreeHead, delete, insert
 
 __all__ = ["ForestWriter", "TreeKind"]
 
-TreeKind = Literal["session", "entity"]
+TreeKind = Literal["session", "entity", "scene"]
 
 
 class ForestWriter:
     """Edits the trees of one memory; call `close` before the transaction ends.
 
-    `written` counts the node rows written and `touched` the trees that changed.
+    `written` counts the node rows written and `touched` the trees that changed. `scenes` are the memory's.
     """
 
     def __init__(self, tx: Tx, config: Config) -> None:
@@ -38,6 +39,7 @@ class ForestWriter:
         self._heads: dict[tuple[str, int], TreeHead] = {}
         self._scopes: dict[int, tuple[str, int]] = {}
         self.touched: set[int] = set()
+        self.scenes = Scenes(tx, self)
 
     @property
     def written(self) -> int:
@@ -65,13 +67,15 @@ class ForestWriter:
                 self._insert("entity", entity, fact.leaf_key, start_ms, end_ms, "fact", fact.row)
 
     def remove_fact(self, fact: int) -> None:
-        """Take a fact's leaves out of the forest."""
+        """Take a fact out of its scenes and its leaves out of the forest; its vector is still stored."""
+        self.scenes.leave(fact)
         self._remove("fact", fact)
 
     def withdraw_fact(self, fact: int, named: Collection[int]) -> None:
-        """Take a fact's leaves out of the trees of all but the entities that it names."""
+        """Take a fact's leaves out of the trees of all but the entities that it names; scenes keep theirs."""
         for tree, leaf in tree_rows.placements(self._tx, "fact", fact):
-            if self._scope_of(tree)[1] not in named:
+            kind, scope = self._scope_of(tree)
+            if kind == "entity" and scope not in named:
                 self._take_out(tree, leaf, "fact", fact)
 
     def move_fact(self, fact: FactRow) -> None:
@@ -118,10 +122,36 @@ class ForestWriter:
         facts, sessions = fact_rows.entity_support(self._tx, entity)
         return facts >= self._config.active_min_facts and sessions >= self._config.active_min_sessions
 
+    # -- scenes -------------------------------------------------------------------------------
+
+    def place_in_scene(self, scene: int, fact: FactRow) -> None:
+        """Give a fact a leaf in the tree of a scene."""
+        start_ms, end_ms = fact.leaf_span
+        self._insert("scene", scene, fact.leaf_key, start_ms, end_ms, "fact", fact.row)
+
+    def take_from_scene(self, scene: int, fact: int) -> None:
+        """Take a fact's leaf out of the tree of a scene."""
+        tree = self._head("scene", scene).tree
+        leaf = dict(tree_rows.placements(self._tx, "fact", fact))[tree]
+        self._take_out(tree, leaf, "fact", fact)
+
+    def scene_hull(self, scene: int) -> tuple[int, int]:
+        """Return the interval of all leaves of a scene, in ms.
+
+        Raises:
+            KeyError: if the scene has no tree.
+        """
+        root = self._head("scene", scene).root
+        if root is None:
+            raise KeyError(scene)
+        node = self._arena.get(root)
+        return node.start_ms, node.end_ms
+
     # -- trees --------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write every changed node and head back; trees that lost their last leaf go."""
+        """Write every changed node, head and centroid back; trees that lost their last leaf go."""
+        self.scenes.save()
         for (kind, scope), head in list(self._heads.items()):
             if head.tree and head.root is None:
                 self._drop_tree(kind, scope, head)
@@ -141,10 +171,13 @@ class ForestWriter:
     def _head(self, kind: str, scope: int) -> TreeHead:
         head = self._heads.get((kind, scope))
         if head is None:
-            k = self._config.session_k if kind == "session" else self._config.entity_k
-            head = tree_rows.find_head(self._tx, kind, scope) or TreeHead(0, k)
+            head = tree_rows.find_head(self._tx, kind, scope) or TreeHead(0, self._fan_out(kind))
             self._keep(kind, scope, head)
         return head
+
+    def _fan_out(self, kind: str) -> int:
+        config = self._config
+        return {"session": config.session_k, "entity": config.entity_k, "scene": config.scene_k}[kind]
 
     def _keep(self, kind: str, scope: int, head: TreeHead) -> None:
         self._heads[kind, scope] = head

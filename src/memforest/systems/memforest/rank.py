@@ -5,7 +5,7 @@
 3. Scope and time: membership in the named participant's tree, nearness to the window of the question, and
    three priors of the leaf itself (length, asking, telling a time).
 4. Down the trees: an inner node is as relevant as the best leaf below it, and hands that down, level by
-   level, in session trees and in participants' trees.
+   level, in session trees, in participants' trees and in scene trees.
 
 All of it is one operator, `flow`, over node memberships; there are no side tables. Which parts also held
 on human chat, and what each adds: docs/ranking.md and benchmarks/locomo_recall.py.
@@ -173,3 +173,18 @@ def _down_the_trees(snapshot: Snapshot, request: Search, scores: LeafScores) -> 
         out = np.full(len(h), -np.inf)
         np.maximum.at(out, pairs[:, 1], got)
         scores.add("participant_tree", np.where(np.isfinite(out), out, 0.0))
+    if weights.scene_tree and len(pairs):
+        scores.add("scene_tree", _from_scenes(snapshot, h, weights.scene_tree))
+
+
+def _from_scenes(snapshot: Snapshot, values: Scores, share: float) -> Scores:
+    """Return what turns get from the scenes that the facts they support stand in; the best, if several."""
+    facts, nodes = snapshot.scene_blocks
+    best = np.full(len(snapshot.facts.ids), -np.inf)
+    pairs = snapshot.facts.pairs
+    np.maximum.at(best, pairs[:, 0], values[pairs[:, 1]])
+    told = np.full(len(best), -np.inf)
+    np.maximum.at(told, facts, flow(best[facts], nodes, len(snapshot.forest.ids), share))
+    out = np.full(len(values), -np.inf)
+    np.maximum.at(out, pairs[:, 1], told[pairs[:, 0]])
+    return np.where(np.isfinite(out), out, 0.0)

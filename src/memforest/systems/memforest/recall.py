@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.ranking import Scores, cosines, order
-from memforest.search.snapshot import Snapshot
+from memforest.search.snapshot import Forest, Snapshot
 from memforest.systems.memforest.rank import Base
 
 __all__ = ["BEAM_WIDTH", "RECALL_TREES", "Recalled", "browse", "recall"]
@@ -71,6 +71,7 @@ def recall(
     by_root = order(root_sim, np.arange(len(root_sim)))[:top]
     by_leaf = leaf_rows[order(similarity[leaf_rows], forest.ids[leaf_rows])[:FACTS_TO_TREES]]
     pool = np.unique(np.r_[by_root, forest.tree[by_leaf]])
+    pool = pool[~_lone(forest)[pool]]
     scores = root_sim[pool] + best_leaf[pool]
     chosen = [(int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]]
     root_of = {int(forest.tree[root]): int(root) for root in forest.roots}
@@ -79,6 +80,14 @@ def recall(
     for tree, _ in chosen:
         leaves.update(browse(snapshot, near, root_of[tree]))
     return Recalled(tuple(chosen), leaves)
+
+
+def _lone(forest: Forest) -> NDArray[np.bool_]:
+    """Return which trees are scenes of a single fact: they have nothing to descend, and say what the fact says."""
+    roots = forest.roots[forest.kind[forest.roots] != 0]
+    lone = np.zeros(len(forest.tree_kind), dtype=np.bool_)
+    lone[forest.tree[roots]] = True
+    return lone & forest.of_kind("scene")
 
 
 def browse(

@@ -1,0 +1,204 @@
+"""The scenes of a stored memory: routing inside the transaction that writes facts, and the canonical derivation.
+
+Every fact with a vector stands in one scene, and may stand in a second; every scene has one tree with its facts as
+leaves. A memory that was never written with an embedder has no vectors, so it has no scenes.
+
+Routing is online, so which scenes there are depends on the order in which facts came, but for a young memory:
+until it holds `YOUNG` facts all of them are routed anew, in time order, at each write, because the background is
+not known from a few. `derive` does the same at any size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from memforest.store import facts as fact_rows
+from memforest.store import meta
+from memforest.store import scenes as rows
+from memforest.store.db import Tx
+from memforest.store.facts import FactRow
+from memforest.systems.memforest.clusters import Clusters, Member, derive
+from memforest.systems.memforest.thresholds import scene_thresholds
+
+__all__ = ["YOUNG", "SceneTrees", "Scenes", "no_scenes", "routed_by"]
+
+YOUNG = 64
+"""Facts up to which a memory's scenes are derived anew at each write."""
+
+ROUTED = "scenes"
+"""Key of `meta`: the embedder by whose vectors all facts have been routed; absent before the first time."""
+
+
+def routed_by(tx: Tx) -> str | None:
+    """Return the embedder by whose vectors all facts have been routed, None before the first time."""
+    return meta.get(tx, ROUTED)
+
+
+def no_scenes(tx: Tx) -> str | None:
+    """Say why a memory has no scene trees; None when it has them."""
+    if routed_by(tx) is not None:
+        return None
+    if meta.get(tx, "embedder") is None:
+        return "no scene trees: scenes are made of vectors, and this memory has no embedder"
+    return "no scene trees yet: the next ingest, resume() or rebuild(scopes=True) makes them"
+
+
+class SceneTrees(Protocol):
+    """Edits the trees of scenes."""
+
+    def place_in_scene(self, scene: int, fact: FactRow) -> None:
+        """Give a fact a leaf in the tree of a scene."""
+        ...
+
+    def take_from_scene(self, scene: int, fact: int) -> None:
+        """Take a fact's leaf out of the tree of a scene."""
+        ...
+
+    def scene_hull(self, scene: int) -> tuple[int, int]:
+        """Return the interval of all leaves of a scene, in ms."""
+        ...
+
+
+class Scenes:
+    """The scenes of one memory inside one write transaction; `save` before it ends.
+
+    Nothing is read before the first change.
+    """
+
+    def __init__(self, tx: Tx, trees: SceneTrees) -> None:
+        self._tx = tx
+        self._places = _Stored(tx, trees)
+        self._clusters: Clusters | None = None
+
+    def route(self, facts: Collection[int], model: str) -> None:
+        """Put those of the facts that have a vector and no scene into scenes.
+
+        Args:
+            facts: rows of facts; others are looked at too while the memory is young, or was never routed.
+            model: id of the embedder that made the vectors.
+        """
+        self._places.model = model
+        new = rows.unrouted(self._tx, facts)
+        if routed_by(self._tx) != model or self._loaded().placed + len(new) <= YOUNG:
+            self.derive(model)
+        elif new:
+            found = self._places.read(rows.fact_vectors(self._tx, new))
+            self._loaded().route(found, scene_thresholds(model))
+
+    def derive(self, model: str) -> None:
+        """Route every fact that has a vector anew, in time order, and change what is stored into the result."""
+        self.save()
+        self._places.model = model
+        everything = self._places.read(rows.fact_vectors(self._tx))
+        wanted = list(derive(everything, scene_thresholds(model)))
+        vectors = {one.fact: one.vector for one in everything}
+        for scene, facts in _become(self._places, rows.all_members(self._tx), wanted).items():
+            members = np.stack([vectors[fact] for fact in facts]).astype(np.float64)
+            rows.put_scene(self._tx, scene, len(facts), members.mean(axis=0).astype(np.float32))
+        meta.put(self._tx, ROUTED, model)
+        self._clusters = None
+
+    def leave(self, fact: int) -> None:
+        """Take a fact out of its scenes, while its vector is still stored."""
+        found = rows.scenes_of(self._tx, fact)
+        if found:
+            (stored,) = rows.fact_vectors(self._tx, (fact,))
+            for scene in found:
+                self._loaded().leave(scene, fact, stored.vector)
+
+    def save(self) -> None:
+        """Write the changed sizes and centroids."""
+        if self._clusters is None:
+            return
+        for scene in sorted(self._clusters.changed & set(self._clusters.ids)):
+            rows.put_scene(self._tx, scene, *self._clusters.mean(scene))
+        self._clusters.changed.clear()
+
+    def _loaded(self) -> Clusters:
+        if self._clusters is None:
+            self._clusters = Clusters(self._places, *rows.centroids(self._tx))
+        return self._clusters
+
+
+class _Stored:
+    """The memberships and trees of a file, as `memforest.systems.memforest.clusters.Places`."""
+
+    def __init__(self, tx: Tx, trees: SceneTrees) -> None:
+        self._tx = tx
+        self._trees = trees
+        self.model = ""
+
+    def begin(self) -> int:
+        return rows.new_scene(self._tx, self.model)
+
+    def end(self, scene: int) -> None:
+        rows.delete_scene(self._tx, scene)
+
+    def put(self, scene: int, fact: int, *, main: bool) -> None:
+        if rows.add_member(self._tx, scene, fact, main=main):
+            self._trees.place_in_scene(scene, fact_rows.facts_with_ids(self._tx, (fact,))[fact])
+
+    def take(self, scene: int, fact: int) -> None:
+        rows.take_member(self._tx, scene, fact)
+        self._trees.take_from_scene(scene, fact)
+
+    def members(self, scene: int) -> list[Member]:
+        return self.read(rows.member_vectors(self._tx, scene))
+
+    def hull(self, scene: int) -> tuple[int, int]:
+        return self._trees.scene_hull(scene)
+
+    def read(self, found: Iterable[rows.FactVector]) -> list[Member]:
+        """Return facts in time order: by their place among a tree's leaves."""
+        vectors = {one.fact: one for one in found}
+        facts = fact_rows.facts_with_ids(self._tx, vectors).values()
+        return [
+            Member(fact.row, vectors[fact.row].vector, *fact.leaf_span, vectors[fact.row].main)
+            for fact in sorted(facts, key=lambda fact: (fact.leaf_key, fact.fact_id))
+        ]
+
+
+def _become(
+    places: _Stored, stored: Mapping[int, Mapping[int, bool]], wanted: Sequence[Mapping[int, bool]]
+) -> dict[int, Mapping[int, bool]]:
+    """Change stored scenes into the wanted ones, moving only what differs, and return the wanted by number."""
+    number = _numbers(stored, wanted)
+    kept = {scene: wanted[at] for at, scene in number.items()}
+    for scene, facts in stored.items():
+        for fact in facts:
+            if facts[fact] != kept.get(scene, {}).get(fact):
+                places.take(scene, fact)
+        if scene not in kept:
+            places.end(scene)
+    found = {}
+    for at, one in enumerate(wanted):
+        scene = number[at] if at in number else places.begin()
+        for fact, main in one.items():
+            if stored.get(scene, {}).get(fact) != main:
+                places.put(scene, fact, main=main)
+        found[scene] = one
+    return found
+
+
+def _numbers(
+    stored: Mapping[int, Mapping[int, bool]], wanted: Sequence[Mapping[int, bool]]
+) -> dict[int, int]:
+    """Return position of a wanted scene -> the stored scene with which it shares most; each is given once."""
+    was: dict[int, list[int]] = {}
+    for scene, facts in stored.items():
+        for fact in facts:
+            was.setdefault(fact, []).append(scene)
+    shared = Counter(
+        (at, scene) for at, one in enumerate(wanted) for fact in one for scene in was.get(fact, ())
+    )
+    number: dict[int, int] = {}
+    taken: set[int] = set()
+    for (at, scene), _ in sorted(shared.items(), key=lambda pair: (-pair[1], pair[0])):
+        if at not in number and scene not in taken:
+            number[at] = scene
+            taken.add(scene)
+    return number
