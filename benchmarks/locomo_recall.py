@@ -20,6 +20,7 @@ somewhat optimistic, and intervals do not show that.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import sys
@@ -32,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from locomo import memories
+from locomo import leads, memories
 from locomo.baselines import BASELINES, Turns, vectors_of
 from locomo.conversations import CATEGORIES, Conversation, read_conversations
 from locomo.measures import MEASURES, Matrix, interval, measure
@@ -261,6 +262,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=SEED, help="of the bootstrap's draws")
     parser.add_argument("--ablation", action="store_true", help="switch each part off in turn")
+    parser.add_argument(
+        "--leads", action="store_true", help="only list what time order leads with, and its effect"
+    )
     cost = parser.add_mutually_exclusive_group()
     cost.add_argument("--no-cost", action="store_true", help="leave latency and ingest times out")
     cost.add_argument("--only-cost", action="store_true", help="measure latency and ingest times alone")
@@ -316,6 +320,17 @@ def recall(
     return report
 
 
+def print_leads(options: argparse.Namespace, work: Path) -> None:
+    """List what time order leads with, in the memories kept in `work` (made when they are not there)."""
+    conversations = read_conversations(options.file)
+    directory = work / options.embedder / "memories"
+    directory.mkdir(parents=True, exist_ok=True)
+    with MemForest(directory, Config(embedder=options.embedder)) as forest:
+        memories.build(forest, conversations)
+        found = leads.find_leads(forest, conversations)
+    leads.print_leads(found, sum(len(one.questions) for one in conversations))
+
+
 def _head(
     options: argparse.Namespace, conversations: Sequence[Conversation], embedder: str
 ) -> dict[str, Any]:
@@ -337,11 +352,12 @@ def _head(
 def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and print its tables; return the exit code."""
     options = parse(arguments)
-    if options.work is not None:
-        report = run(options, options.work)
-    else:
-        with tempfile.TemporaryDirectory(prefix="locomo-") as folder:
-            report = run(options, Path(folder))
+    with contextlib.ExitStack() as stack:
+        work = options.work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="locomo-")))
+        if options.leads:
+            print_leads(options, work)
+            return 0
+        report = run(options, work)
     if options.json:
         print(json.dumps(report, indent=1))
     else:

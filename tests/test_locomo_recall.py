@@ -109,3 +109,27 @@ def test_a_whole_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out
     for name in ("minilm", "n = 6", "z-fusion", "by category", "over conversations"):
         assert name in printed
+
+
+def test_leads_are_listed_with_their_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A question about change is listed with the led turn, whether that is gold, and the gain over no lead."""
+    one = sample()
+    one["conversation"]["session_2"] = [
+        {"speaker": "Ana", "dia_id": "D2:1", "text": "I live in Lisbon now."},
+        {"speaker": "Bob", "dia_id": "D2:2", "text": "Where did Ana live before Lisbon, I wonder?"},
+    ]
+    one["conversation"]["session_1"] = [
+        {"speaker": "Ana", "dia_id": "D1:1", "text": "I live in Porto."},
+        {"speaker": "Bob", "dia_id": "D1:2", "text": "Good for you, I sold my accordion."},
+    ]
+    one["qa"] = [
+        {"question": "Where did Ana live before Lisbon?", "evidence": ["D1:1"], "category": 4},
+        {"question": "What did Bob sell?", "evidence": ["D1:2"], "category": 4},
+    ]
+    path = tmp_path / "change.json"
+    path.write_text(json.dumps([one]), encoding="utf-8")
+    assert locomo_recall.main([str(path), "--work", str(tmp_path / "work"), "--leads"]) == 0
+    printed = capsys.readouterr().out
+    assert "leads: 1 of 2 questions; first led turn is gold: 1" in printed
+    assert "GOLD D1:1: 'I live in Porto.'" in printed
+    assert printed.startswith("+0.") and not printed.startswith("+0.00"), printed

@@ -54,7 +54,8 @@ class Ranking:
     participant_tree: float = 0.2
     """Flow down from the nodes of the speaker's tree, shared over its levels."""
     time_order: float = 0.5
-    """Standing on the asked side of the event that a before/after question names."""
+    """Standing on the asked side of the event that a before/after question names; 0 also keeps the answers that a
+    timeline gives from leading."""
     browse: float = 0.0
     """Relevance of the path by which beam browse reached the leaf."""
 

@@ -49,7 +49,7 @@ class MemForestIndex:
         recalled = recall(snapshot, base, request.vector)
         leaf_of = self._browse(snapshot, request, recalled, scores)
         keep = allowed(snapshot, request)
-        answer = answering_facts(tx, snapshot, request, base.fact)
+        answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
         led = self._lead(snapshot, keep, answer)
         if not led.facts:
             self._order_in_time(tx, snapshot, request, scores)
