@@ -132,4 +132,4 @@ def test_leads_are_listed_with_their_cost(tmp_path: Path, capsys: pytest.Capture
     printed = capsys.readouterr().out
     assert "leads: 1 of 2 questions; first led turn is gold: 1" in printed
     assert "GOLD D1:1: 'I live in Porto.'" in printed
-    assert printed.startswith("+0.") and not printed.startswith("+0.00"), printed
+    assert float(printed.split()[0]) > 0
