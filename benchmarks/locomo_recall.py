@@ -26,7 +26,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,14 @@ from locomo.baselines import BASELINES, Turns, vectors_of
 from locomo.conversations import CATEGORIES, Conversation, read_conversations
 from locomo.measures import MEASURES, Matrix, interval, measure
 from memforest import Config, MemForest
-from memforest.models import BGE_SMALL, MINILM, open_embedder
+from memforest.models import BGE_SMALL, MINILM, MS_MARCO, open_embedder
 
 SEED = 7
 MODELS = {"minilm": MINILM, "bge": BGE_SMALL}
 OURS = "memforest"
 DIFFERENCES = ("R@10", "R@20", "nDCG@10")
+RERANKED = "reranked"
+RERANK_MEASURES = ("R@5", "R@10", "R@20", "nDCG@10")
 
 
 class Scored:
@@ -64,12 +66,17 @@ class Scored:
             [measure(turns, gold, where) for turns, (where, gold) in zip(ranked, self._asked, strict=True)]
         )
 
-    def cell(self, values: Matrix) -> dict[str, Any]:
-        """Return a mean in percent with its intervals over questions and over conversations."""
+    def cell(self, values: Matrix, rows: Any = slice(None)) -> dict[str, Any]:
+        """Return a mean in percent with its intervals over questions and over conversations.
+
+        Args:
+            values: one per question.
+            rows: which questions those are, when not all.
+        """
         return {
             "mean": float(values.mean()) * 100,
             "questions": [100 * x for x in interval(values, None, self.seed)],
-            "conversations": [100 * x for x in interval(values, self.conversation, self.seed)],
+            "conversations": [100 * x for x in interval(values, self.conversation[rows], self.seed)],
         }
 
     def overall(self, system: str) -> dict[str, Any]:
@@ -87,10 +94,13 @@ class Scored:
                 found[category] = {"n": len(rows), **means, "R@20 interval": [100 * low, 100 * high]}
         return found
 
-    def difference(self, system: str, other: str) -> dict[str, Any]:
-        """Return the paired differences of two systems."""
+    def difference(
+        self, system: str, other: str, measures: Sequence[str] = DIFFERENCES, category: int | None = None
+    ) -> dict[str, Any]:
+        """Return the paired differences of two systems, over all questions or those of a category."""
         gap = self.values[system] - self.values[other]
-        return {name: self.cell(gap[:, MEASURES.index(name)]) for name in DIFFERENCES}
+        rows = slice(None) if category is None else self.category == category
+        return {name: self.cell(gap[rows, MEASURES.index(name)], rows) for name in measures}
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
@@ -132,6 +142,36 @@ def ablate(
     scored.add("extracted facts", memories.ask_all(verbatim, conversations, depth=memories.DEPTH))
     found["extracted facts"] = scored.difference("extracted facts", OURS)
     return found
+
+
+def rerank(
+    forest: MemForest, directory: Path, conversations: Sequence[Conversation], scored: Scored
+) -> dict[str, Any]:
+    """Ask everything again with the local reranker, and return what that changes and what it costs.
+
+    Raises:
+        WeightsError: if the reranker's weights are not installed.
+    """
+    largest = max(conversations, key=lambda one: len(one.turn_session))
+    with MemForest(directory, replace(forest.config, reranker="local")) as second:
+        note("asking with the reranker")
+        scored.add(RERANKED, memories.ask_all(second, conversations, depth=memories.DEPTH))
+        note("timing both")
+        ms = {OURS: memories.warm_ms(forest, largest), RERANKED: memories.warm_ms(second, largest)}
+    return {
+        "reranker": MS_MARCO.model_id,
+        "candidates": forest.config.rerank_top,
+        "weight": forest.config.ranking.rerank,
+        "overall": {name: scored.overall(name) for name in (OURS, RERANKED)},
+        "difference": scored.difference(RERANKED, OURS, RERANK_MEASURES),
+        "categories": {
+            CATEGORIES[category]: scored.difference(RERANKED, OURS, RERANK_MEASURES, category)
+            for category in CATEGORIES
+            if (scored.category == category).any()
+        },
+        "conversation": largest.id,
+        "ms": {name: {step: percentiles(took) for step, took in steps.items()} for name, steps in ms.items()},
+    }
 
 
 def latency(forest: MemForest, directory: Path, embedder: str, conversation: Conversation) -> dict[str, Any]:
@@ -184,6 +224,8 @@ def print_report(report: Mapping[str, Any]) -> None:
         _print_differences(f"{OURS} minus each, paired, points", report["differences"], tag)
     if report.get("ablation"):
         _print_differences("each part off, minus all on, paired, points", report["ablation"], tag)
+    if report.get("rerank"):
+        _print_rerank(report["rerank"], tag)
     if report.get("latency"):
         _print_latency(report["latency"], head["embedder"])
     for one in report.get("ingest", ()):
@@ -220,6 +262,24 @@ def _print_differences(title: str, table: Mapping[str, Any], tag: str) -> None:
     print(f"{'':18}" + "".join(f"{name:>36}" for name in DIFFERENCES))
     for row, cells in table.items():
         print(f"{row:18}" + "".join(f"{_signed(cells[name]):>36}" for name in DIFFERENCES))
+
+
+def _print_rerank(found: Mapping[str, Any], tag: str) -> None:
+    print(
+        f"\ndefault without and with {found['reranker']} over the first {found['candidates']}, "
+        f"weight {found['weight']} ({tag})"
+    )
+    print(f"{'':13}{'without':>9}{'with':>9}   difference: [95% over questions] (over conversations)")
+    for name in RERANK_MEASURES:
+        cells = [found["overall"][system][name]["mean"] for system in (OURS, RERANKED)]
+        print(f"{name:13}{cells[0]:9.1f}{cells[1]:9.1f}   {_signed(found['difference'][name])}")
+    for category, cells in found["categories"].items():
+        row = ", ".join(f"{name} {_signed(cells[name]).partition(' (')[0]}" for name in RERANK_MEASURES)
+        print(f"  {category:13}{row}")
+    print(f"  warm query of {found['conversation']}, ms:")
+    for system, steps in found["ms"].items():
+        row = "   ".join(f"{step} {took['p50']:.0f} / {took['p95']:.0f}" for step, took in steps.items())
+        print(f"    {system:11}p50 / p95: {row}")
 
 
 def _signed(cell: Mapping[str, Any]) -> str:
@@ -262,6 +322,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=SEED, help="of the bootstrap's draws")
     parser.add_argument("--ablation", action="store_true", help="switch each part off in turn")
+    parser.add_argument(
+        "--rerank", action="store_true", help="ask again with the local reranker, and compare"
+    )
     parser.add_argument(
         "--leads", action="store_true", help="only list what time order leads with, and its effect"
     )
@@ -313,6 +376,8 @@ def recall(
             "categories": {name: scored.by_category(name) for name in ("z-fusion", "flat", OURS)},
             "differences": {name: scored.difference(OURS, name) for name in (*BASELINES, "flat")},
         }
+        if options.rerank:
+            report["rerank"] = rerank(forest, directory, conversations, scored)
         if options.ablation:
             with MemForest(work / "verbatim", config) as verbatim:
                 memories.build(verbatim, conversations, infer=False)
