@@ -144,25 +144,27 @@ def ablate(
     return found
 
 
-def rerank(
-    forest: MemForest, directory: Path, conversations: Sequence[Conversation], scored: Scored
-) -> dict[str, Any]:
-    """Ask everything again with the local reranker, and return what that changes and what it costs.
+def rerank(options: argparse.Namespace, work: Path) -> dict[str, Any]:
+    """Ask everything by default and with the local reranker, and return what that changes and what it costs.
 
     Raises:
         WeightsError: if the reranker's weights are not installed.
     """
+    conversations = read_conversations(options.file)
+    directory, config = work / "memories", Config(embedder=options.embedder)
     largest = max(conversations, key=lambda one: len(one.turn_session))
-    with MemForest(directory, replace(forest.config, reranker="local")) as second:
-        note("asking with the reranker")
-        scored.add(RERANKED, memories.ask_all(second, conversations, depth=memories.DEPTH))
-        note("timing both")
-        ms = {OURS: memories.warm_ms(forest, largest), RERANKED: memories.warm_ms(second, largest)}
+    scored, ms = Scored(conversations, options.seed), {}
+    for system, settings in ((OURS, config), (RERANKED, replace(config, reranker="local"))):
+        with MemForest(directory, settings) as forest:
+            memories.build(forest, conversations)
+            note(f"asking: {system}")
+            scored.add(system, memories.ask_all(forest, conversations, depth=memories.DEPTH))
+            ms[system] = memories.warm_ms(forest, largest)
     return {
         "reranker": MS_MARCO.model_id,
-        "candidates": forest.config.rerank_top,
-        "weight": forest.config.ranking.rerank,
-        "overall": {name: scored.overall(name) for name in (OURS, RERANKED)},
+        "candidates": config.rerank_top,
+        "weight": config.ranking.rerank,
+        "overall": {name: scored.overall(name) for name in ms},
         "difference": scored.difference(RERANKED, OURS, RERANK_MEASURES),
         "categories": {
             CATEGORIES[category]: scored.difference(RERANKED, OURS, RERANK_MEASURES, category)
@@ -323,7 +325,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=SEED, help="of the bootstrap's draws")
     parser.add_argument("--ablation", action="store_true", help="switch each part off in turn")
     parser.add_argument(
-        "--rerank", action="store_true", help="ask again with the local reranker, and compare"
+        "--rerank", action="store_true", help="only compare the default without and with the reranker"
     )
     parser.add_argument(
         "--leads", action="store_true", help="only list what time order leads with, and its effect"
@@ -340,6 +342,10 @@ def run(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     conversations = read_conversations(options.file)
     config = Config(embedder=options.embedder)
     report: dict[str, Any] = {"head": _head(options, conversations, MODELS[options.embedder].model_id)}
+    if options.rerank:
+        (work / options.embedder / "memories").mkdir(parents=True, exist_ok=True)
+        report["rerank"] = rerank(options, work / options.embedder)
+        return report
     if not options.only_cost:
         report |= recall(options, work / options.embedder, config, conversations)
     if not options.no_cost:
@@ -376,8 +382,6 @@ def recall(
             "categories": {name: scored.by_category(name) for name in ("z-fusion", "flat", OURS)},
             "differences": {name: scored.difference(OURS, name) for name in (*BASELINES, "flat")},
         }
-        if options.rerank:
-            report["rerank"] = rerank(forest, directory, conversations, scored)
         if options.ablation:
             with MemForest(work / "verbatim", config) as verbatim:
                 memories.build(verbatim, conversations, infer=False)

@@ -139,7 +139,7 @@ def test_leads_are_listed_with_their_cost(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.skipif(MS_MARCO.find() is None, reason=f"not installed: {MS_MARCO.fix}")
 def test_reranked_beside_the_default(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same questions without and with the reranker, paired, with what a query takes either way."""
-    arguments = [str(file), "--work", str(tmp_path / "work"), "--no-cost", "--rerank"]
+    arguments = [str(file), "--work", str(tmp_path / "work"), "--rerank"]
     assert locomo_recall.main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["rerank"]
     for name in ("R@5", "R@10", "R@20", "nDCG@10"):
