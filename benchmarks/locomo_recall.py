@@ -158,8 +158,9 @@ def rerank(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         with MemForest(directory, settings) as forest:
             memories.build(forest, conversations)
             note(f"asking: {system}")
-            scored.add(system, memories.ask_all(forest, conversations, depth=memories.DEPTH))
+            # Timed first, while the embedder has not seen the questions.
             ms[system] = memories.warm_ms(forest, largest)
+            scored.add(system, memories.ask_all(forest, conversations, depth=memories.DEPTH))
     return {
         "reranker": MS_MARCO.model_id,
         "candidates": config.rerank_top,
