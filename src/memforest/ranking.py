@@ -107,7 +107,7 @@ def group_place(ranked: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray
 
     Example:
         >>> group_place(np.array([2, 0, 1]), np.array([7, 8, 7])).tolist()
-        [0, 0, 1]
+        [0, 1, 0]
     """
     of = groups[ranked]
     together = np.argsort(of, kind="stable")
