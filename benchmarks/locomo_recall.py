@@ -20,29 +20,32 @@ somewhat optimistic, and intervals do not show that.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from locomo import memories
+from locomo import leads, memories
 from locomo.baselines import BASELINES, Turns, vectors_of
 from locomo.conversations import CATEGORIES, Conversation, read_conversations
 from locomo.measures import MEASURES, Matrix, interval, measure
 from memforest import Config, MemForest
-from memforest.models import BGE_SMALL, MINILM, open_embedder
+from memforest.models import BGE_SMALL, MINILM, MS_MARCO, open_embedder
 
 SEED = 7
 MODELS = {"minilm": MINILM, "bge": BGE_SMALL}
 OURS = "memforest"
 DIFFERENCES = ("R@10", "R@20", "nDCG@10")
+RERANKED = "reranked"
+RERANK_MEASURES = ("R@5", "R@10", "R@20", "nDCG@10")
 
 
 class Scored:
@@ -63,12 +66,17 @@ class Scored:
             [measure(turns, gold, where) for turns, (where, gold) in zip(ranked, self._asked, strict=True)]
         )
 
-    def cell(self, values: Matrix) -> dict[str, Any]:
-        """Return a mean in percent with its intervals over questions and over conversations."""
+    def cell(self, values: Matrix, rows: Any = slice(None)) -> dict[str, Any]:
+        """Return a mean in percent with its intervals over questions and over conversations.
+
+        Args:
+            values: one per question.
+            rows: which questions those are, when not all.
+        """
         return {
             "mean": float(values.mean()) * 100,
             "questions": [100 * x for x in interval(values, None, self.seed)],
-            "conversations": [100 * x for x in interval(values, self.conversation, self.seed)],
+            "conversations": [100 * x for x in interval(values, self.conversation[rows], self.seed)],
         }
 
     def overall(self, system: str) -> dict[str, Any]:
@@ -86,10 +94,13 @@ class Scored:
                 found[category] = {"n": len(rows), **means, "R@20 interval": [100 * low, 100 * high]}
         return found
 
-    def difference(self, system: str, other: str) -> dict[str, Any]:
-        """Return the paired differences of two systems."""
+    def difference(
+        self, system: str, other: str, measures: Sequence[str] = DIFFERENCES, category: int | None = None
+    ) -> dict[str, Any]:
+        """Return the paired differences of two systems, over all questions or those of a category."""
         gap = self.values[system] - self.values[other]
-        return {name: self.cell(gap[:, MEASURES.index(name)]) for name in DIFFERENCES}
+        rows = slice(None) if category is None else self.category == category
+        return {name: self.cell(gap[rows, MEASURES.index(name)], rows) for name in measures}
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
@@ -131,6 +142,39 @@ def ablate(
     scored.add("extracted facts", memories.ask_all(verbatim, conversations, depth=memories.DEPTH))
     found["extracted facts"] = scored.difference("extracted facts", OURS)
     return found
+
+
+def rerank(options: argparse.Namespace, work: Path) -> dict[str, Any]:
+    """Ask everything by default and with the local reranker, and return what that changes and what it costs.
+
+    Raises:
+        WeightsError: if the reranker's weights are not installed.
+    """
+    conversations = read_conversations(options.file)
+    directory, config = work / "memories", Config(embedder=options.embedder)
+    largest = max(conversations, key=lambda one: len(one.turn_session))
+    scored, ms = Scored(conversations, options.seed), {}
+    for system, settings in ((OURS, config), (RERANKED, replace(config, reranker="local"))):
+        with MemForest(directory, settings) as forest:
+            memories.build(forest, conversations)
+            note(f"asking: {system}")
+            # Timed first, while the embedder has not seen the questions.
+            ms[system] = memories.warm_ms(forest, largest)
+            scored.add(system, memories.ask_all(forest, conversations, depth=memories.DEPTH))
+    return {
+        "reranker": MS_MARCO.model_id,
+        "candidates": config.rerank_top,
+        "weight": config.ranking.rerank,
+        "overall": {name: scored.overall(name) for name in ms},
+        "difference": scored.difference(RERANKED, OURS, RERANK_MEASURES),
+        "categories": {
+            CATEGORIES[category]: scored.difference(RERANKED, OURS, RERANK_MEASURES, category)
+            for category in CATEGORIES
+            if (scored.category == category).any()
+        },
+        "conversation": largest.id,
+        "ms": {name: {step: percentiles(took) for step, took in steps.items()} for name, steps in ms.items()},
+    }
 
 
 def latency(forest: MemForest, directory: Path, embedder: str, conversation: Conversation) -> dict[str, Any]:
@@ -183,6 +227,8 @@ def print_report(report: Mapping[str, Any]) -> None:
         _print_differences(f"{OURS} minus each, paired, points", report["differences"], tag)
     if report.get("ablation"):
         _print_differences("each part off, minus all on, paired, points", report["ablation"], tag)
+    if report.get("rerank"):
+        _print_rerank(report["rerank"], tag)
     if report.get("latency"):
         _print_latency(report["latency"], head["embedder"])
     for one in report.get("ingest", ()):
@@ -219,6 +265,24 @@ def _print_differences(title: str, table: Mapping[str, Any], tag: str) -> None:
     print(f"{'':18}" + "".join(f"{name:>36}" for name in DIFFERENCES))
     for row, cells in table.items():
         print(f"{row:18}" + "".join(f"{_signed(cells[name]):>36}" for name in DIFFERENCES))
+
+
+def _print_rerank(found: Mapping[str, Any], tag: str) -> None:
+    print(
+        f"\ndefault without and with {found['reranker']} over the first {found['candidates']}, "
+        f"weight {found['weight']} ({tag})"
+    )
+    print(f"{'':13}{'without':>9}{'with':>9}   difference: [95% over questions] (over conversations)")
+    for name in RERANK_MEASURES:
+        cells = [found["overall"][system][name]["mean"] for system in (OURS, RERANKED)]
+        print(f"{name:13}{cells[0]:9.1f}{cells[1]:9.1f}   {_signed(found['difference'][name])}")
+    for category, cells in found["categories"].items():
+        row = ", ".join(f"{name} {_signed(cells[name]).partition(' (')[0]}" for name in RERANK_MEASURES)
+        print(f"  {category:13}{row}")
+    print(f"  warm query of {found['conversation']}, ms:")
+    for system, steps in found["ms"].items():
+        row = "   ".join(f"{step} {took['p50']:.0f} / {took['p95']:.0f}" for step, took in steps.items())
+        print(f"    {system:11}p50 / p95: {row}")
 
 
 def _signed(cell: Mapping[str, Any]) -> str:
@@ -261,6 +325,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=SEED, help="of the bootstrap's draws")
     parser.add_argument("--ablation", action="store_true", help="switch each part off in turn")
+    parser.add_argument(
+        "--rerank", action="store_true", help="only compare the default without and with the reranker"
+    )
+    parser.add_argument(
+        "--leads", action="store_true", help="only list what time order leads with, and its effect"
+    )
     cost = parser.add_mutually_exclusive_group()
     cost.add_argument("--no-cost", action="store_true", help="leave latency and ingest times out")
     cost.add_argument("--only-cost", action="store_true", help="measure latency and ingest times alone")
@@ -273,6 +343,10 @@ def run(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     conversations = read_conversations(options.file)
     config = Config(embedder=options.embedder)
     report: dict[str, Any] = {"head": _head(options, conversations, MODELS[options.embedder].model_id)}
+    if options.rerank:
+        (work / options.embedder / "memories").mkdir(parents=True, exist_ok=True)
+        report["rerank"] = rerank(options, work / options.embedder)
+        return report
     if not options.only_cost:
         report |= recall(options, work / options.embedder, config, conversations)
     if not options.no_cost:
@@ -316,6 +390,17 @@ def recall(
     return report
 
 
+def print_leads(options: argparse.Namespace, work: Path) -> None:
+    """List what time order leads with, in the memories kept in `work` (made when they are not there)."""
+    conversations = read_conversations(options.file)
+    directory = work / options.embedder / "memories"
+    directory.mkdir(parents=True, exist_ok=True)
+    with MemForest(directory, Config(embedder=options.embedder)) as forest:
+        memories.build(forest, conversations)
+        found = leads.find_leads(forest, conversations)
+    leads.print_leads(found, sum(len(one.questions) for one in conversations))
+
+
 def _head(
     options: argparse.Namespace, conversations: Sequence[Conversation], embedder: str
 ) -> dict[str, Any]:
@@ -337,11 +422,12 @@ def _head(
 def main(arguments: Sequence[str]) -> int:
     """Run the benchmark and print its tables; return the exit code."""
     options = parse(arguments)
-    if options.work is not None:
-        report = run(options, options.work)
-    else:
-        with tempfile.TemporaryDirectory(prefix="locomo-") as folder:
-            report = run(options, Path(folder))
+    with contextlib.ExitStack() as stack:
+        work = options.work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="locomo-")))
+        if options.leads:
+            print_leads(options, work)
+            return 0
+        report = run(options, work)
     if options.json:
         print(json.dumps(report, indent=1))
     else:

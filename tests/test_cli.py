@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from memforest import Config, MemForest, __version__
 from memforest.cli import main
 from memforest.cli.screen import clean
 from memforest.memory.open import file_name
-from memforest.models import MINILM, HashEmbedder
+from memforest.models import MINILM, MS_MARCO, HashEmbedder
 
 EMBEDDER = "hash-words-1@64"
 CHAT = [
@@ -328,6 +329,36 @@ def test_explain_shows_parts_and_path(filled: Run) -> None:
     assert "asks current" in shown
     assert "score " in shown
     assert "path session chat" in shown.replace("\n", " ")
+    assert "trees: " in shown
+    assert "time order: " in shown
+    assert "time filter" not in shown
+    assert "time filter: kept" in filled("search", "Bo", "--explain", "--as-of", "2024-02-01").stdout
+    why = data(filled("search", "Where does Bo live now?", "--explain", "--json"))["trace"]["explain"]
+    for one in why["evidence"]:
+        assert sum(one["parts"].values()) == pytest.approx(one["score"], abs=1e-9)
+
+
+@pytest.mark.skipif(MS_MARCO.find() is None, reason=f"not installed: {MS_MARCO.fix}")
+def test_rerank_reads_the_best_again(filled: Run) -> None:
+    """`--rerank` adds a part to the scores and says which model read how many; doctor says that it runs."""
+    shown = filled("search", "Where does Bo live now?", "--rerank", "--explain").stdout
+    assert f"rerank: {MS_MARCO.model_id} read" in shown
+    assert "rerank +" in shown
+    assert "rerank:" not in filled("search", "Where does Bo live now?", "--explain").stdout
+    assert f"{MS_MARCO.name}: installed" in " ".join(filled("doctor").stdout.split())
+
+
+def test_a_missing_reranker_is_no_mystery(filled: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for without its weights, the command that installs them is named; doctor goes on and names it too."""
+    monkeypatch.setattr("memforest.models.catalog.MS_MARCO", replace(MS_MARCO, package="no_such_package"))
+    failed = filled("search", "Bo", "--rerank")
+    assert failed.exit_code == 1
+    assert MS_MARCO.fix in failed.stderr
+    checks = data(filled("doctor", "--json"))["checks"]
+    (check,) = [one for one in checks if one["name"] == "reranker"]
+    assert (check["status"], check["fix"]) == ("note", MS_MARCO.fix)
+    monkeypatch.setenv("MEMFOREST_RERANKER", "local")
+    assert filled("doctor").exit_code == 1
 
 
 def test_ask_answers_with_numbered_citations(filled: Run) -> None:

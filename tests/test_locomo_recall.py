@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import locomo_recall
 from locomo.conversations import read_conversations
 from locomo.measures import MEASURES, interval, measure
+from memforest.models import MS_MARCO
 
 SESSION_OF = {"D1:1": "s1", "D1:2": "s1", "D1:3": "s1", "D2:1": "s2", "D2:2": "s2"}
 
@@ -109,3 +110,43 @@ def test_a_whole_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out
     for name in ("minilm", "n = 6", "z-fusion", "by category", "over conversations"):
         assert name in printed
+
+
+def test_leads_are_listed_with_their_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A question about change is listed with the led turn, whether that is gold, and the gain over no lead."""
+    one = sample()
+    one["conversation"]["session_2"] = [
+        {"speaker": "Ana", "dia_id": "D2:1", "text": "I live in Lisbon now."},
+        {"speaker": "Bob", "dia_id": "D2:2", "text": "Where did Ana live before Lisbon, I wonder?"},
+    ]
+    one["conversation"]["session_1"] = [
+        {"speaker": "Ana", "dia_id": "D1:1", "text": "I live in Porto."},
+        {"speaker": "Bob", "dia_id": "D1:2", "text": "Good for you, I sold my accordion."},
+    ]
+    one["qa"] = [
+        {"question": "Where did Ana live before Lisbon?", "evidence": ["D1:1"], "category": 4},
+        {"question": "What did Bob sell?", "evidence": ["D1:2"], "category": 4},
+    ]
+    path = tmp_path / "change.json"
+    path.write_text(json.dumps([one]), encoding="utf-8")
+    assert locomo_recall.main([str(path), "--work", str(tmp_path / "work"), "--leads"]) == 0
+    printed = capsys.readouterr().out
+    assert "leads: 1 of 2 questions; first led turn is gold: 1" in printed
+    assert "GOLD D1:1: 'I live in Porto.'" in printed
+    assert float(printed.split()[0]) > 0
+
+
+@pytest.mark.skipif(MS_MARCO.find() is None, reason=f"not installed: {MS_MARCO.fix}")
+def test_reranked_beside_the_default(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same questions without and with the reranker, paired, with what a query takes either way."""
+    arguments = [str(file), "--work", str(tmp_path / "work"), "--rerank"]
+    assert locomo_recall.main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["rerank"]
+    for name in ("R@5", "R@10", "R@20", "nDCG@10"):
+        without, with_it = (found["overall"][system][name]["mean"] for system in ("memforest", "reranked"))
+        assert with_it - without == pytest.approx(found["difference"][name]["mean"])
+    assert found["reranker"] == MS_MARCO.model_id
+    assert "rerank" in found["ms"]["reranked"]
+    assert "rerank" not in found["ms"]["memforest"]
+    locomo_recall.print_report({"head": {"questions": 6, "embedder": "minilm"}, "rerank": found})
+    assert f"with {MS_MARCO.model_id}" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from memforest.ranking import bm25_idf, bm25_weight, group_max, order, standardise
+from memforest.ranking import bm25_idf, bm25_weight, group_max, group_place, order, standardise
 
 numbers = arrays.arrays(
     np.float64, st.integers(1, 30), elements=st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 3))
@@ -73,3 +73,31 @@ def test_weight_saturates_and_punishes_length() -> None:
     assert weights[1] - weights[0] > weights[3] - weights[2] > 0
     short, long = bm25_weight(np.ones(2), np.array([5.0, 50.0]), 10.0, k1=0.9, b=0.4)
     assert short > long
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(-20, 20)), min_size=1, max_size=25), st.integers(0, 9)
+)
+def test_group_place_gives_the_greedy_choice(rows: list[tuple[int, int]], weight: int) -> None:
+    """Lowering each row once per better row of its group orders them as choosing one at a time does."""
+    groups = np.array([group for group, _ in rows])
+    scores = np.array([float(score) for _, score in rows])
+    ids = np.arange(len(rows))
+    ranked = order(scores, ids)
+    lowered = scores.copy()
+    lowered[ranked] -= weight * group_place(ranked, groups)
+    left = list(range(len(rows)))
+    chosen: list[int] = []
+    while left:
+        best = max(left, key=lambda i: (scores[i] - weight * sum(groups[c] == groups[i] for c in chosen), -i))
+        left.remove(best)
+        chosen.append(best)
+    taken = [
+        scores[i] - weight * sum(groups[c] == groups[i] for c in chosen[:n]) for n, i in enumerate(chosen)
+    ]
+    assert taken == lowered[order(lowered, ids)].tolist()
+
+
+def test_places_in_an_empty_ranking() -> None:
+    """Nothing is ranked when nothing is there."""
+    assert group_place(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)).shape == (0,)

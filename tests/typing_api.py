@@ -18,6 +18,7 @@ from memforest import (
     AsyncMemForest,
     AsyncUserMemory,
     CallableEmbedder,
+    CallableReranker,
     Config,
     Embedder,
     Evidence,
@@ -26,6 +27,7 @@ from memforest import (
     MemForestError,
     QueryResult,
     Ranking,
+    Reranker,
     Source,
     UserMemory,
     load_default_config,
@@ -48,6 +50,8 @@ def settings(fn: Any) -> None:
     assert_type(load_default_config(embedder="none"), Config)
     embedder: Embedder = CallableEmbedder(fn, model_id="mine")
     assert_type(embedder.dimension, int)
+    reranker: Reranker = CallableReranker(fn, model_id="mine")
+    assert_type(Config(reranker=reranker).rerank_top, int)
     Config(top="k")  # type: ignore[call-arg]  # an unknown setting is seen
     config.top_k = 3  # type: ignore[misc]  # frozen
 

@@ -56,6 +56,8 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
         "session_tree": 0, "participant_tree": 0, "before": 0, "after": 0, "reply": 0, "speaker": 0
     },
     "time order": {"time_order": 0},
+    "less for lists": {"session_tree_of_lists": 0.4},
+    "diversity ON (.2)": {"diversity": 0.2},
     "browse ON (.2)": {"browse": 0.2},
     "scenes ON (.2)": {"scene_tree": 0.2},
 }  # fmt: skip

@@ -24,13 +24,14 @@ if typing.TYPE_CHECKING:
     )
     from memforest.forest import AsyncMemForest, AsyncUserMemory, MemForest, UserMemory
     from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Source
-    from memforest.models import CallableEmbedder, Embedder
+    from memforest.models import CallableEmbedder, CallableReranker, Embedder, Reranker
 
 __all__ = [
     "AskResult",
     "AsyncMemForest",
     "AsyncUserMemory",
     "CallableEmbedder",
+    "CallableReranker",
     "Config",
     "ConfigError",
     "Embedder",
@@ -43,6 +44,7 @@ __all__ = [
     "NotFoundError",
     "QueryResult",
     "Ranking",
+    "Reranker",
     "SessionConflictError",
     "Source",
     "StoreError",
@@ -67,7 +69,7 @@ _HOMES = {
     ),
     "memforest.forest": ("AsyncMemForest", "AsyncUserMemory", "MemForest", "UserMemory"),
     "memforest.memory.results": ("AskResult", "Evidence", "IngestResult", "QueryResult", "Source"),
-    "memforest.models": ("CallableEmbedder", "Embedder"),
+    "memforest.models": ("CallableEmbedder", "CallableReranker", "Embedder", "Reranker"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

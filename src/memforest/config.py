@@ -51,14 +51,21 @@ class Ranking:
     """Given to turns that tell a time when the question asks for one."""
     session_tree: float = 0.4
     """Flow down from the session tree's nodes, shared over its levels."""
+    session_tree_of_lists: float = 0.2
+    """The same for questions that want a list: their answers lie in many sessions, and flow favours company."""
     participant_tree: float = 0.2
     """Flow down from the nodes of the speaker's tree, shared over its levels."""
     scene_tree: float = 0.0
     """Flow down from the nodes of the scenes of the facts that a turn supports, shared over their levels."""
     time_order: float = 0.5
-    """Standing on the asked side of the event that a before/after question names."""
+    """Standing on the asked side of the event that a before/after question names; 0 also keeps the answers that a
+    timeline gives from leading."""
     browse: float = 0.0
     """Relevance of the path by which beam browse reached the leaf."""
+    diversity: float = 0.0
+    """Taken off a turn, when the question wants a list, for each better turn of the same session."""
+    rerank: float = 0.5
+    """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,12 @@ class Config:
     """How long a write waits for another process that is writing the same memory."""
     top_k: int = 10
     """Most evidence of a query that names no `top_k` of its own."""
+    reranker: Any = None
+    """A second look at the best candidates, with question and candidate read together: None for none,
+    ``"local"`` (the weights of the extra ``[bge]``), an object with the `Reranker` port, or a plain function from a
+    question and a list of texts to numbers."""
+    rerank_top: int = 20
+    """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
     ranking: Ranking = field(default_factory=Ranking)
     """Weights of the query's score flow."""
     clock: Clock = system_clock
@@ -119,6 +132,7 @@ class Config:
             ("entity_k", 3),
             ("scene_k", 3),
             ("top_k", 1),
+            ("rerank_top", 1),
             ("summary_words", 8),
         ):
             value = getattr(self, name)
@@ -139,7 +153,11 @@ class Config:
         return ZoneInfo(self.timezone)
 
 
-_ENVIRONMENT = {"timezone": "MEMFOREST_TIMEZONE", "embedder": "MEMFOREST_EMBEDDER"}
+_ENVIRONMENT = {
+    "timezone": "MEMFOREST_TIMEZONE",
+    "embedder": "MEMFOREST_EMBEDDER",
+    "reranker": "MEMFOREST_RERANKER",
+}
 
 
 def load_default_config(
@@ -149,7 +167,8 @@ def load_default_config(
 
     Args:
         name: None or ``"default"``.
-        environ: read instead of the process's environment (``MEMFOREST_TIMEZONE``, ``MEMFOREST_EMBEDDER``).
+        environ: read instead of the process's environment (``MEMFOREST_TIMEZONE``, ``MEMFOREST_EMBEDDER``,
+            ``MEMFOREST_RERANKER``).
         **settings: fields of `Config` that override both.
 
     Raises:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Scores", "bm25_idf", "bm25_weight", "cosines", "group_max", "order", "standardise"]
+__all__ = [
+    "Scores",
+    "bm25_idf",
+    "bm25_weight",
+    "cosines",
+    "group_max",
+    "group_place",
+    "order",
+    "standardise",
+]
 
 Scores = NDArray[np.float64]
 """float64, shape (n,)."""
@@ -84,3 +93,26 @@ def order(scores: Scores, ties: NDArray[np.int64]) -> NDArray[np.int64]:
         [1, 2, 0]
     """
     return np.lexsort((ties, -np.round(scores, 9))).astype(np.int64)
+
+
+def group_place(ranked: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return, for each place of a ranking, how many rows of the same group stand before it.
+
+    Choosing greedily by "score less d for each chosen row of the group" gives the order of "score less d times
+    this number", because inside a group the better row is always chosen first.
+
+    Args:
+        ranked: row numbers from best to worst, each once.
+        groups: the group of every row.
+
+    Example:
+        >>> group_place(np.array([2, 0, 1]), np.array([7, 8, 7])).tolist()
+        [0, 1, 0]
+    """
+    of = groups[ranked]
+    together = np.argsort(of, kind="stable")
+    first = np.r_[True, of[together][1:] != of[together][:-1]] if len(of) else np.zeros(0, dtype=bool)
+    place = np.arange(len(of)) - np.maximum.accumulate(np.where(first, np.arange(len(of)), 0))
+    out = np.empty(len(of), dtype=np.int64)
+    out[together] = place
+    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -28,6 +28,9 @@ def question_options(command: F) -> F:
     """Give a command the options of a question."""
     for option in (
         click.option("--explain", is_flag=True, help="Show the plan, the parts of each score, and the path."),
+        click.option(
+            "--rerank", is_flag=True, help="Read the best candidates again with the reranker; see doctor."
+        ),
         click.option(
             "--timezone", metavar="ZONE", help="Zone of times without an offset, and of days shown."
         ),
@@ -55,19 +58,26 @@ def _read(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
+    """Return the fields of `Config` that the options of a question change."""
+    return {"timezone": timezone, "reranker": "local" if rerank else None}
+
+
 @click.command()
 @click.argument("question")
 @question_options
 @shared_options
 @pass_call
-def search(call: Call, /, question: str, explain: bool, timezone: str | None, **options: Any) -> None:
+def search(
+    call: Call, /, question: str, explain: bool, rerank: bool, timezone: str | None, **options: Any
+) -> None:
     """Find the evidence for a question, best first.
 
     Each piece shows the day it was said, the statement or turn, who said it in which session and turn, and
     since when it is so.
     """
-    with call.forest(timezone=timezone) as forest:
-        result = call.memory(forest).search(question, **_read(options))
+    with call.forest(**_settings(timezone, rerank)) as forest:
+        result = call.memory(forest).search(question, explain=explain, **_read(options))
         call.warn(result.warnings)
         call.show(result, lambda screen: _draw_search(screen, result, explain), forest=forest)
 
@@ -77,13 +87,15 @@ def search(call: Call, /, question: str, explain: bool, timezone: str | None, **
 @question_options
 @shared_options
 @pass_call
-def ask(call: Call, /, question: str, explain: bool, timezone: str | None, **options: Any) -> None:
+def ask(
+    call: Call, /, question: str, explain: bool, rerank: bool, timezone: str | None, **options: Any
+) -> None:
     """Answer a question with citations, or say that memory has no answer.
 
     An abstention is an answer too: the exit code is 0.
     """
-    with call.forest(timezone=timezone) as forest:
-        result = call.memory(forest).ask(question, **_read(options))
+    with call.forest(**_settings(timezone, rerank)) as forest:
+        result = call.memory(forest).ask(question, explain=explain, **_read(options))
         call.warn(result.result.warnings)
         call.show(result, lambda screen: _draw_ask(screen, result, explain), forest=forest)
 
@@ -165,6 +177,25 @@ def _explained(one: Evidence) -> str:
     return f"score {one.score:.3f} = {parts}" + (f"\npath {path}" if path else "") + why
 
 
+def _did(why: Mapping[str, Any]) -> Iterator[str]:
+    """Say which trees were recalled, and what filters, time order, diversity and the reranker did."""
+    if why["trees"]:
+        yield "trees: " + ", ".join(f"{clean(title, 40)} {score:.2f}" for title, score in why["trees"])
+    kept = why["filters"]
+    if kept["as_of"] or kept["during"]:
+        yield (
+            f"time filter: kept {kept['turns_kept']} of {kept['turns']} turns "
+            f"and {kept['facts_kept']} of {kept['facts']} facts"
+        )
+    if why["time_order"]:
+        yield f"time order: {clean(why['time_order']['why'])}; {why['time_order']['turns']} turns lead"
+    if why["diversity"]:
+        done = why["diversity"]
+        yield f"diversity: {done['turns_lowered']} turns lowered for better ones of their sessions"
+    if why["rerank"]:
+        yield f"rerank: {clean(why['rerank']['model'])} read {why['rerank']['candidates']} candidates"
+
+
 def _draw_plan(screen: Screen, result: QueryResult) -> None:
     """Print how the question was understood."""
     plan = result.plan
@@ -179,4 +210,6 @@ def _draw_plan(screen: Screen, result: QueryResult) -> None:
         "index": result.index,
     }
     screen.line("; ".join(f"{name} {clean(value)}" for name, value in found.items() if value), "dim")
+    for line in _did(result.trace["explain"]):
+        screen.line(line, "dim")
     screen.line(", ".join(f"{step} {ms:.0f} ms" for step, ms in result.usage.ms.items()), "dim")

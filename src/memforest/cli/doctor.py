@@ -17,10 +17,11 @@ from rich.text import Text
 from memforest import __version__
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.screen import Screen, clean, columns, counted
+from memforest.config import load_default_config
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
 from memforest.memory.open import memory_files, owner_of
-from memforest.models import EmbedderStatus, available, open_embedder
+from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.store.environment import sqlite_abilities
 
 __all__ = ["Check", "doctor"]
@@ -51,11 +52,12 @@ class Check:
 def doctor(call: Call) -> None:
     """Check this installation and the memories in it.
 
-    Python, SQLite, the directory, the embedding models and whether they run, and every memory: can it be
+    Python, SQLite, the directory, the embedding models and the reranker and whether they run, and every memory: can it be
     opened, and with which embedder. Exit code 1 when something is broken.
     """
-    checks = [*_program(), *_directory(call.folder), *_embedders()]
-    with call.forest() as forest:
+    checks = [*_program(), *_directory(call.folder), *_embedders(), _reranker()]
+    # Which reranker is configured does not matter here, and one that is missing must not stop the look around.
+    with call.forest(reranker="none") as forest:
         checks += _memories(forest, call.folder)
     broken = sum(check.status == "broken" for check in checks)
     call.show({"checks": checks, "broken": broken}, lambda screen: _draw(screen, checks), ok=not broken)
@@ -108,7 +110,7 @@ def _embedders() -> Iterator[Check]:
         yield _trial(best)
 
 
-def _trial(status: EmbedderStatus) -> Check:
+def _trial(status: ModelStatus) -> Check:
     """Run a model on one word: a wheel of the runtime may be there and not work."""
     try:
         rows = asyncio.run(open_embedder(status.model_id).embed(["memory"]))
@@ -116,6 +118,25 @@ def _trial(status: EmbedderStatus) -> Check:
         fix = "pip install --force-reinstall onnxruntime"
         return Check("new memories", "broken", f"{status.model_id} does not run: {exc}", fix)
     return Check("new memories", "ok", f"take {status.model_id} ({rows.shape[1]} numbers a text); it runs")
+
+
+def _reranker() -> Check:
+    """Say whether the local reranker is there and runs; it is no part of the default."""
+    status = reranker_status(verify=True)
+    if not status.installed:
+        state = "damaged" if status.path else "not installed"
+        asked = load_default_config().reranker == "local"
+        detail = f"{status.name}: {state}" + (
+            ", but MEMFOREST_RERANKER asks for it" if asked else " (optional)"
+        )
+        return Check("reranker", "broken" if asked else "note", detail, status.fix)
+    try:
+        asyncio.run(open_reranker(status.model_id).score("memory?", ["memory"]))
+    except MemForestError as exc:
+        fix = "pip install --force-reinstall onnxruntime"
+        return Check("reranker", "broken", f"{status.model_id} does not run: {exc}", fix)
+    detail = f"{status.name}: installed, checksum right, licence {status.licence}; it runs"
+    return Check("reranker", "ok", detail)
 
 
 def _memories(forest: MemForest, folder: Path) -> Iterator[Check]:

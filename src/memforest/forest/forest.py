@@ -222,6 +222,8 @@ class AsyncMemForest:
             max_tokens: budget for the texts of all evidence together, estimated.
             index: ``"memforest"``, or ``"flat"`` for the baseline without trees.
             ranking: weights for this question; `Config.ranking` when not given.
+            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters, time order and
+                diversity did, and for each evidence the named parts whose sum is its score, and its path.
 
         Raises:
             InputError: if the question is empty or an argument is out of range.

@@ -29,6 +29,7 @@ class QueryOptions(TypedDict, total=False):
     max_tokens: int | None
     index: str
     ranking: Ranking | None
+    explain: bool
 
 
 def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | None:
@@ -72,7 +73,15 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         max_tokens=_count("max_tokens", options.get("max_tokens"), None, 1),
         index=open_index(options.get("index", "memforest")),
         ranking=options.get("ranking") or config.ranking,
+        rerank_top=config.rerank_top,
+        explain=_flag("explain", options.get("explain", False)),
     )
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{name}={value!r}: give True or False")
+    return value
 
 
 def _count(name: str, value: Any, default: Any, least: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Ranking
 from memforest.interval import to_ms
+from memforest.memory.explain import Searched, explanation, leaf_key
 from memforest.memory.read import (
     SnapshotCache,
     cut_hits,
@@ -23,6 +24,7 @@ from memforest.memory.read import (
     tree_titles,
     without_names,
 )
+from memforest.memory.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.write import Timer
@@ -55,15 +57,8 @@ class Asked:
     max_tokens: int | None
     index: MemoryIndex
     ranking: Ranking
-
-
-@dataclass(frozen=True, slots=True)
-class _Searched:
-    """What a search found; `trees` are the recalled ones as (title, score), best first."""
-
-    evidence: list[Evidence]
-    facts: list[Evidence]
-    trees: list[tuple[str, float]]
+    rerank_top: int = 20
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +98,13 @@ class Reader:
         )
         found = await asyncio.to_thread(self._search, asked, request)
         timer.add("search", started)
+        if self._reranks(asked):
+            found = await _timed(timer, "rerank", self._rerank(asked, found))
+        evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
         return QueryResult(
             question=asked.question,
-            evidence=tuple(_within(found.evidence, asked.max_tokens)),
-            top_facts=tuple(found.facts),
+            evidence=evidence,
+            top_facts=tuple(found.facts[: asked.max_facts]),
             plan=plan,
             reference_date=asked.reference,
             index=asked.index.name,
@@ -116,6 +114,8 @@ class Reader:
                 "embedder": None if self.embedder is None else self.embedder.model_id,
                 "planner": self.steps.planner.name,
                 "trees": found.trees,
+                "reranker": found.reranker,
+                **({"explain": explanation(plan, request, found, evidence)} if asked.explain else {}),
             },
             warnings=(*self.warnings, *_waiting(waiting)),
         )
@@ -135,19 +135,51 @@ class Reader:
         maker.check_dimension()
         return rows[0], rows[1]
 
-    def _search(self, asked: Asked, request: Search) -> _Searched:
+    def _reranks(self, asked: Asked) -> bool:
+        return self.steps.reranker is not None and asked.ranking.rerank != 0
+
+    def _search(self, asked: Asked, request: Search) -> Searched:
+        """Return the evidence asked for; what a reranker may put there or takes away from it is in it too."""
+        reranks = self._reranks(asked)
+        wanted = max(asked.top_k, asked.rerank_top) if reranks else asked.top_k
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             found = asked.index.search(tx, snapshot, request)
-            best, facts = cut_hits(once_per_fact(found.hits), asked.top_k, asked.max_facts)
+            best, facts = cut_hits(once_per_fact(found.hits), wanted, asked.max_facts)
             shared = {hit.turn for hit in best}
             hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
             made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
             titles = tree_titles(tx, snapshot, [tree for tree, _ in found.trees])
-        return _Searched(
-            evidence=[made[hit.turn] for hit in best],
+            before = said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else []
+        evidence = [made[hit.turn] for hit in best]
+        return Searched(
+            evidence=evidence,
             facts=[made[hit.turn] for hit in facts],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
+            notes=found.notes,
+            before=before,
+            browsed={leaf_key(made[hit.turn]): hit.browsed for hit in hits if hit.browsed is not None},
+        )
+
+    async def _rerank(self, asked: Asked, found: Searched) -> Searched:
+        """Order the best candidates anew, by their score and by what the reranker adds to it."""
+        reranker = self.steps.reranker
+        assert reranker is not None
+        first = found.evidence[: asked.rerank_top]
+        texts = [rerank_text(before, one) for before, one in zip(found.before, first, strict=True)]
+        scores = await reranker.score(asked.question, texts)
+        ordered = reranked(first, scores, asked.ranking.rerank)
+        evidence = [*ordered, *found.evidence[len(first) :]]
+        # The first facts of the new order are among the facts of the candidates and the first ones of the old.
+        here = {leaf_key(one) for one in evidence}
+        facts = [one for one in evidence if one.kind == "fact"]
+        facts += [one for one in found.facts if leaf_key(one) not in here]
+        return replace(
+            found,
+            evidence=evidence,
+            facts=facts,
+            reranker=reranker.model_id,
+            places={leaf_key(one): place for place, one in enumerate(first, 1)},
         )
 
     async def ask(self, asked: Asked, label: str) -> AskResult:

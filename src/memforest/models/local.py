@@ -1,8 +1,7 @@
 """The embedder that needs no network: a local encoder behind worker threads and a cache.
 
-`LocalEmbedder` keeps the event loop free (every run happens in a worker thread), never runs a text twice
-while its vector is in the cache, and stays fair: a call has at most one small group of texts per worker in
-flight, so a query does not wait behind a whole ingest.
+`LocalEmbedder` keeps the event loop free (every run happens in a worker thread, see `memforest.models.workers`),
+and never runs a text twice while its vector is in the cache.
 
 Cancelling an `embed` stops it after the groups in flight; what they computed stays in the cache. A forked
 child starts with workers and locks of its own. At interpreter exit the groups in flight are finished.
@@ -10,17 +9,14 @@ child starts with workers and locks of its own. At interpreter exit the groups i
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import sys
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -30,6 +26,7 @@ from memforest.errors import ConfigError
 from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts
 from memforest.models.onnx import OnnxModel, shared_encoder
+from memforest.models.workers import Workers
 
 __all__ = ["DEFAULT_CACHE_BYTES", "EmbedderUsage", "LocalEmbedder"]
 
@@ -37,8 +34,6 @@ DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 """About 19,000 vectors of 384 numbers."""
 _ENTRY_OVERHEAD_BYTES = 240
 """A cache entry beside its numbers: the key, the array header and the links. Measured on CPython 3.11."""
-_GROUP = 4
-"""Most texts per hand-over to a worker: a few tens of ms, so that waiting and cancelling stay short."""
 
 _Row = NDArray[np.float32]
 _Keyed = tuple[bytes, str]
@@ -98,21 +93,22 @@ class LocalEmbedder:
     def __init__(
         self, model: OnnxModel, *, workers: int | None = None, cache_bytes: int = DEFAULT_CACHE_BYTES
     ) -> None:
-        chosen = min(2, os.cpu_count() or 1) if workers is None else workers
-        if chosen < 1:
-            raise ConfigError(f"workers must be at least 1, got {workers!r}")
         if cache_bytes < 0:
             raise ConfigError(f"cache_bytes must not be negative, got {cache_bytes!r}")
         self.model_id = model.model_id
         self.dimension = model.dimension
-        self.workers = chosen
+        self._workers = Workers(workers, "memforest-embed")
         self._encoder = shared_encoder(model)
         self._cache_bytes = cache_bytes
         self._cache = _VectorCache(cache_bytes)
         self._usage = EmbedderUsage()
         self._lock = threading.Lock()
-        self._threads: ThreadPoolExecutor | None = None
         _alive.add(self)
+
+    @property
+    def workers(self) -> int:
+        """Threads that run texts at once."""
+        return self._workers.count
 
     @property
     def usage(self) -> EmbedderUsage:
@@ -132,7 +128,11 @@ class LocalEmbedder:
         rows = self._cached(keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in rows}
         if missing:
-            await self._run_all(missing.items(), rows)
+
+            def keep(made: list[tuple[bytes, _Row]]) -> None:
+                rows.update(made)
+
+            await self._workers.run(self._run, list(missing.items()), keep)
         result = np.empty((len(keys), self.dimension), dtype=np.float32)
         for index, key in enumerate(keys):
             result[index] = rows[key]
@@ -141,10 +141,8 @@ class LocalEmbedder:
     def close(self) -> None:
         """Give the worker threads and the cached vectors back; a later `embed` starts them again."""
         with self._lock:
-            threads, self._threads = self._threads, None
             self._cache = _VectorCache(self._cache_bytes)
-        if threads is not None:
-            threads.shutdown(wait=False)
+        self._workers.close()
 
     def _cached(self, keys: Sequence[bytes]) -> dict[bytes, _Row]:
         with self._lock:
@@ -152,33 +150,6 @@ class LocalEmbedder:
             self._usage = EmbedderUsage(done.texts_asked + len(keys), done.texts_run, done.run_seconds)
             found = {key: self._cache.get(key) for key in keys}
         return {key: row for key, row in found.items() if row is not None}
-
-    async def _run_all(self, missing: Iterable[_Keyed], rows: dict[bytes, _Row]) -> None:
-        """Run the missing texts, a lane per worker, all lanes taking groups from one queue."""
-        texts = list(missing)
-        queue = iter(texts)
-        # A question and its variant run side by side, not one behind the other in one group.
-        size = min(_GROUP, -(-len(texts) // self.workers))
-        lanes = [asyncio.ensure_future(self._drain(queue, rows, size)) for _ in range(self.workers)]
-        try:
-            await asyncio.gather(*lanes)
-        finally:
-            # After a failure the other lanes must not go on behind the caller's back.
-            for lane in lanes:
-                lane.cancel()
-
-    async def _drain(self, queue: Iterator[_Keyed], rows: dict[bytes, _Row], size: int) -> None:
-        while group := list(islice(queue, size)):
-            future = self._submit(group)
-            made = await asyncio.wrap_future(future)
-            rows.update(made)
-
-    def _submit(self, group: Sequence[_Keyed]) -> Future[list[tuple[bytes, _Row]]]:
-        # Under the lock, so that close() cannot shut the threads down in between.
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="memforest-embed")
-            return self._threads.submit(self._run, group)
 
     def _run(self, group: Sequence[_Keyed]) -> list[tuple[bytes, _Row]]:
         """Run a group's texts one by one; the only place that uses the model."""
@@ -195,10 +166,9 @@ class LocalEmbedder:
         return made
 
     def _after_fork_in_child(self) -> None:
-        # Threads do not cross a fork and a lock may be held by one that is gone; a cache that a thread was
-        # changing at that moment may be half-changed.
+        # The lock may be held by a thread that is gone; a cache that a thread was changing at that moment may be
+        # half-changed.
         self._lock = threading.Lock()
-        self._threads = None
         self._cache = _VectorCache(self._cache_bytes)
 
 

@@ -1,10 +1,10 @@
-"""Runs a sentence encoder from an ONNX file that another package carries as data.
+"""Runs a sentence encoder or a cross-encoder from an ONNX file that another package carries as data.
 
 The file is found by where its package is installed, without importing the package: nothing of it is
 executed. Its bytes are read once, their SHA-256 is compared with the pinned one, and those same bytes are
 what the runtime gets, so what was checked is what runs.
 
-One text per run, on a session with one thread. Some int8 models scale their activations by the largest
+One text, or one pair of texts, per run, on a session with one thread. Some int8 models scale their activations by the largest
 value in the batch, so a text that shares a run with others gets another vector; here it never does. Several
 threads may run one session at once, which is how `LocalEmbedder` uses more than one core.
 
@@ -21,9 +21,10 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,9 @@ from numpy.typing import NDArray
 from memforest.errors import ModelError, WeightsError
 from memforest.models.wordpiece import WordPiece
 
-__all__ = ["OnnxEncoder", "OnnxModel", "shared_encoder"]
+__all__ = ["OnnxCrossEncoder", "OnnxEncoder", "OnnxModel", "shared_cross_encoder", "shared_encoder"]
+
+R = TypeVar("R")
 
 _RUNTIME_ERRORS = (
     "EPFail",
@@ -50,7 +53,7 @@ _LOG_ERRORS_ONLY = 3
 
 @dataclass(frozen=True, slots=True)
 class OnnxModel:
-    """Where the weights of one encoder come from, what they must be, and how to read its output."""
+    """Where the weights of one model come from, what they must be, and how to read its output."""
 
     name: str
     """Short name, e.g. ``"minilm-l6-v2-int8"``."""
@@ -61,10 +64,11 @@ class OnnxModel:
     sha256: str
     """Of the whole file, lower-case hex."""
     dimension: int
+    """Numbers per text; 1 for a cross-encoder, which gives one per pair."""
     max_tokens: int
-    """Longer texts are cut at their end; includes the two framing tokens."""
-    pooling: Literal["mean", "cls"]
-    """How token states become one vector: their mean, or the first one."""
+    """Longer texts are cut at their end; includes the framing tokens."""
+    pooling: Literal["mean", "cls", "logit"]
+    """How token states become one vector: their mean, or the first one. A cross-encoder's output is its logit."""
     fix: str
     """The command that installs the weights."""
     licence: str
@@ -110,8 +114,8 @@ class OnnxModel:
         return data
 
 
-class OnnxEncoder:
-    """Maps one text to one unit vector. Safe to share between threads; opens its session when first used.
+class _Runner:
+    """One model's session. Safe to share between threads; opens its session when first used.
 
     A forked child opens a session of its own, whatever the parent's threads were doing at the fork.
 
@@ -126,31 +130,21 @@ class OnnxEncoder:
         self._inherited: Any = None
         _alive.add(self)
 
-    def encode(self, text: str) -> NDArray[np.float32]:
-        """Return the unit vector of a text, float32 of shape (dimension,); it depends on the text alone.
-
-        Raises:
-            ModelError: if onnxruntime is missing or fails.
-            WeightsError: if the weights are missing or not the pinned ones.
-        """
+    def _run(self, output: str, ids: Sequence[int], types: Sequence[int]) -> NDArray[np.float32]:
+        """Return one output for one text or pair: every token is real, there is no padding."""
         session = self._open()
-        ids = np.array([_wordpiece().encode(text, max_tokens=self.model.max_tokens)], dtype=np.int64)
+        row = np.array([ids], dtype=np.int64)
         inputs = {
-            "input_ids": ids,
-            "attention_mask": np.ones_like(ids),
-            "token_type_ids": np.zeros_like(ids),
+            "input_ids": row,
+            "attention_mask": np.ones_like(row),
+            "token_type_ids": np.array([types], dtype=np.int64),
         }
         try:
-            (states,) = session.run(["last_hidden_state"], inputs)
+            (found,) = session.run([output], inputs)
         except _runtime_errors() as exc:
-            raise ModelError(f"{self.model.model_id} failed on a text of {ids.size} tokens: {exc}") from exc
-        # Every token is real (one text, no padding), so the masked mean is the plain mean.
-        pooled = states[0].mean(axis=0) if self.model.pooling == "mean" else states[0, 0]
-        length = float(np.linalg.norm(pooled))
-        if pooled.shape != (self.model.dimension,) or not np.isfinite(length) or length == 0.0:
-            raise ModelError(f"{self.model.model_id} returned no usable vector; shape {pooled.shape}")
-        unit: NDArray[np.float32] = (pooled / np.float32(length)).astype(np.float32, copy=False)
-        return unit
+            raise ModelError(f"{self.model.model_id} failed on a text of {row.size} tokens: {exc}") from exc
+        only: NDArray[np.float32] = found[0]
+        return only
 
     def _open(self) -> Any:
         with self._lock:
@@ -165,16 +159,65 @@ class OnnxEncoder:
         self._inherited, self._session = self._session, None
 
 
+class OnnxEncoder(_Runner):
+    """Maps one text to one unit vector. Safe to share between threads; opens its session when first used."""
+
+    def encode(self, text: str) -> NDArray[np.float32]:
+        """Return the unit vector of a text, float32 of shape (dimension,); it depends on the text alone.
+
+        Raises:
+            ModelError: if onnxruntime is missing or fails.
+            WeightsError: if the weights are missing or not the pinned ones.
+        """
+        ids = _wordpiece().encode(text, max_tokens=self.model.max_tokens)
+        states = self._run("last_hidden_state", ids, [0] * len(ids))
+        # Every token is real (one text, no padding), so the masked mean is the plain mean.
+        pooled = states.mean(axis=0) if self.model.pooling == "mean" else states[0]
+        length = float(np.linalg.norm(pooled))
+        if pooled.shape != (self.model.dimension,) or not np.isfinite(length) or length == 0.0:
+            raise ModelError(f"{self.model.model_id} returned no usable vector; shape {pooled.shape}")
+        unit: NDArray[np.float32] = (pooled / np.float32(length)).astype(np.float32, copy=False)
+        return unit
+
+
+class OnnxCrossEncoder(_Runner):
+    """Scores one pair of texts read together. Safe to share between threads; opens its session when first used."""
+
+    def score(self, question: str, text: str) -> float:
+        """Return how well a text answers a question: a logit, higher is better; it depends on the pair alone.
+
+        Raises:
+            ModelError: if onnxruntime is missing or fails.
+            WeightsError: if the weights are missing or not the pinned ones.
+        """
+        ids, types = _wordpiece().encode_pair(question, text, max_tokens=self.model.max_tokens)
+        logits = self._run("logits", ids, types)
+        if logits.shape != (1,) or not np.isfinite(logits[0]):
+            raise ModelError(f"{self.model.model_id} returned no usable score; shape {logits.shape}")
+        return float(logits[0])
+
+
 def shared_encoder(model: OnnxModel) -> OnnxEncoder:
     """Return this process's one encoder of a model, so that its weights are in memory once.
 
     It is freed when the last user drops it.
     """
+    return _share(_encoders, model, OnnxEncoder)
+
+
+def shared_cross_encoder(model: OnnxModel) -> OnnxCrossEncoder:
+    """Return this process's one cross-encoder of a model; see `shared_encoder`."""
+    return _share(_cross_encoders, model, OnnxCrossEncoder)
+
+
+def _share(
+    known: weakref.WeakValueDictionary[OnnxModel, R], model: OnnxModel, make: Callable[[OnnxModel], R]
+) -> R:
     with _shared_lock:
-        encoder = _shared.get(model)
-        if encoder is None:
-            encoder = _shared[model] = OnnxEncoder(model)
-        return encoder
+        runner = known.get(model)
+        if runner is None:
+            runner = known[model] = make(model)
+        return runner
 
 
 def _open_session(model: OnnxModel) -> Any:
@@ -209,16 +252,17 @@ def _runtime_errors() -> tuple[type[Exception], ...]:
     return (RuntimeError, ValueError, MemoryError, *(error for error in own if error is not None))
 
 
-_alive: weakref.WeakSet[OnnxEncoder] = weakref.WeakSet()
-_shared: weakref.WeakValueDictionary[OnnxModel, OnnxEncoder] = weakref.WeakValueDictionary()
+_alive: weakref.WeakSet[_Runner] = weakref.WeakSet()
+_encoders: weakref.WeakValueDictionary[OnnxModel, OnnxEncoder] = weakref.WeakValueDictionary()
+_cross_encoders: weakref.WeakValueDictionary[OnnxModel, OnnxCrossEncoder] = weakref.WeakValueDictionary()
 _shared_lock = threading.Lock()
 
 
 def _after_fork_in_child() -> None:
     global _shared_lock
     _shared_lock = threading.Lock()
-    for encoder in list(_alive):
-        encoder._after_fork_in_child()
+    for runner in list(_alive):
+        runner._after_fork_in_child()
 
 
 if sys.platform != "win32":

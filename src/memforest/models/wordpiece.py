@@ -7,8 +7,8 @@ lower-case character by character, split at white space and around punctuation, 
 the longest pieces the vocabulary knows.
 
 What it does NOT do: a text that spells ``[SEP]`` or ``[MASK]`` gets ordinary pieces, never the special
-ids. Transcripts are untrusted, and nothing said in one may steer the model's framing. There are no text
-pairs, no padding and no decoding either.
+ids. Transcripts are untrusted, and nothing said in one may steer the model's framing. There is no padding and
+no decoding either.
 
 Character classes come from the running Python's Unicode tables. A character those tables do not know yet
 is kept and, not being in the vocabulary, makes its word ``[UNK]``; so two Pythons can differ only on
@@ -149,16 +149,44 @@ class WordPiece:
         """
         if max_tokens < 2:
             raise ConfigError(f"max_tokens must be at least 2, got {max_tokens!r}")
-        room = max_tokens - 2
+        return [self._cls, *self._first_ids(text, max_tokens - 2), self._sep]
+
+    def encode_pair(self, first: str, second: str, *, max_tokens: int) -> tuple[list[int], list[int]]:
+        """Return the ids of two texts in one frame, ``[CLS] first [SEP] second [SEP]``, and each id's type.
+
+        The type is 0 up to the first ``[SEP]`` and 1 behind it. When both do not fit, the longer one is cut at its
+        end; both, to equal halves, when each has more than half of the room.
+
+        Args:
+            first: any string, e.g. a question.
+            second: any string, e.g. a passage.
+            max_tokens: upper bound of the result's length, the frame included; at least 3.
+
+        Example:
+            >>> WordPiece().encode_pair("Café?", "unbelievably", max_tokens=16)
+            ([101, 7668, 1029, 102, 4895, 8671, 2666, 3567, 6321, 102], [0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
+        """
+        if max_tokens < 3:
+            raise ConfigError(f"max_tokens must be at least 3 for a pair, got {max_tokens!r}")
+        room = max_tokens - 3
+        one, two = self._first_ids(first, room), self._first_ids(second, room)
+        half = room // 2
+        if len(one) + len(two) > room:
+            of_one = max(half, room - len(two)) if len(one) > half else len(one)
+            one, two = one[:of_one], two[: room - of_one]
+        ids = [self._cls, *one, self._sep, *two, self._sep]
+        return ids, [0] * (len(one) + 2) + [1] * (len(two) + 1)
+
+    def _first_ids(self, text: str, room: int) -> list[int]:
+        """Return the first `room` ids of a text, chunk by chunk: a huge text costs no more than what fits."""
         ids: list[int] = []
-        # Chunk by chunk, so that a huge text costs no more than what fits.
         for match in _CHUNK.finditer(text):
             if len(ids) >= room:
                 break
             chunk = match.group()
             cut = self._short_chunk_ids if len(chunk) <= _CACHED_CHUNK_CHARS else self._chunk_ids
             ids.extend(cut(chunk))
-        return [self._cls, *ids[:room], self._sep]
+        return ids[:room]
 
     def _chunk_ids(self, chunk: str) -> tuple[int, ...]:
         spaced = "".join(map(_cleaned, chunk))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from memforest.config import Config
+from memforest.errors import ConfigError
+from memforest.models import CallableReranker, Reranker, open_reranker
 from memforest.steps.base import Answerer, Extractor, Planner, Summariser
 from memforest.steps.local.answer import LocalAnswerer
 from memforest.steps.local.extract import LocalExtractor
@@ -22,13 +25,36 @@ class Steps:
     summariser: Summariser
     planner: Planner
     answerer: Answerer
+    reranker: Reranker | None = None
+    """None when the best candidates are not read again."""
 
 
 def choose_steps(config: Config) -> Steps:
-    """Return the configured steps; what is not configured is local."""
+    """Return the configured steps; what is not configured is local, and nothing reranks.
+
+    Raises:
+        ConfigError: if there is no such reranker.
+        WeightsError: if the reranker is asked for and its weights are not installed.
+    """
     return Steps(
         extractor=config.extractor or LocalExtractor(timezone=config.zone),
         summariser=config.summariser or LocalSummariser(),
         planner=config.planner or RulePlanner(zone=config.zone),
         answerer=config.answerer or LocalAnswerer(),
+        reranker=_reranker(config.reranker),
+    )
+
+
+def _reranker(value: Any) -> Reranker | None:
+    if value is None or value == "none":
+        return None
+    if isinstance(value, str):
+        return open_reranker(value)
+    if hasattr(value, "score") and hasattr(value, "model_id"):
+        return value  # type: ignore[no-any-return]  # has the port's attributes
+    if callable(value):
+        name = getattr(value, "__name__", type(value).__name__)
+        return CallableReranker(value, model_id=f"callable:{name}")
+    raise ConfigError(
+        f"reranker={value!r}: give 'local', 'none', a Reranker or a function of a question and texts"
     )

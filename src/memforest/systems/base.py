@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,9 @@ class Search:
 class Hit:
     """One ranked turn with the fact that speaks best for it, as rows of the snapshot.
 
-    `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted.
-    `leaf` is the forest row of the leaf it was found at, or -1.
+    `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
+    it is. `leaf` is the forest row of the leaf it was found at, or -1. `browsed` is the mean similarity of the
+    path by which browse reached that leaf, None when it did not come there.
     """
 
     turn: int
@@ -51,17 +52,20 @@ class Hit:
     scores: dict[str, float] = field(default_factory=dict)
     leaf: int = -1
     why: str = ""
+    browsed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """What an index found: every candidate turn, best first, each made when it is asked for.
 
-    `trees` are the trees that were looked into, as (tree row of the snapshot, score), best first.
+    `trees` are the trees that were looked into, as (tree row of the snapshot, score), best first. `notes` say for
+    `explain=True` what filters, time order and diversity did, as plain values.
     """
 
     hits: Iterable[Hit]
     trees: tuple[tuple[int, float], ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class MemoryIndex(Protocol):

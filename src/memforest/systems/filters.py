@@ -16,7 +16,7 @@ from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.states import valid_until
 
-__all__ = ["Allowed", "allowed", "valid_end"]
+__all__ = ["Allowed", "allowed", "filter_notes", "valid_end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,16 @@ def allowed(snapshot: Snapshot, request: Search) -> Allowed:
     passes[facts.pairs[keep.facts[facts.pairs[:, 0]], 1]] = True
     keep.turns[:] = passes | (said & ~supports)
     return keep
+
+
+def filter_notes(keep: Allowed) -> dict[str, int]:
+    """Return how many turns and facts there are and how many passed, for `explain=True`."""
+    return {
+        "turns": len(keep.turns),
+        "turns_kept": int(keep.turns.sum()),
+        "facts": len(keep.facts),
+        "facts_kept": int(keep.facts.sum()),
+    }
 
 
 @once_per_snapshot

@@ -13,7 +13,7 @@ from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
 from memforest.systems.base import Found, Hit, Search
-from memforest.systems.filters import allowed
+from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.speak import best_facts
 
 __all__ = ["LEXICAL", "FlatIndex"]
@@ -46,11 +46,14 @@ class FlatIndex:
         speaks = best_facts(snapshot, keep, fact_dense, fact_lexical)
         ranked = order(total, turns.ids)
         return Found(
-            Hit(
-                turn=i,
-                fact=int(speaks[i]),
-                score=float(total[i]),
-                scores={name: float(part[i]) for name, part in parts.items()},
-            )
-            for i in ranked[keep.turns[ranked]].tolist()
+            (
+                Hit(
+                    turn=i,
+                    fact=int(speaks[i]),
+                    score=float(total[i]),
+                    scores={name: float(part[i]) for name, part in parts.items()},
+                )
+                for i in ranked[keep.turns[ranked]].tolist()
+            ),
+            notes={"filters": filter_notes(keep)},
         )

@@ -41,7 +41,58 @@ _BREAKS = (
     | WORDS["evaluative_topics"]
     | WORDS["generic_topics"]
     | frozenset(
-        ["year", "years", "month", "months", "week", "weeks", "day", "days", "ago", "last", "next", "minute", "minutes", "hour", "hours", "morning", "evening", "afternoon", "night", "spring", "summer", "autumn", "winter", "nothing", "something", "anything", "everything", "nowhere", "everywhere", "anywhere", "far", "late", "early", "half", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "only", "all", "one", "ones", "couple", "usual", "regular"]
+        [
+            "year",
+            "years",
+            "month",
+            "months",
+            "week",
+            "weeks",
+            "day",
+            "days",
+            "ago",
+            "last",
+            "next",
+            "minute",
+            "minutes",
+            "hour",
+            "hours",
+            "morning",
+            "evening",
+            "afternoon",
+            "night",
+            "spring",
+            "summer",
+            "autumn",
+            "winter",
+            "nothing",
+            "something",
+            "anything",
+            "everything",
+            "nowhere",
+            "everywhere",
+            "anywhere",
+            "far",
+            "late",
+            "early",
+            "half",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "only",
+            "all",
+            "one",
+            "ones",
+            "couple",
+            "usual",
+            "regular",
+        ]
     )
 )
 
@@ -134,7 +185,27 @@ def _is_participle(tokens: list[Token], at: int) -> bool:
 
 
 _BEFORE_PARTICIPLE = WORDS["determiners"] | frozenset(
-    ["as", "being", "is", "was", "became", "become", "to", "of", "from", "still", "again", "says", "now", "made", "named", "appointed", "hired", "into", "for"]
+    [
+        "as",
+        "being",
+        "is",
+        "was",
+        "became",
+        "become",
+        "to",
+        "of",
+        "from",
+        "still",
+        "again",
+        "says",
+        "now",
+        "made",
+        "named",
+        "appointed",
+        "hired",
+        "into",
+        "for",
+    ]
 )
 
 

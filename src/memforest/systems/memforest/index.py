@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, order, standardise
+from memforest.ranking import Scores, group_place, order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.store.db import Tx
 from memforest.systems.base import Found, Hit, Search
-from memforest.systems.filters import Allowed, allowed
+from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.recall import Recalled, recall
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
@@ -50,25 +51,32 @@ class MemForestIndex:
         recalled = recall(snapshot, base, request.vector)
         leaf_of = self._browse(snapshot, request, recalled, scores)
         keep = allowed(snapshot, request)
-        answer = answering_facts(tx, snapshot, request, base.fact)
+        answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
         led = self._lead(snapshot, keep, answer)
         if not led.facts:
             self._order_in_time(tx, snapshot, request, scores)
+        scores.add("lead", led.bonus)
+        crowded = _diversify(snapshot, keep, request, scores)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
-        total = scores.total + led.bonus
-        ranked = order(total, snapshot.turns.ids)
+        ranked = order(scores.total, snapshot.turns.ids)
         hits = (
             Hit(
                 turn=i,
                 fact=led.facts.get(i, int(speaks[i])),
-                score=float(total[i]),
+                score=float(scores.total[i]),
                 scores={name: float(part[i]) for name, part in scores.parts.items()},
-                leaf=leaf_of.get(i, int(snapshot.cell_of_turn[i])),
+                leaf=(leaf := leaf_of.get(i, int(snapshot.cell_of_turn[i]))),
                 why=led.why if i in led.facts else "",
+                browsed=recalled.leaves.get(leaf),
             )
             for i in ranked[keep.turns[ranked]].tolist()
         )
-        return Found(hits, recalled.trees)
+        notes = {
+            "filters": filter_notes(keep),
+            "time_order": {"why": led.why, "turns": len(led.facts)} if led.facts else None,
+            "diversity": crowded,
+        }
+        return Found(hits, recalled.trees, notes)
 
     @staticmethod
     def _base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:
@@ -131,3 +139,22 @@ def _within(snapshot: Snapshot, turns: NDArray[np.int64], answer: Answer) -> lis
     inside = (said >= start) & (said < answer.end_ms if answer.end_ms is not None else True)
     found: list[int] = turns[inside].tolist()
     return found or turns.tolist()
+
+
+def _diversify(
+    snapshot: Snapshot, keep: Allowed, request: Search, scores: LeafScores
+) -> dict[str, Any] | None:
+    """Let the best turn of each session come forward when the question wants a list; return what that did.
+
+    Each turn is lowered once for every allowed turn of its session that is better.
+    """
+    weight = request.ranking.diversity
+    if request.plan.kind != "list" or not weight:
+        return None
+    ranked = order(scores.total, snapshot.turns.ids)
+    ranked = ranked[keep.turns[ranked]]
+    lowered = np.zeros(len(scores.total))
+    lowered[ranked] = -weight * group_place(ranked, snapshot.turns.session)
+    scores.add("diversity", lowered)
+    sessions = len(np.unique(snapshot.turns.session[ranked])) if len(ranked) else 0
+    return {"weight": weight, "sessions": sessions, "turns_lowered": int((lowered < 0).sum())}

@@ -54,6 +54,15 @@ class LeafScores:
             self.parts[name] = self.parts[name] + values if name in self.parts else values
             self.total = self.total + values
 
+    def standardise(self) -> None:
+        """Turn the total into z-scores, and the parts with it; what an average turn has is a part of its own."""
+        before, spread = self.total, float(self.total.std())
+        self.total = standardise(before)
+        # Of a total without differences nothing is left, and its parts cancel out.
+        scale = spread if self.total.any() else 1.0
+        self.parts = {name: part / scale for name, part in self.parts.items()}
+        self.parts["mean"] = np.full(len(before), -float(before.mean()) / scale)
+
 
 def flow(values: Scores, blocks: NDArray[np.int64], n_nodes: int, share: float) -> Scores:
     """Return what leaves get from their ancestors: a node is as relevant as its best leaf.
@@ -97,9 +106,7 @@ def score_leaves(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
     scores.add("fact", weights.fact * standardise(_best_fact(snapshot, base)))
     _leaf_order(snapshot, request, scores)
     _scope_and_time(snapshot, request, scores)
-    spread = float(scores.total.std()) or 1.0
-    scores.total = standardise(scores.total)
-    scores.parts = {name: part / spread for name, part in scores.parts.items()}
+    scores.standardise()
     _down_the_trees(snapshot, request, scores)
     return scores
 
@@ -166,7 +173,8 @@ def _decay(at: Scores, start: float, end: float) -> Scores:
 def _down_the_trees(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
     """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
     weights, h, n_nodes = request.ranking, scores.total, len(snapshot.forest.ids)
-    scores.add("session_tree", flow(h, snapshot.session_blocks, n_nodes, weights.session_tree))
+    share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
+    scores.add("session_tree", flow(h, snapshot.session_blocks, n_nodes, share))
     pairs, blocks = snapshot.facts.pairs, snapshot.fact_blocks
     if weights.participant_tree and len(pairs) and len(blocks):
         got = flow(h[pairs[:, 1]], blocks[:, pairs[:, 0]], n_nodes, weights.participant_tree)

@@ -1,0 +1,77 @@
+"""Why a result is as it is: what `explain=True` puts into the trace of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from memforest.interval import from_ms
+from memforest.memory.results import Evidence
+from memforest.systems.base import Search
+from memforest.types import QuestionPlan
+
+__all__ = ["Searched", "explanation", "leaf_key"]
+
+LeafKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search found, best first.
+
+    `trees` are the recalled ones as (title, score). `before` is the turn before each candidate for the reranker.
+    `browsed` is how near the path was by which browse reached evidence. `places` are the places of the candidates
+    before the reranker ordered them, from 1.
+    """
+
+    evidence: list[Evidence]
+    facts: list[Evidence]
+    trees: list[tuple[str, float]]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    before: Sequence[str] = ()
+    browsed: Mapping[LeafKey, float] = field(default_factory=dict)
+    places: Mapping[LeafKey, int] = field(default_factory=dict)
+    reranker: str | None = None
+
+
+def leaf_key(one: Evidence) -> LeafKey:
+    """Return the session and the turn that evidence was found at, which no other evidence of a query has."""
+    return one.sources[0].session_id, one.sources[0].turn_ids[0]
+
+
+def explanation(
+    plan: QuestionPlan, request: Search, found: Searched, evidence: Sequence[Evidence]
+) -> dict[str, Any]:
+    """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score."""
+    return {
+        "plan": asdict(plan),
+        "trees": found.trees,
+        "filters": {
+            "as_of": None if request.as_of_ms is None else from_ms(request.as_of_ms),
+            "during": None if request.during_ms is None else tuple(map(from_ms, request.during_ms)),
+            **found.notes.get("filters", {}),
+        },
+        "time_order": found.notes.get("time_order"),
+        "diversity": found.notes.get("diversity"),
+        "rerank": None
+        if found.reranker is None
+        else {"model": found.reranker, "candidates": len(found.places)},
+        "evidence": [_one(found, place, one) for place, one in enumerate(evidence, 1)],
+    }
+
+
+def _one(found: Searched, place: int, one: Evidence) -> dict[str, Any]:
+    session_id, turn_id = key = leaf_key(one)
+    return {
+        "place": place,
+        "place_before_rerank": found.places.get(key, place),
+        "session_id": session_id,
+        "turn_id": turn_id,
+        "fact_id": one.fact_id,
+        "score": one.score,
+        "parts": dict(sorted(one.scores.items(), key=lambda part: (-abs(part[1]), part[0]))),
+        "path": one.path,
+        "browsed": found.browsed.get(key),
+        "why": one.why,
+    }
