@@ -503,7 +503,7 @@ def test_no_escape_sequence_reaches_the_terminal(run: Run, tmp_path: Path) -> No
     assert ":smile:" in shown[3].output
 
 
-@pytest.mark.parametrize("code", [0x00, 0x1B, 0x7F, 0x85, 0x9B, 0x2028, 0x202E, 0x2066])
+@pytest.mark.parametrize("code", [0x00, 0x1B, 0x7F, 0x85, 0x9B, 0x61C, 0x2028, 0x202E, 0x2066])
 def test_clean_takes_out_what_terminals_act_on(code: int) -> None:
     """C0, DEL, C1, line separators and directional overrides become spaces; joiners of emoji stay."""
     assert clean(f"a{chr(code)}b") == "a b"

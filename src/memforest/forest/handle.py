@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memforest import portal
 from memforest.forest.options import QueryOptions, TimeLike, read_options, read_time
 from memforest.forest.pool import MemoryPool
-from memforest.memory import views
+from memforest.memory import unfold, views
 from memforest.memory.memory import Memory
 from memforest.memory.results import (
     AskResult,
@@ -106,13 +106,21 @@ class AsyncUserMemory:
         """
         return await self._look(views.timeline_of, entity, attribute=attribute)
 
-    async def tree(self, scope: str | None = None, *, depth: int = 1) -> list[TreeView]:
+    async def tree(
+        self, scope: str | None = None, *, depth: int = 1, limit: int | None = None
+    ) -> list[TreeView]:
         """Return the trees, or those of one session or entity, unfolded `depth` levels below the root.
 
+        Args:
+            scope: name of a session or an entity.
+            depth: levels below the root, 0 for the roots alone.
+            limit: most nodes; all trees are unfolded alike until it is reached. None for all.
+
         Raises:
+            InputError: if `depth` is below 0 or `limit` below 1.
             NotFoundError: if no tree has that scope.
         """
-        return await self._look(views.tree_views, scope=scope, depth=depth)
+        return await self._look(unfold.tree_views, scope=scope, depth=depth, limit=limit)
 
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""

@@ -259,7 +259,9 @@ class TimelineEntry:
 class TreeView:
     """A node as `memforest tree` draws it: `title` names the scope (roots only), `leaves` counts below it.
 
-    `summary` of a leaf is its item's text. `dirty` means that the summary waits for a refresh.
+    `summary` of a leaf is its item's text; `quotes` are the words that a fact was taken from, and `sources`
+    the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
+    and no `children` was not unfolded.
     """
 
     title: str
@@ -270,6 +272,8 @@ class TreeView:
     summary: str
     dirty: bool
     children: tuple[TreeView, ...] = ()
+    quotes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

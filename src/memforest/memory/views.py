@@ -1,4 +1,4 @@
-"""Looking at a memory without a question: sessions, facts, timelines, trees, counts.
+"""Looking at a memory without a question: sessions, facts, timelines, counts.
 
 Every function takes a `Look`, an open read transaction with the snapshot that belongs to it.
 """
@@ -20,11 +20,10 @@ from memforest.memory.results import (
     SessionView,
     Stats,
     TimelineEntry,
-    TreeView,
     turn_sources,
 )
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.store import counts, derived, meta, migrations, sessions
+from memforest.store import counts, meta, migrations, sessions
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
@@ -33,9 +32,8 @@ from memforest.store.facts import FactRow
 from memforest.systems.filters import valid_end
 from memforest.systems.states import timelines, valid_until
 from memforest.text import cut, entity_key
-from memforest.tree import Node
 
-__all__ = ["Look", "facts_page", "one_fact", "session_views", "stats", "timeline_of", "tree_views"]
+__all__ = ["Look", "facts_page", "one_fact", "session_views", "stats", "timeline_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,58 +237,6 @@ def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
         attribute=attribute,
         value=segment.value,
         sources=turn_sources(pairs),
-    )
-
-
-# -- trees ----------------------------------------------------------------------------------------
-
-
-def tree_views(look: Look, *, scope: str | None, depth: int) -> list[TreeView]:
-    """Return the forest as nested views, roots first: scope, interval, counts, summary.
-
-    Args:
-        look: the transaction.
-        scope: only the trees of the session or entity with this name.
-        depth: levels below the root to unfold, 0 for the roots alone.
-
-    Raises:
-        NotFoundError: if no tree has that scope.
-    """
-    heads = tree_rows.heads(look.tx)
-    labels = tree_rows.labels(look.tx, [head.tree for _, _, head in heads])
-    wanted = None if scope is None else {scope, entity_key(scope)}
-    views = []
-    for _, _, head in heads:
-        kind, label = labels[head.tree]
-        if head.root is None or (wanted is not None and not {label, entity_key(label)} & wanted):
-            continue
-        root = tree_rows.nodes_with_ids(look.tx, (head.root,))[head.root]
-        views.append(_tree_view(look, root, f"{kind} {label}", depth))
-    if scope is not None and not views:
-        raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
-    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
-
-
-def _tree_view(look: Look, node: Node, title: str, depth: int) -> TreeView:
-    children: tuple[TreeView, ...] = ()
-    if depth > 0 and node.children:
-        kids = tree_rows.nodes_with_ids(look.tx, node.children)
-        children = tuple(_tree_view(look, kids[child], "", depth - 1) for child in node.children)
-    if node.level:
-        summary = derived.summaries(look.tx, (node.id,)).get(node.id, "")
-    else:
-        summary = tree_rows.item_texts(look.tx, node.item_kind or "", [node.item or 0]).get(
-            node.item or 0, ""
-        )
-    return TreeView(
-        title=title,
-        start=from_ms(node.start_ms),
-        end=from_ms(node.end_ms),
-        level=node.level,
-        leaves=node.count,
-        summary=summary,
-        dirty=node.dirty and node.level > 0,
-        children=children,
     )
 
 
