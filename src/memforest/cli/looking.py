@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.completing import complete_entities, complete_scopes, complete_sessions
 from memforest.cli.screen import Screen, clean, columns, counted, size, sources
 
 if TYPE_CHECKING:
@@ -48,8 +50,16 @@ def _read_filters(_ctx: click.Context, _param: click.Parameter, values: Sequence
 
 
 @click.command()
-@click.option("--entity", metavar="NAME", help="Only facts that mention it.")
-@click.option("--session", "session_id", metavar="ID", help="Only facts that this session supports.")
+@click.option(
+    "--entity", metavar="NAME", help="Only facts that mention it.", shell_complete=complete_entities
+)
+@click.option(
+    "--session",
+    "session_id",
+    metavar="ID",
+    help="Only facts that this session supports.",
+    shell_complete=complete_sessions,
+)
 @click.option(
     "--filter",
     "filters",
@@ -101,7 +111,7 @@ def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
 
 
 @click.command()
-@click.argument("entity")
+@click.argument("entity", shell_complete=complete_entities)
 @click.option("--attribute", metavar="NAME", help="Only this attribute's states, e.g. residence.")
 @click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
 @shared_options
@@ -137,7 +147,7 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
 
 
 @click.command()
-@click.argument("scope", required=False)
+@click.argument("scope", required=False, shell_complete=complete_scopes)
 @click.option(
     "--depth",
     type=click.IntRange(min=0),
@@ -232,12 +242,32 @@ def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None
 
 
 @click.command()
+@click.option(
+    "--watch", "watched", is_flag=True, help="Go on until Ctrl-C; into a pipe, print a line at each change."
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch looks.",
+)
 @shared_options
 @pass_call
-def stats(call: Call) -> None:
-    """Count what is stored, and say how large it is and which embedder made its vectors."""
+def stats(call: Call, watched: bool, every: float) -> None:
+    """Count what is stored, and say how large it is and which embedder made its vectors.
+
+    With --watch, what other processes write is seen too; --json then prints one object a line.
+    """
     with call.forest() as forest:
-        found = call.memory(forest).stats()
+        memory = call.memory(forest)
+        if watched:
+            from memforest.cli.watching import watch
+
+            watch(call, forest, memory, every, _stats_table)
+            return
+        found = memory.stats()
         call.show(
             {"directory": call.folder, **_as_mapping(found)}, lambda screen: _draw_stats(screen, call, found)
         )
@@ -251,6 +281,10 @@ def _as_mapping(found: Stats) -> Mapping[str, Any]:
 
 
 def _draw_stats(screen: Screen, call: Call, found: Stats) -> None:
+    screen.put(_stats_table(call, found))
+
+
+def _stats_table(call: Call, found: Stats) -> Table:
     table = columns("dim", "")
     table.add_row("user", clean(found.user_id))
     table.add_row("directory", clean(str(call.folder)))
@@ -260,10 +294,12 @@ def _draw_stats(screen: Screen, call: Call, found: Stats) -> None:
     table.add_row("trees", f"{_counts(found.trees)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
     table.add_row("vectors", _counts(found.vectors))
     table.add_row("embedder", clean(found.embedder or "none: searching by words only"))
+    if found.unfinished:
+        table.add_row("unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on")
     if found.failed_chunks:
         table.add_row("failed", f"{found.failed_chunks} chunks; `memforest resume` tries again")
     table.add_row("file", f"{size(found.bytes)}, schema {found.schema[-1] if found.schema else 'none'}")
-    screen.put(table)
+    return table
 
 
 def _counts(found: Mapping[str, int]) -> str:

@@ -16,6 +16,7 @@ from memforest.memory.results import (
     FactView,
     IngestResult,
     QueryResult,
+    RepairReport,
     SessionView,
     Stats,
     TimelineEntry,
@@ -130,6 +131,18 @@ class AsyncUserMemory:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
         return await self._pool.known(self.user_id, Memory.verify)
 
+    async def repair(self) -> RepairReport:
+        """Repair what can be made anew from what was said, and finish what an interrupted write left.
+
+        Lexical rows, vectors and trees that `verify` finds broken are made anew, sessions and summaries
+        finished, the index merged, and free space given back. Turns, sessions and facts are never changed,
+        and a file that SQLite itself finds damaged is not touched at all: `.left` names what is left.
+
+        Raises:
+            StoreError: if the file cannot be written.
+        """
+        return await self._pool.known(self.user_id, Memory.repair)
+
     async def _look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         return await self._pool.known(self.user_id, lambda memory: memory.look(view, *args, **how))
 
@@ -186,3 +199,4 @@ class UserMemory:
     tree = portal.blocking(AsyncUserMemory.tree)
     stats = portal.blocking(AsyncUserMemory.stats)
     verify = portal.blocking(AsyncUserMemory.verify)
+    repair = portal.blocking(AsyncUserMemory.repair)

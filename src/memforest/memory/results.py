@@ -19,6 +19,7 @@ __all__ = [
     "IngestResult",
     "Problem",
     "QueryResult",
+    "RepairReport",
     "SessionView",
     "Source",
     "Stats",
@@ -295,6 +296,8 @@ class Stats:
     schema: tuple[str, ...]
     generation: int
     bytes: int
+    unfinished: int = 0
+    """Sessions that were received and not read; `resume` goes on with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +319,19 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The result of `repair`: what was done, in words, and the problems that it left alone."""
+
+    did: tuple[str, ...]
+    left: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong any more."""
+        return not self.left
 
 
 def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms, to_ms
+from memforest.memory.read import SnapshotCache
 from memforest.memory.results import (
     FactPage,
     FactView,
@@ -38,11 +39,16 @@ __all__ = ["Look", "facts_page", "one_fact", "session_views", "stats", "timeline
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A read transaction with its snapshot."""
+    """A read transaction with its snapshot, which is read when a view asks for it: counting needs none."""
 
     tx: Tx
-    snapshot: Snapshot
+    cache: SnapshotCache
     config: Config
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The memory's searchable state as the transaction sees it."""
+        return self.cache.get(self.tx)
 
 
 def session_views(look: Look) -> list[SessionView]:
@@ -264,4 +270,5 @@ def stats(look: Look, user_id: str) -> Stats:
         schema=tuple(migrations.applied(tx)),
         generation=meta.generation(tx),
         bytes=counts.size_bytes(tx),
+        unfinished=counts.unread_sessions(tx),
     )
