@@ -462,6 +462,13 @@ def test_demo_shows_everything_in_80_columns(run: Run) -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_demo_answers_most_questions_as_its_author_expects(run: Run) -> None:
+    """At least 16 of the 20 with the embedder that knows words only; the models must not need to be there."""
+    found = data(run("demo", "--all", "--embedder", EMBEDDER, "--json"))
+    assert len(found["answers"]) == 20
+    assert found["right"] >= 16, [one["question"] for one in found["answers"] if not one["right"]]
+
+
 def test_demo_can_be_kept_and_asked(run: Run, tmp_path: Path) -> None:
     """`--keep` leaves a memory for the other commands; a second demo on it adds nothing."""
     keep = str(tmp_path / "kept")

@@ -118,6 +118,12 @@ class _Subject:
     end: int
 
 
+def _is_own(match: re.Match[str], subject: _Subject) -> bool:
+    """Return whether "X's job" behind the verb is the subject's own: "Bob quit Bob's job", not "Bob quit Tom's"."""
+    owner = match["owner"] if "owner" in match.re.groupindex else None
+    return owner is None or owner.lower() in {name.lower() for name in subject.entities}
+
+
 class _Sentence:
     """One sentence under one lexicon."""
 
@@ -331,7 +337,7 @@ class _Sentence:
                 yield from named
                 return
         prefix = f"{subject.noun[-1]}." if subject.noun else ""
-        for attribute, change, value, previous in self._matches(head, limit):
+        for attribute, change, value, previous in self._matches(subject, head, limit):
             for entity in subject.entities:
                 yield self._state(entity, prefix + attribute, value, previous, change)
         if not subject.noun:
@@ -356,7 +362,9 @@ class _Sentence:
             any(word in tail for word in words["ceased_tail"]),
         )
 
-    def _matches(self, head: Predicate, limit: int) -> Iterator[tuple[str, Change, Span, Span | None]]:
+    def _matches(
+        self, subject: _Subject, head: Predicate, limit: int
+    ) -> Iterator[tuple[str, Change, Span, Span | None]]:
         """Yield (attribute, change, value, previous) of the first pattern that fits, per attribute."""
         seen: set[str] = set()
         dated, ended, any_more = self._tail(head)
@@ -364,7 +372,7 @@ class _Sentence:
             if pattern.attribute in seen or (seen and not pattern.attribute) or pattern.sense == "noun_start":
                 continue
             match = pattern.regex.match(self.flat, head.rest, limit)
-            if match is None:
+            if match is None or not _is_own(match, subject):
                 continue
             change = change_of(pattern.sense, head, dated=dated, ended=ended, any_more=any_more)
             fitted = self._fit(pattern, match, head) if change else None
