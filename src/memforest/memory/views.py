@@ -228,7 +228,16 @@ def timeline_of(look: Look, name: str, *, attribute: str | None) -> list[Timelin
             for view in _views(look, list(fact_rows.facts_with_ids(look.tx, rows).values()))
         ]
     least = datetime.min.replace(tzinfo=look.config.clock().tzinfo)
-    return sorted(entries, key=lambda e: (e.start or e.end or least, e.kind, e.attribute or "", e.text))
+    # States of one instant stand in the order of their timeline, which knows what was said first.
+    return sorted(
+        entries,
+        key=lambda e: (
+            e.start or e.end or least,
+            e.kind,
+            e.attribute or "",
+            e.text if e.kind == "event" else "",
+        ),
+    )
 
 
 def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
