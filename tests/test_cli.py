@@ -88,6 +88,9 @@ def test_version_and_help(run: Run) -> None:
         (("ask", "x", "--index", "rtree"), "'rtree' is not"),
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),
         (("facts", "--filter", "colour"), "KEY=VALUE"),
+        (("stats", "--watch", "--every", "0"), "0.0 is not in the range"),
+        (("tree", "--limit", "0"), "0 is not in the range"),
+        (("completion", "csh"), "'csh' is not one of"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, args: tuple[str, ...], said: str) -> None:

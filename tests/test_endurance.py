@@ -83,7 +83,10 @@ def test_a_very_long_session_is_stored_appended_to_and_found(folder: Path) -> No
 @pytest.mark.soak
 def test_very_many_sessions_are_stored_listed_and_found(folder: Path) -> None:
     """One turn each; all are listed, the trees are drawn within their limit, and a known one is found."""
-    turns = many_turns(SESSIONS)
+    turns = [
+        {"speaker": "Ana", "content": f"Note {n}: it was sunny.", "timestamp": 1_600_000_000 + 600 * n}
+        for n in range(SESSIONS)
+    ]
     with MemForest(folder, fast_config(embedder="none")) as forest:
         for n, turn in enumerate(turns):
             forest.ingest_session("u", f"s{n}", [turn], refresh=False)

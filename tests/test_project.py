@@ -35,7 +35,7 @@ RATCHET = {
     "steps/local/attribution.py": 416,
     "steps/local/plan.py": 441,
     "steps/local/stance.py": 588,
-    "steps/local/states.py": 470,
+    "steps/local/states.py": 464,
     "steps/local/summarise.py": 441,
 }
 """Modules of more than 400 lines with their size. Numbers here go down, and lines leave; none are added."""
