@@ -84,7 +84,11 @@ def test_a_very_long_session_is_stored_appended_to_and_found(folder: Path) -> No
 def test_very_many_sessions_are_stored_listed_and_found(folder: Path) -> None:
     """One turn each; all are listed, the trees are drawn within their limit, and a known one is found."""
     turns = [
-        {"speaker": "Ana", "content": f"I planted tree {n} near lake {n % 997}. Note {n}.", "timestamp": 1_600_000_000 + 600 * n}
+        {
+            "speaker": "Ana",
+            "content": f"I planted tree {n} near lake {n % 997}. Note {n}.",
+            "timestamp": 1_600_000_000 + 600 * n,
+        }
         for n in range(SESSIONS)
     ]
     with MemForest(folder, fast_config(embedder="none")) as forest:

@@ -17,11 +17,17 @@ function find() {
   if (texts === null) texts = new Map(nodes.map((node) => [node, own(node)]));
   const kept = new Set();
   const unfolded = new Set();
+  const whole = new Set();
   let hits = 0;
   for (const node of nodes) {
-    if (!words.every((word) => texts.get(node).includes(word))) continue;
+    const found = words.every((word) => texts.get(node).includes(word));
+    // What is below a node that was found can be looked at; nodes stand behind the one they are in.
+    if (found || whole.has(above.get(node))) {
+      kept.add(node);
+      whole.add(node);
+    }
+    if (!found) continue;
     hits += 1;
-    kept.add(node);
     for (let up = above.get(node); up && !unfolded.has(up); up = above.get(up)) {
       kept.add(up);
       unfolded.add(up);
