@@ -311,6 +311,22 @@ def test_the_future_tense_turns_a_bare_month_around(clause: str) -> None:
     assert days(one(f"{clause} casa. {before} {august}.")) == "2022-08-01..2022-08-31"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I kept 20 June completely free.", "2023-06-20"),  # no sign of a tense, and very near
+        ("I broke my arm on 20 June.", "2022-06-20"),
+        ("20 August was hot.", "2022-08-20"),
+        ("Jess booked a van for 24 July.", "2023-07-24"),
+        ("Jess booked a van on 24 July.", "2022-07-24"),
+        ("My last day is 29 August.", "2023-08-29"),
+    ],
+)
+def test_what_is_near_or_planned_lies_ahead(text: str, expected: str) -> None:
+    """A date of days ahead is not the one of last year, unless the clause is in the past; nor is a booked one."""
+    assert days(one(text)) == expected
+
+
 def test_the_day_is_that_of_the_zone() -> None:
     """At 03:00 UTC it is still the evening before in New York."""
     night = datetime(2023, 6, 16, 3, tzinfo=UTC)

@@ -89,6 +89,9 @@ def test_version_and_help(run: Run) -> None:
         (("ask", "x", "--index", "rtree"), "'rtree' is not"),
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),
         (("facts", "--filter", "colour"), "KEY=VALUE"),
+        (("stats", "--watch", "--every", "0"), "0.0 is not in the range"),
+        (("tree", "--limit", "0"), "0 is not in the range"),
+        (("completion", "csh"), "'csh' is not one of"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, args: tuple[str, ...], said: str) -> None:
@@ -493,6 +496,13 @@ def test_demo_shows_everything_in_80_columns(run: Run) -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_demo_answers_most_questions_as_its_author_expects(run: Run) -> None:
+    """At least 16 of the 20 with the embedder that knows words only; the models must not need to be there."""
+    found = data(run("demo", "--all", "--embedder", EMBEDDER, "--json"))
+    assert len(found["answers"]) == 20
+    assert found["right"] >= 16, [one["question"] for one in found["answers"] if not one["right"]]
+
+
 def test_demo_can_be_kept_and_asked(run: Run, tmp_path: Path) -> None:
     """`--keep` leaves a memory for the other commands; a second demo on it adds nothing."""
     keep = str(tmp_path / "kept")
@@ -534,7 +544,7 @@ def test_no_escape_sequence_reaches_the_terminal(run: Run, tmp_path: Path) -> No
     assert ":smile:" in shown[3].output
 
 
-@pytest.mark.parametrize("code", [0x00, 0x1B, 0x7F, 0x85, 0x9B, 0x2028, 0x202E, 0x2066])
+@pytest.mark.parametrize("code", [0x00, 0x1B, 0x7F, 0x85, 0x9B, 0x61C, 0x2028, 0x202E, 0x2066])
 def test_clean_takes_out_what_terminals_act_on(code: int) -> None:
     """C0, DEL, C1, line separators and directional overrides become spaces; joiners of emoji stay."""
     assert clean(f"a{chr(code)}b") == "a b"

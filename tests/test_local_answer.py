@@ -381,3 +381,51 @@ def test_hostile_sizes_are_bounded() -> None:
     evidence = said("Ana lives in Porto " * 50_000, day(2024), "x" * 1_000_000)
     answer = ask("Where does Ana live? " * 50_000, QuestionPlan(entities=ANA), evidence)
     assert len(answer.text or answer.reason) < 10_000
+
+
+# --- what does not answer --------------------------------------------------------------------------------
+
+
+def test_who_asks_has_not_answered() -> None:
+    """A question in the quoted turn is no evidence; a short one in front names what follows."""
+    plan = QuestionPlan(entities=("Rex",), kind="current", attribute="age")
+    asked = said('Tom: "Rex the hound!"', day(2024, 5), "Rex the hound! How old is he?")
+    assert ask("How old is Rex?", plan, asked).text is None
+    told = said("Tom is at the theatre.", day(2024, 5), "And work? I'm at the theatre.")
+    answer = ask("Where does Tom work?", QuestionPlan(entities=("Tom",), kind="current"), told)
+    assert answer.cited == (0,)
+
+
+def test_a_dog_is_a_pet_and_no_cat() -> None:
+    """What states an attribute answers for the attribute, not for another thing of its kind."""
+    dog = said("Tom has a dog called Rex.", day(2024, 5), "", day(2024, 5))
+    plan = QuestionPlan(entities=("Tom",), attribute="pet")
+    assert ask("What pet does Tom have?", plan, dog).cited == (0,)
+    assert (
+        ask("What is the name of Tom's cat?", QuestionPlan(entities=("Tom",), attribute="pet name"), dog).text
+        is None
+    )
+    assert ask("Since when has Tom had a cat?", QuestionPlan("since", ("Tom",), "pet"), dog).text is None
+    kitten = said("Tom named his kitten Io.", day(2024, 5))
+    assert ask(
+        "What is the name of Tom's cat?", QuestionPlan(entities=("Tom",), attribute="pet name"), kitten
+    ).cited
+
+
+def test_a_statement_with_its_own_date_says_since_when() -> None:
+    """What was only said at a time gives way to what says since when; alone it says "or earlier"."""
+    plan = QuestionPlan("since", ("Tom",), "pet")
+    bare = said("Tom has a dog.", day(2024, 5, 7), "", day(2024, 5, 7))
+    dated = said(
+        'Tom, asked "Since when?" about "I have a dog": since Sunday.', day(2024, 5, 7), "", day(2024, 5, 5)
+    )
+    assert ask("Since when has Tom had a dog?", plan, bare, dated).cited == (1,)
+    assert "or earlier" in str(ask("Since when has Tom had a dog?", plan, bare).text)
+
+
+def test_a_statement_dated_within_the_time_asked_about_is_preferred() -> None:
+    """One that is dated outside of the time does not answer for it."""
+    plan = QuestionPlan(entities=("Tom",), start=day(2024, 6, 3), end=day(2024, 6, 10))
+    outside = said("Tom gave up judo.", day(2024, 7), "", day(2024, 6, 20), day(2024, 6, 21))
+    inside = said("Tom kept the week free.", day(2024, 6, 2), "", day(2024, 6, 3), day(2024, 6, 10))
+    assert ask("What did Tom do in that week?", plan, outside, inside).cited == (1,)

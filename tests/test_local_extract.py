@@ -95,6 +95,26 @@ def test_elliptical_answer_carries_its_question() -> None:
     assert [skip.reason for skip in outcome.skipped] == ["question"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            (("Ana", "Guess what. I have a dog."), ("Ben", "Since when??"), ("Ana", "Since Saturday.")),
+            'Ana, asked "Since when??" about "I have a dog": since Saturday',
+        ),
+        (
+            (("Ben", "You moved to Lugo! But when?"), ("Ana", "In 2016.")),
+            'Ana, asked "But when?" about "You moved to Lugo": in 2016.',
+        ),
+    ],
+)
+def test_a_question_without_content_is_about_what_was_said_before(
+    lines: tuple[tuple[str, str], ...], expected: str
+) -> None:
+    """A bare "since when" says nothing by itself: the answer carries the statement that it asks about."""
+    assert any(text.startswith(expected) for text in texts(extract(*lines)))
+
+
 def test_question_outside_the_chunk_is_no_source() -> None:
     """The question is read from the context, but only turns of the chunk are named."""
     made = only(extract(("Ben", "Any pets?"), ("Ana", "Just my dog Max."), first=1))

@@ -150,3 +150,28 @@ def test_stale_summaries_go_at_once(forest: MemForest, tmp_path: Path) -> None:
     forest.resume("nora")
     assert rows(directory, "SELECT count(*) FROM node WHERE dirty AND level > 0") == [(0,)]
     assert set(orphans(directory).values()) == {0}
+
+
+def test_a_session_that_grew_turn_by_turn_leaves_nothing_when_it_is_replaced(tmp_path: Path) -> None:
+    """Half-full cells are cut anew as it grows; until then their old words may stay, as the turns do; then all go."""
+    said = turns(secret(1))
+    with MemForest(tmp_path) as forest:
+        for size in range(1, len(said) + 1):
+            forest.ingest_session("u", "grown", said[:size])
+        assert all(marker.lower().encode() in bytes_of(tmp_path) for marker in MARKERS)
+        forest.ingest_session("u", "grown", turns(plain(1)), replace=True)
+        forest.save()
+        assert [marker for marker in MARKERS if marker.lower().encode() in bytes_of(tmp_path)] == []
+
+
+def test_repair_takes_old_words_of_a_grown_session_out(tmp_path: Path) -> None:
+    """`repair` merges the lexical index: what was cut anew is in it no longer."""
+    said = turns(secret(1))
+    with MemForest(tmp_path) as forest:
+        for size in range(1, len(said) + 1):
+            forest.ingest_session("u", "grown", said[:size])
+        assert forest.user("u").repair().ok
+    deleted = rows(tmp_path, "SELECT count(*) FROM derived_fact_words_docsize")
+    assert deleted == rows(tmp_path, "SELECT count(*) FROM fact")
+    (segments,) = rows(tmp_path, "SELECT count(DISTINCT segid) FROM derived_fact_words_idx")
+    assert segments[0] <= 1

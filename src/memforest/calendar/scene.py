@@ -2,7 +2,8 @@
 
 The tense rule: a month, weekday, day of the month, season or holiday that names no year is the most
 recent one, because conversations look back; it is the coming one if the nearest cue in its clause is a
-future one ("will", "going to", "next", ...), or if it is the nearer and the clause is in the present. The clause reaches to the next of ``. ! ? ;`` or line end,
+future one ("will", "going to", "next", ...), if it is the nearer and the clause is in the present, or if it is
+very near and nothing tells the tense. The clause reaches to the next of ``. ! ? ;`` or line end,
 and no more than 100 characters to either side.
 """
 
@@ -22,6 +23,8 @@ _UTC = timezone.utc
 _REACH = 100
 _LONG_AGO_DAYS = 90
 """In the present tense, something this far back gives way to what is coming sooner."""
+_VERY_NEAR_DAYS = 14
+"""Without any sign of a tense, what begins within so many days gives way to nothing long past."""
 _STOP = re.compile(r"[.!?;\n。！？]")
 
 
@@ -87,8 +90,8 @@ class Scene:
             which: ``last`` (the latest that is over), ``before_last``, ``next`` (the first that has not
                 begun), ``this`` (the one in progress, else by tense, else this
                 year's, of seasons the nearest) or ``bare``
-                (the latest that has begun; the first not yet over if the tense is future, or if it is
-                present and that is the nearer).
+                (the latest that has begun; the first not yet over if the tense is future, if it is present
+                and that is the nearer, or if it is not known and that is very near).
             at: where the words stand, for the tense.
         """
         found: Period | None
@@ -109,10 +112,12 @@ class Scene:
         tense = self.tense(*at)
         behind = latest(candidates, self.today, strict=False)
         ahead = soonest(candidates, self.today, strict=False)
-        if tense == 0 and behind is not None and ahead is not None and self._present(*at):
+        if tense == 0 and behind is not None and ahead is not None:
             days_behind, days_ahead = (self.today - behind.end).days, (ahead.start - self.today).days
-            # "I move on 31 May", said on 20 May, is not about the May of last year.
-            if days_behind > _LONG_AGO_DAYS and days_ahead < days_behind:
+            # "I move on 31 May", said on 20 May, is not about the May of last year; nor is what is said
+            # without a verb, if it is very near: "9 June free at last!" on 3 June.
+            near = days_ahead <= _VERY_NEAR_DAYS or self._present(*at)
+            if near and days_behind > _LONG_AGO_DAYS and days_ahead < days_behind:
                 return ahead
         return ahead if tense > 0 else behind
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "tree": ("looking", "Draw the forest, or the trees of one session, entity or scene."),
     "stats": ("looking", "Count what is stored, and say how large it is."),
     "verify": ("looking", "Check the stored memory against itself."),
+    "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),
 }
 """Command name -> module of this package, and the line that ``memforest --help`` shows, kept here so that

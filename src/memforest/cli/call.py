@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from memforest.cli.completing import complete_users
+
 if TYPE_CHECKING:
     from memforest.cli.screen import Screen
     from memforest.forest import MemForest, UserMemory
@@ -86,7 +88,7 @@ class Call:
         if self.user is not None and forest.has_user(self.user):
             self.settled_user = self.user
             return forest.user(self.user)
-        known = forest.list_users()
+        known = self.users()
         listed = ", ".join(clean(one, 40) for one in known[:10]) + (" …" if len(known) > 10 else "")
         if not known:
             raise NotFoundError(
@@ -100,6 +102,14 @@ class Call:
         self.settled_user = known[0]
         return forest.user(known[0])
 
+    def users(self) -> list[str]:
+        """Return who has a memory in the directory, and warn of files there that are none."""
+        from memforest.memory.open import survey
+
+        known, errors = survey(self.folder)
+        self.warn(f"passed over: {exc} (`memforest doctor` checks all files)" for exc in errors)
+        return known
+
     def show(
         self, data: Any, draw: Callable[[Screen], None], *, forest: MemForest | None = None, ok: bool = True
     ) -> None:
@@ -111,8 +121,8 @@ class Call:
 
         draw(Screen() if forest is None else Screen(zone=forest.config.zone))
 
-    def envelope(self, status: str, data: Any) -> None:
-        """Print the one object that ``--json`` prints."""
+    def envelope(self, status: str, data: Any, *, line: bool = False) -> None:
+        """Print the one object that ``--json`` prints; with `line` in one line, as one of several."""
         from memforest.cli.wire import to_json
 
         value = {
@@ -123,7 +133,7 @@ class Call:
             "data": data,
         }
         plain_stream = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
-        click.echo(to_json(value, ascii_only=plain_stream))
+        click.echo(to_json(value, ascii_only=plain_stream, line=line))
 
     def warn(self, texts: Iterable[str]) -> None:
         """Print warnings on standard error; with ``--json`` they are part of the data."""
@@ -174,6 +184,7 @@ def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
             callback=_keep,
             metavar="USER",
             help="Whose memory; the only one there is by default. [MEMFOREST_USER]",
+            shell_complete=complete_users,
         ),
         click.option(
             "--json",

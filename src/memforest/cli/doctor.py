@@ -35,6 +35,9 @@ _MARKS: dict[Status, tuple[str, str]] = {
 }
 MIN_PYTHON = (3, 10)
 
+MOST_PROBLEMS = 20
+"""Most problems of one memory to name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -47,18 +50,27 @@ class Check:
 
 
 @click.command()
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Repair the memories, of --user or all, as far as that changes nothing that was said.",
+)
 @shared_options
 @pass_call
-def doctor(call: Call) -> None:
+def doctor(call: Call, fix: bool) -> None:
     """Check this installation and the memories in it.
 
     Python, SQLite, the directory, the embedding models and the reranker and whether they run, and every memory: can it be
     opened, and with which embedder. Exit code 1 when something is broken.
+
+    With --fix, unfinished sessions and summaries are finished; index rows, vectors and trees that `verify`
+    finds broken are made anew from what was said; free space is given back and the log folded in. A damaged
+    file, one of another program or of a newer memforest, and a missing model are named and left alone.
     """
     checks = [*_program(), *_directory(call.folder), *_embedders(), _reranker()]
     # Which reranker is configured does not matter here, and one that is missing must not stop the look around.
     with call.forest(reranker="none") as forest:
-        checks += _memories(forest, call.folder)
+        checks += _memories(forest, call.folder, call.user if fix else None, fix=fix)
     broken = sum(check.status == "broken" for check in checks)
     call.show({"checks": checks, "broken": broken}, lambda screen: _draw(screen, checks), ok=not broken)
     if broken:
@@ -139,13 +151,32 @@ def _reranker() -> Check:
     return Check("reranker", "ok", detail)
 
 
-def _memories(forest: MemForest, folder: Path) -> Iterator[Check]:
-    """Open every memory of the directory."""
+def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -> Iterator[Check]:
+    """Open every memory of the directory, and repair those asked for."""
     files = memory_files(folder) if folder.is_dir() else []
     if not files:
         yield Check("memories", "ok", "none yet", "memforest ingest FILE, or memforest demo to see one")
     for path in files:
+        if fix:
+            yield from _repaired(forest, path, only)
         yield _memory(forest, path)
+
+
+def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check]:
+    """Repair one memory, and say what was done and what was not."""
+    try:
+        user = owner_of(path)
+        if user is None or only not in (None, user):
+            return
+        report = forest.user(user).repair()
+    except MemForestError as exc:
+        yield Check("repair", "note", f"{path.name}: left alone", f"by hand: {exc}")
+        return
+    if report.did:
+        yield Check("repair", "ok", f"{user}: {'; '.join(report.did)}")
+    for problem in report.left[:MOST_PROBLEMS]:
+        fix = "restore this file from a backup, or ingest its sessions into a new directory"
+        yield Check("repair", "broken", f"{user}: not repaired: {problem.part}: {problem.message}", fix)
 
 
 def _memory(forest: MemForest, path: Path) -> Check:
@@ -158,9 +189,12 @@ def _memory(forest: MemForest, path: Path) -> Check:
     except MemForestError as exc:
         return Check("memory", "broken", f"{path.name}: {exc}")
     detail = f"{user}: {counted(found.sessions, 'session')}, {counted(found.facts, 'fact')}, {found.embedder or 'words only'}"
-    if found.dirty_nodes or found.failed_chunks:
+    if found.dirty_nodes or found.failed_chunks or found.unfinished:
         left = f"{found.dirty_nodes} summaries out of date, {found.failed_chunks} chunks failed"
-        return Check("memory", "note", f"{detail}; {left}", f"memforest resume --user {user!r}")
+        unread = f", {counted(found.unfinished, 'session')} unread" if found.unfinished else ""
+        return Check(
+            "memory", "note", f"{detail}; {left}{unread}", "memforest resume, or memforest doctor --fix"
+        )
     return Check("memory", "ok", detail)
 
 

@@ -172,7 +172,7 @@ def resume(call: Call) -> None:
         if call.user is not None:
             call.memory(forest)
         results = forest.resume(call.user)
-        users = [call.user] if call.user is not None else forest.list_users()
+        users = [call.user] if call.user is not None else call.users()
         failed = sum(forest.user(user).stats().failed_chunks for user in users)
         data = {
             "sessions": [result.session_id for result in results],

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.completing import complete_entities, complete_scopes, complete_sessions
 from memforest.cli.screen import Screen, clean, columns, counted, size, sources
 
 if TYPE_CHECKING:
+    from memforest.forest import MemForest
     from memforest.memory.results import FactPage, FactView, Stats, TimelineEntry, TreeView, VerifyReport
 
 __all__ = ["draw_facts", "draw_timeline", "draw_trees", "facts", "stats", "timeline", "tree", "verify"]
@@ -21,6 +25,12 @@ DRILLED_DEPTH = 2
 """Levels unfolded below the root when a scope is named and --depth is not."""
 
 SUMMARY_CHARS = 90
+
+PAGE_NODES = 20_000
+"""Most nodes of a page: about 10 MB, which a browser opens within a few seconds."""
+
+ALL_LEVELS = 64
+"""Deeper than any tree: with at least two children a node, 2**64 leaves."""
 
 
 def _read_filters(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> dict[str, Any]:
@@ -40,8 +50,16 @@ def _read_filters(_ctx: click.Context, _param: click.Parameter, values: Sequence
 
 
 @click.command()
-@click.option("--entity", metavar="NAME", help="Only facts that mention it.")
-@click.option("--session", "session_id", metavar="ID", help="Only facts that this session supports.")
+@click.option(
+    "--entity", metavar="NAME", help="Only facts that mention it.", shell_complete=complete_entities
+)
+@click.option(
+    "--session",
+    "session_id",
+    metavar="ID",
+    help="Only facts that this session supports.",
+    shell_complete=complete_sessions,
+)
 @click.option(
     "--filter",
     "filters",
@@ -93,7 +111,7 @@ def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
 
 
 @click.command()
-@click.argument("entity")
+@click.argument("entity", shell_complete=complete_entities)
 @click.option("--attribute", metavar="NAME", help="Only this attribute's states, e.g. residence.")
 @click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
 @shared_options
@@ -129,26 +147,73 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
 
 
 @click.command()
-@click.argument("scope", required=False)
+@click.argument("scope", required=False, shell_complete=complete_scopes)
 @click.option(
     "--depth",
     type=click.IntRange(min=0),
-    help=f"Levels below the root; 0 for all trees, {DRILLED_DEPTH} for a SCOPE by default.",
+    help=f"Levels below the root; 0 for all trees, {DRILLED_DEPTH} for a SCOPE by default, all with --html.",
+)
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write one page for a browser instead, with search and drill-down to the quotes.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    help=f"Most nodes; no limit by default, {PAGE_NODES} with --html.",
 )
 @shared_options
 @pass_call
-def tree(call: Call, scope: str | None, depth: int | None) -> None:
+def tree(call: Call, scope: str | None, depth: int | None, page: Path | None, limit: int | None) -> None:
     """Draw the forest, or the trees of one session, entity or scene.
 
     Each node shows its interval, how many leaves are below it, and its summary; name a SCOPE from the list
-    to look inside ("scene 7" for a scene).
+    to look inside ("scene 7" for a scene). The page that --html writes needs no network and runs nothing of what was said.
     """
     levels = depth if depth is not None else (0 if scope is None else DRILLED_DEPTH)
     with call.forest() as forest:
         memory = call.memory(forest)
-        found = memory.tree(scope, depth=levels)
+        if page is not None:
+            _write_page(
+                call, forest, scope, page, ALL_LEVELS if depth is None else depth, limit or PAGE_NODES
+            )
+            return
+        found = memory.tree(scope, depth=levels, limit=limit)
         title = f"{clean(memory.user_id, 40)}: {counted(len(found), 'tree')}"
         call.show(found, lambda screen: draw_trees(screen, title, found), forest=forest)
+
+
+def _write_page(call: Call, forest: MemForest, scope: str | None, path: Path, depth: int, limit: int) -> None:
+    """Write the forest as a page, whole or not at all."""
+    from memforest.cli.page import page_of, replace_file, shown_of
+
+    memory = call.memory(forest)
+    found = memory.tree(scope, depth=depth, limit=limit)
+    shown = shown_of(found, memory.stats().trees if scope is None else None)
+    title = f"{memory.user_id}: {scope or 'the forest'}"
+    content = page_of(title, found, shown, forest.config.zone)
+    try:
+        replace_file(path, content)
+    except OSError as exc:
+        raise StopCommand(f"{path} cannot be written: {exc.strerror or exc}; name another FILE") from exc
+    written = f"{counted(shown.nodes, 'node')} of {counted(shown.trees, 'tree')}"
+    data = {
+        "file": path,
+        "bytes": len(content.encode()),
+        "trees": shown.trees,
+        "nodes": shown.nodes,
+        "left_out": shown.left_out,
+    }
+
+    def draw(screen: Screen) -> None:
+        screen.line(f"{path}: {written}, {size(len(content.encode()))}")
+        if shown.left_out:
+            screen.line(f"Left out: {shown.left_out}; a larger --limit or a SCOPE shows more.", "yellow")
+
+    call.show(data, draw, forest=forest)
 
 
 def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
@@ -177,12 +242,32 @@ def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None
 
 
 @click.command()
+@click.option(
+    "--watch", "watched", is_flag=True, help="Go on until Ctrl-C; into a pipe, print a line at each change."
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch looks.",
+)
 @shared_options
 @pass_call
-def stats(call: Call) -> None:
-    """Count what is stored, and say how large it is and which embedder made its vectors."""
+def stats(call: Call, watched: bool, every: float) -> None:
+    """Count what is stored, and say how large it is and which embedder made its vectors.
+
+    With --watch, what other processes write is seen too; --json then prints one object a line.
+    """
     with call.forest() as forest:
-        found = call.memory(forest).stats()
+        memory = call.memory(forest)
+        if watched:
+            from memforest.cli.watching import watch
+
+            watch(call, forest, memory, every, _stats_table)
+            return
+        found = memory.stats()
         call.show(
             {"directory": call.folder, **_as_mapping(found)}, lambda screen: _draw_stats(screen, call, found)
         )
@@ -196,6 +281,10 @@ def _as_mapping(found: Stats) -> Mapping[str, Any]:
 
 
 def _draw_stats(screen: Screen, call: Call, found: Stats) -> None:
+    screen.put(_stats_table(call, found))
+
+
+def _stats_table(call: Call, found: Stats) -> Table:
     table = columns("dim", "")
     table.add_row("user", clean(found.user_id))
     table.add_row("directory", clean(str(call.folder)))
@@ -207,10 +296,12 @@ def _draw_stats(screen: Screen, call: Call, found: Stats) -> None:
         table.add_row("", clean(note))
     table.add_row("vectors", _counts(found.vectors))
     table.add_row("embedder", clean(found.embedder or "none: searching by words only"))
+    if found.unfinished:
+        table.add_row("unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on")
     if found.failed_chunks:
         table.add_row("failed", f"{found.failed_chunks} chunks; `memforest resume` tries again")
     table.add_row("file", f"{size(found.bytes)}, schema {found.schema[-1] if found.schema else 'none'}")
-    screen.put(table)
+    return table
 
 
 def _counts(found: Mapping[str, int]) -> str:

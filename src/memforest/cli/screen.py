@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Screen", "clean", "columns", "counted", "error_console", "size", "sources"]
 
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
 """C0 and C1 controls (ESC and CSI among them), DEL, line separators, and directional marks and overrides."""
 
 

@@ -36,16 +36,17 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def to_json(value: Any, *, ascii_only: bool = False) -> str:
-    r"""Return a value as indented JSON without a character that a terminal would act on.
+def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:
+    r"""Return a value as JSON, indented or in one line, without a character that a terminal would act on.
 
     Args:
         value: anything that `plain` understands.
         ascii_only: escape everything else too, for streams that cannot carry Unicode.
+        line: keep it in one line.
 
     Example:
         >>> to_json("a\x9bb", ascii_only=False)
         '"a\\u009bb"'
     """
-    text = json.dumps(plain(value), ensure_ascii=ascii_only, indent=2)
+    text = json.dumps(plain(value), ensure_ascii=ascii_only, indent=None if line else 2)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

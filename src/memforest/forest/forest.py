@@ -70,10 +70,9 @@ class AsyncMemForest:
         await self._pool.use(user_id, _nothing, label=display_name)
 
     async def list_users(self) -> list[str]:
-        """Return the ids of all users, sorted.
+        """Return the ids of all users, sorted; files that cannot be read as a memory are passed over.
 
-        Raises:
-            StoreError: if a database in the directory cannot be read.
+        `memforest doctor` names those, and why.
         """
         return await asyncio.to_thread(list_users, self.directory)
 

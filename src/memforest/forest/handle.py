@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memforest import portal
 from memforest.forest.options import QueryOptions, TimeLike, read_options, read_time
 from memforest.forest.pool import MemoryPool
-from memforest.memory import views
+from memforest.memory import unfold, views
 from memforest.memory.memory import Memory
 from memforest.memory.results import (
     AskResult,
@@ -16,6 +16,7 @@ from memforest.memory.results import (
     FactView,
     IngestResult,
     QueryResult,
+    RepairReport,
     SessionView,
     Stats,
     TimelineEntry,
@@ -107,13 +108,21 @@ class AsyncUserMemory:
         """
         return await self._look(views.timeline_of, entity, attribute=attribute)
 
-    async def tree(self, scope: str | None = None, *, depth: int = 1) -> list[TreeView]:
-        """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels.
+    async def tree(
+        self, scope: str | None = None, *, depth: int = 1, limit: int | None = None
+    ) -> list[TreeView]:
+        """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
+
+        Args:
+            scope: name of a session or an entity.
+            depth: levels below the root, 0 for the roots alone.
+            limit: most nodes; all trees are unfolded alike until it is reached. None for all.
 
         Raises:
+            InputError: if `depth` is below 0 or `limit` below 1.
             NotFoundError: if no tree has that scope.
         """
-        return await self._look(views.tree_views, scope=scope, depth=depth)
+        return await self._look(unfold.tree_views, scope=scope, depth=depth, limit=limit)
 
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""
@@ -136,6 +145,18 @@ class AsyncUserMemory:
             StoreError: if the file cannot be written.
         """
         return await self._pool.known(self.user_id, lambda memory: memory.rebuild(scopes=scopes))
+
+    async def repair(self) -> RepairReport:
+        """Repair what can be made anew from what was said, and finish what an interrupted write left.
+
+        Lexical rows, vectors and trees that `verify` finds broken are made anew, sessions and summaries
+        finished, the index merged, and free space given back. Turns, sessions and facts are never changed,
+        and a file that SQLite itself finds damaged is not touched at all: `.left` names what is left.
+
+        Raises:
+            StoreError: if the file cannot be written.
+        """
+        return await self._pool.known(self.user_id, Memory.repair)
 
     async def _look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         return await self._pool.known(self.user_id, lambda memory: memory.look(view, *args, **how))
@@ -194,3 +215,4 @@ class UserMemory:
     stats = portal.blocking(AsyncUserMemory.stats)
     verify = portal.blocking(AsyncUserMemory.verify)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
+    repair = portal.blocking(AsyncUserMemory.repair)

@@ -22,7 +22,15 @@ from memforest.interval import from_ms, to_ms
 from memforest.memory.query import Asked, Reader
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received, receive
-from memforest.memory.results import AskResult, IngestResult, QueryResult, Usage, VerifyReport
+from memforest.memory.repair import mend, tidy
+from memforest.memory.results import (
+    AskResult,
+    IngestResult,
+    QueryResult,
+    RepairReport,
+    Usage,
+    VerifyReport,
+)
 from memforest.memory.turns import TurnReader, check_id, json_object
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.verify import verify
@@ -277,7 +285,7 @@ class Memory:
 
         def run() -> T:
             with self.db.read() as tx:
-                return view(Look(tx, self._cache.get(tx), self.config), *args, **how)
+                return view(Look(tx, self._cache, self.config), *args, **how)
 
         return await asyncio.to_thread(run)
 
@@ -289,6 +297,21 @@ class Memory:
                 return verify(tx)
 
         return await asyncio.to_thread(run)
+
+    async def repair(self) -> RepairReport:
+        """Make anew what is derived and broken, finish what was left, and tidy; see `AsyncUserMemory.repair`."""
+        found = await self.verify()
+        if any(problem.part == "file" for problem in found.problems):
+            return RepairReport((), found.problems)
+        did = await asyncio.to_thread(mend, self.db, self.config, found)
+        try:
+            resumed = await self.resume()
+        except ModelError as exc:
+            did.append(f"could not finish what was left: {exc}")
+        else:
+            did += [f"finished session {cut(repr(one.session_id), 60)}" for one in resumed]
+        did += await asyncio.to_thread(tidy, self.db)
+        return RepairReport(tuple(did), (await self.verify()).problems)
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""

@@ -13,6 +13,7 @@ from memforest.config import Config
 from memforest.errors import (
     ConfigError,
     ForeignStoreError,
+    StoreError,
     StoreWriteError,
     WeightsError,
 )
@@ -23,7 +24,7 @@ from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
 
-__all__ = ["file_name", "list_users", "memory_files", "open_memory", "owner_of"]
+__all__ = ["file_name", "list_users", "memory_files", "open_memory", "owner_of", "survey"]
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _SUFFIX = ".db"
@@ -68,12 +69,25 @@ def owner_of(path: Path) -> str | None:
 
 
 def list_users(directory: Path) -> list[str]:
-    """Return the ids of all users with a memory in a directory, sorted.
+    """Return the ids of all users with a memory in a directory, sorted; files that are no memory are passed over."""
+    return survey(directory)[0]
 
-    Raises:
-        StoreError: if a database there cannot be read.
+
+def survey(directory: Path) -> tuple[list[str], list[StoreError]]:
+    """Return the ids of all users with a memory in a directory, sorted, and why other files there are none.
+
+    One file of another program, or a damaged one, says nothing against the memories beside it.
     """
-    return sorted(owner for path in memory_files(directory) if (owner := owner_of(path)) is not None)
+    users, errors = [], []
+    for path in memory_files(directory):
+        try:
+            owner = owner_of(path)
+        except StoreError as exc:
+            errors.append(exc)
+            continue
+        if owner is not None:
+            users.append(owner)
+    return sorted(users), errors
 
 
 def open_memory(

@@ -111,7 +111,7 @@ def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
 
 def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
     """Refuse to append a turn whose id the session has; nobody could tell the two apart."""
-    known = {turn.id for _, turn in sessions.turns(tx, found.row)}
+    known = sessions.known_ids(tx, found.row, [turn.id for turn in turns])
     for turn in turns:
         if turn.id in known:
             raise InputError(

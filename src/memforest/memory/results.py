@@ -19,6 +19,7 @@ __all__ = [
     "IngestResult",
     "Problem",
     "QueryResult",
+    "RepairReport",
     "SessionView",
     "Source",
     "Stats",
@@ -259,7 +260,9 @@ class TimelineEntry:
 class TreeView:
     """A node as `memforest tree` draws it: `title` names the scope (roots only), `leaves` counts below it.
 
-    `summary` of a leaf is its item's text. `dirty` means that the summary waits for a refresh.
+    `summary` of a leaf is its item's text; `quotes` are the words that a fact was taken from, and `sources`
+    the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
+    and no `children` was not unfolded.
     """
 
     title: str
@@ -270,6 +273,8 @@ class TreeView:
     summary: str
     dirty: bool
     children: tuple[TreeView, ...] = ()
+    quotes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +300,8 @@ class Stats:
     schema: tuple[str, ...]
     generation: int
     bytes: int
+    unfinished: int = 0
+    """Sessions that were received and not read; `resume` goes on with them."""
     scenes: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -322,6 +329,19 @@ class VerifyReport:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The result of `repair`: what was done, in words, and the problems that it left alone."""
+
+    did: tuple[str, ...]
+    left: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong any more."""
+        return not self.left
 
 
 def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:

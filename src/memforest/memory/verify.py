@@ -19,7 +19,7 @@ from memforest.store.trees import SqliteArena
 from memforest.systems.memforest.scenes import no_scenes, routed_by
 from memforest.tree import check, leaves
 
-__all__ = ["verify"]
+__all__ = ["verify", "wrong_vectors"]
 
 CENTROID_ERROR = 1e-4
 """By how much a coordinate of a centroid may be off: it is updated in float32, once per fact that comes or goes."""
@@ -105,7 +105,14 @@ def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that each vector is of the text it stands for, of one model, and of unit length."""
-    problems = [Problem("vector", message) for message in checks.vector_problems(tx)]
+    found = wrong_vectors(tx)
+    checked["vectors"] = len(checks.vector_digests(tx))
+    return [Problem("vector", f"the vector of {kind} {item} {message}") for kind, item, message in found]
+
+
+def wrong_vectors(tx: Tx) -> list[tuple[str, int, str]]:
+    """Return (kind, item, what is wrong) of every vector that has to be made anew."""
+    problems = checks.vector_problems(tx)
     expected = {
         **{("turn", row): turn_text(speaker, text) for row, speaker, text in checks.turn_texts(tx)},
         **{("fact", row): text for row, text in checks.fact_texts(tx)},
@@ -114,8 +121,7 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     for kind, item, stored in checks.vector_digests(tx):
         text = expected.get((kind, item))
         if text is None or digest(text) != stored:
-            problems.append(Problem("vector", f"the vector of {kind} {item} is not of its present text"))
-        checked["vectors"] = checked.get("vectors", 0) + 1
+            problems.append((kind, item, "is not of its present text"))
     return problems
 
 

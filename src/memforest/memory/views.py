@@ -1,4 +1,4 @@
-"""Looking at a memory without a question: sessions, facts, timelines, trees, counts.
+"""Looking at a memory without a question: sessions, facts, timelines, counts.
 
 Every function takes a `Look`, an open read transaction with the snapshot that belongs to it.
 """
@@ -14,17 +14,17 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms, to_ms
+from memforest.memory.read import SnapshotCache
 from memforest.memory.results import (
     FactPage,
     FactView,
     SessionView,
     Stats,
     TimelineEntry,
-    TreeView,
     turn_sources,
 )
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.store import counts, derived, meta, migrations, sessions
+from memforest.store import counts, meta, migrations, sessions
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import scenes as scene_rows
@@ -35,18 +35,22 @@ from memforest.systems.filters import valid_end
 from memforest.systems.memforest.scenes import no_scenes
 from memforest.systems.states import timelines, valid_until
 from memforest.text import cut, entity_key
-from memforest.tree import Node
 
-__all__ = ["Look", "facts_page", "one_fact", "session_views", "stats", "timeline_of", "tree_views"]
+__all__ = ["Look", "facts_page", "one_fact", "session_views", "stats", "timeline_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A read transaction with its snapshot."""
+    """A read transaction with its snapshot, which is read when a view asks for it: counting needs none."""
 
     tx: Tx
-    snapshot: Snapshot
+    cache: SnapshotCache
     config: Config
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The memory's searchable state as the transaction sees it."""
+        return self.cache.get(self.tx)
 
 
 def session_views(look: Look) -> list[SessionView]:
@@ -226,7 +230,16 @@ def timeline_of(look: Look, name: str, *, attribute: str | None) -> list[Timelin
             for view in _views(look, list(fact_rows.facts_with_ids(look.tx, rows).values()))
         ]
     least = datetime.min.replace(tzinfo=look.config.clock().tzinfo)
-    return sorted(entries, key=lambda e: (e.start or e.end or least, e.kind, e.attribute or "", e.text))
+    # States of one instant stand in the order of their timeline, which knows what was said first.
+    return sorted(
+        entries,
+        key=lambda e: (
+            e.start or e.end or least,
+            e.kind,
+            e.attribute or "",
+            e.text if e.kind == "event" else "",
+        ),
+    )
 
 
 def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
@@ -241,70 +254,6 @@ def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
         attribute=attribute,
         value=segment.value,
         sources=turn_sources(pairs),
-    )
-
-
-# -- trees ----------------------------------------------------------------------------------------
-
-
-def tree_views(look: Look, *, scope: str | None, depth: int) -> list[TreeView]:
-    """Return the forest as nested views, roots first: scope, interval, counts, summary.
-
-    Args:
-        look: the transaction.
-        scope: only the trees of the session or entity with this name, or of a scene ("scene 7").
-        depth: levels below the root to unfold, 0 for the roots alone.
-
-    Raises:
-        NotFoundError: if no tree has that scope.
-    """
-    heads = tree_rows.heads(look.tx)
-    labels = tree_rows.labels(look.tx, [head.tree for _, _, head in heads])
-    about = scene_rows.topics(look.tx)
-    views = []
-    for kind, number, head in heads:
-        label = labels[head.tree][1]
-        if head.root is None or not _is_called(scope, kind, label):
-            continue
-        root = tree_rows.nodes_with_ids(look.tx, (head.root,))[head.root]
-        title = " ".join((kind, label))
-        if kind == "scene" and number in about:
-            title += f": {', '.join(about[number])}"
-        views.append(_tree_view(look, root, title, depth))
-    if scope is not None and not views:
-        raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
-    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
-
-
-def _is_called(scope: str | None, kind: str, label: str) -> bool:
-    """Whether a tree is what a scope's name means; scenes have no names, so theirs need the word before the number."""
-    if scope is None:
-        return True
-    if kind == "scene":
-        return scope.casefold() == f"scene {label}"
-    return bool({label, entity_key(label)} & {scope, entity_key(scope)})
-
-
-def _tree_view(look: Look, node: Node, title: str, depth: int) -> TreeView:
-    children: tuple[TreeView, ...] = ()
-    if depth > 0 and node.children:
-        kids = tree_rows.nodes_with_ids(look.tx, node.children)
-        children = tuple(_tree_view(look, kids[child], "", depth - 1) for child in node.children)
-    if node.level:
-        summary = derived.summaries(look.tx, (node.id,)).get(node.id, "")
-    else:
-        summary = tree_rows.item_texts(look.tx, node.item_kind or "", [node.item or 0]).get(
-            node.item or 0, ""
-        )
-    return TreeView(
-        title=title,
-        start=from_ms(node.start_ms),
-        end=from_ms(node.end_ms),
-        level=node.level,
-        leaves=node.count,
-        summary=summary,
-        dirty=node.dirty and node.level > 0,
-        children=children,
     )
 
 
@@ -332,6 +281,7 @@ def stats(look: Look, user_id: str) -> Stats:
         schema=tuple(migrations.applied(tx)),
         generation=meta.generation(tx),
         bytes=counts.size_bytes(tx),
+        unfinished=counts.unread_sessions(tx),
         scenes=scene_rows.scene_counts(tx),
         notes=() if (lack := no_scenes(tx)) is None else (lack,),
     )

@@ -114,7 +114,9 @@ class Writer:
         return _Work(session, row.session_id, row.infer, turns, cells)
 
     async def _extract(self, work: _Work) -> list[ChunkOutcome]:
-        chunks = [_chunk(work, cell) for cell in work.cells]
+        turns = tuple(turn for _, turn in work.turns.values())
+        speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
+        chunks = [_chunk(work.session_id, turns, speakers, cell) for cell in work.cells]
         if not work.infer:
             return [_verbatim(chunk) for chunk in chunks]
         return await self.steps.extractor.extract(chunks)
@@ -202,14 +204,13 @@ class Writer:
             meta.bump(tx)
 
 
-def _chunk(work: _Work, cell: CellRow) -> Chunk:
-    turns = [turn for _, turn in work.turns.values()]
+def _chunk(session_id: str, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
     return Chunk(
-        session_id=work.session_id,
+        session_id=session_id,
         ordinal=cell.ordinal,
-        turns=tuple(turns[cell.first : cell.last + 1]),
-        before=tuple(turns[max(0, cell.first - CONTEXT_TURNS) : cell.first]),
-        participants=tuple(dict.fromkeys(turn.speaker for turn in turns)),
+        turns=turns[cell.first : cell.last + 1],
+        before=turns[max(0, cell.first - CONTEXT_TURNS) : cell.first],
+        participants=speakers,
     )
 
 

@@ -88,19 +88,19 @@ def vector_digests(tx: Tx) -> list[tuple[str, int, bytes]]:
     return [(row[0], row[1], row[2]) for row in tx.execute("SELECT kind, item, digest FROM derived_vector")]
 
 
-def vector_problems(tx: Tx) -> list[str]:
-    """Return vectors of another model than the memory's, of another length than stated, or not of unit length."""
+def vector_problems(tx: Tx) -> list[tuple[str, int, str]]:
+    """Return (kind, item, what is wrong) of vectors that are of another model, another length, or not of unit length."""
     model = meta.get(tx, "embedder")
-    problems = []
+    problems: list[tuple[str, int, str]] = []
     for kind, item, made_by, dimension, blob in tx.execute(
         "SELECT kind, item, model, dimension, vector FROM derived_vector"
     ):
         if made_by != model:
-            problems.append(f"the vector of {kind} {item} was made by {made_by!r}, not {model!r}")
+            problems.append((kind, item, f"was made by {made_by!r}, not {model!r}"))
         elif len(blob) != 4 * dimension:
-            problems.append(f"the vector of {kind} {item} has {len(blob)} bytes for dimension {dimension}")
+            problems.append((kind, item, f"has {len(blob)} bytes for dimension {dimension}"))
         elif abs(float(np.linalg.norm(np.frombuffer(blob, dtype="<f4"))) - 1) > 1e-3:
-            problems.append(f"the vector of {kind} {item} is not of unit length")
+            problems.append((kind, item, "is not of unit length"))
     return problems
 
 

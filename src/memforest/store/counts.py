@@ -6,7 +6,15 @@ from pathlib import Path
 
 from memforest.store.db import Tx
 
-__all__ = ["count_rows", "entities_by_kind", "failed_cells", "size_bytes", "trees_by_kind", "vectors_by_kind"]
+__all__ = [
+    "count_rows",
+    "entities_by_kind",
+    "failed_cells",
+    "size_bytes",
+    "trees_by_kind",
+    "unread_sessions",
+    "vectors_by_kind",
+]
 
 _TABLES = (
     "session",
@@ -51,6 +59,11 @@ def vectors_by_kind(tx: Tx) -> dict[str, int]:
 def failed_cells(tx: Tx) -> int:
     """Return the number of chunks whose extraction failed."""
     return int(tx.execute("SELECT count(*) FROM cell WHERE status = 'failed'").fetchone()[0])
+
+
+def unread_sessions(tx: Tx) -> int:
+    """Return the number of sessions that were received and not read to their end."""
+    return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
 
 
 def size_bytes(tx: Tx) -> int:

@@ -274,6 +274,28 @@ class Database:
             self._require_open()
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def free_share(self) -> tuple[float, int]:
+        """Return the share of the file's pages that is unused, 0 to 1, and the file's size in bytes."""
+        with self.read() as tx:
+            free, pages, page = (
+                int(tx.execute(f"PRAGMA {name}").fetchone()[0])
+                for name in ("freelist_count", "page_count", "page_size")
+            )
+        return free / max(1, pages), pages * page
+
+    def vacuum(self) -> None:
+        """Write the file anew without its unused pages.
+
+        Source: https://www.sqlite.org/lang_vacuum.html; a crash leaves the file as it was.
+
+        Raises:
+            StoreLockedError: if another process is at work on it.
+            StoreWriteError: if there is no room for the copy.
+        """
+        with self._write_lock, mapped_errors(self.path):
+            self._require_open()
+            self._writer.execute("VACUUM")
+
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
         with self._write_lock, self._readers_lock:

@@ -18,6 +18,7 @@ __all__ = [
     "dimension",
     "drop_stale",
     "drop_vectors",
+    "drop_words",
     "missing_vectors",
     "postings",
     "purge_words",
@@ -93,7 +94,7 @@ def vectors_of(tx: Tx, kind: ItemKind) -> tuple[NDArray[np.int64], NDArray[np.fl
     return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
 
 
-def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
+def drop_vectors(tx: Tx, kind: str, items: Iterable[int]) -> None:
     """Delete the vectors of items."""
     tx.executemany("DELETE FROM derived_vector WHERE kind = ? AND item = ?", [(kind, item) for item in items])
 
@@ -126,6 +127,12 @@ def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence
 def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
     """Take an item out of the lexical index."""
     tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
+
+
+def drop_words(tx: Tx) -> None:
+    """Empty the lexical index."""
+    for table in _WORDS.values():
+        tx.execute(f"DELETE FROM {table}")
 
 
 def purge_words(tx: Tx) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "delete_session",
     "find_session",
     "finish_cell",
+    "known_ids",
     "list_sessions",
     "session_with_row",
     "set_status",
@@ -127,6 +128,15 @@ def set_status(tx: Tx, session: int, status: Literal["received", "ingested"]) ->
 def waiting(tx: Tx) -> int:
     """Return how many sessions are received but not ingested."""
     return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
+
+
+def known_ids(tx: Tx, session: int, ids: Sequence[str]) -> set[str]:
+    """Return which of these turn ids a session has already."""
+    rows = tx.execute(
+        "SELECT turn_id FROM turn WHERE session = ? AND turn_id IN (SELECT value FROM json_each(?))",
+        (session, json.dumps(list(ids))),
+    )
+    return {row[0] for row in rows}
 
 
 def unfinished(tx: Tx) -> list[int]:

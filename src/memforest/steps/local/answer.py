@@ -28,6 +28,7 @@ from memforest.steps.local.answer_match import (
     asked_type,
     coverage,
     folded_words,
+    is_dated,
     matching_items,
     read_item,
     read_question,
@@ -103,16 +104,12 @@ def _worded(asked: Question, matching: Sequence[Item], reference: datetime) -> A
     if asked.form in ("ago", "how_long"):
         return _how_long(asked, wording, matching, reference)
     if asked.form in ("when", "since"):
-        dated = next((item for item in matching if _is_dated(item.evidence)), None)
+        dated = next((item for item in matching if is_dated(item.evidence)), None)
         # A statement with its date is preferred to a better one without, if it shares as many words.
         if dated is not None and coverage(asked, dated) >= coverage(asked, best):
             best = dated
         return Answer(_when(best.evidence, wording, asked), (best.index,))
     return Answer(_statement(best.evidence, asked), (best.index,))
-
-
-def _is_dated(evidence: AnswerEvidence) -> bool:
-    return evidence.start is not None or evidence.end is not None
 
 
 def _bare(evidence: AnswerEvidence) -> str:
@@ -126,7 +123,7 @@ def _statement(evidence: AnswerEvidence, asked: Question) -> str:
         return text
     said = wording.day(evidence.said)
     note = wording.phrases["said"].format(date=said)
-    if _is_dated(evidence):
+    if is_dated(evidence):
         date = wording.date(evidence.start, evidence.end)
         if plain(date) not in plain(text) and date != said:
             note = wording.phrases["dated"].format(date=date, said=note)
@@ -157,7 +154,7 @@ def _listed(asked: Question, matching: Sequence[Item]) -> Answer:
             piece = item.evidence
             date = (
                 asked.wording.date(piece.start, piece.end)
-                if _is_dated(piece)
+                if is_dated(piece)
                 else asked.wording.day(piece.said)
             )
             text = text if plain(date) in plain(text) else f"{text} ({date})"
@@ -176,7 +173,7 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
 def _when(evidence: AnswerEvidence, wording: Wording, asked: Question) -> str:
     text, phrases, said = _bare(evidence), wording.phrases, wording.day(evidence.said)
     since = asked.form == "since"
-    if _is_dated(evidence):
+    if is_dated(evidence):
         known = evidence.start is not None and evidence.start != EARLIEST
         if since and known:
             # A state that began in May 2023 holds since then, whenever it ended.

@@ -6,6 +6,7 @@ of evidence into its stems and names. Both come from untrusted text and are only
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ __all__ = [
     "asked_type",
     "coverage",
     "folded_words",
+    "is_dated",
     "matching_items",
     "read_item",
     "read_question",
@@ -47,11 +49,22 @@ TYPE_WEIGHT = 0.5
 RANK_COST = 0.03
 """Coverage that one rank is worth: evidence lower down must share clearly more words to be preferred."""
 
+IN_WINDOW = 0.3
+"""Coverage that a statement gains which is dated within the time that the question names."""
+
+OUT_OF_WINDOW = 0.5
+"""Coverage that one loses which is dated, and outside of that time."""
+
 READ_CHARS = 4_000
 """Characters read of a question, a statement or a quote."""
 
 ORDERED = frozenset({"current", "as_of", "predecessor", "successor", "first", "last", "changed_back"})
 """Plan kinds whose evidence comes in the order of a time operator, which is kept."""
+
+
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?。！？؟\n])")
+_HEADING_WORDS = 3
+"""A question of so few words names what follows: "And work? I'm at the theatre." is about work."""
 
 
 class Words:
@@ -91,6 +104,8 @@ class Question:
     weights: dict[str, float]
     names: tuple[frozenset[str], ...]
     attribute: frozenset[str]
+    kinds: frozenset[str]
+    """Things of the attribute's kind: a dog is a pet, and no cat."""
 
     @property
     def code(self) -> str:
@@ -110,9 +125,9 @@ def read_question(text: str, plan: QuestionPlan) -> Question:
         form = "since" if plan.kind == "since" else "when"
     code = wording.code if wording else "other"
     names = _names(text, plan, wording)
-    attribute = _attribute_words(plan, wording, code)
+    attribute, kinds = _attribute_words(plan, wording, code)
     weights = _content(text, plan, wording, frozenset().union(*names) if names else frozenset(), asked)
-    return Question(text, asked, wording, form, plan, weights, names, attribute)
+    return Question(text, asked, wording, form, plan, weights, names, attribute, kinds)
 
 
 def _names(text: str, plan: QuestionPlan, wording: Wording | None) -> tuple[frozenset[str], ...]:
@@ -147,11 +162,16 @@ def _name_words(name: str) -> frozenset[str]:
     return frozenset(piece for piece in found if len(piece) > 1) or found
 
 
-def _attribute_words(plan: QuestionPlan, wording: Wording | None, code: str) -> frozenset[str]:
+def _attribute_words(
+    plan: QuestionPlan, wording: Wording | None, code: str
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words that ask for the plan's attribute, and those of things of its kind."""
     if plan.attribute is None:
-        return frozenset()
-    listed = wording.attributes.get(plan.attribute, frozenset()) if wording else frozenset()
-    return listed | frozenset(stems(plan.attribute.replace("_", " "), code))
+        return frozenset(), frozenset()
+    none: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+    listed, kinds = wording.attributes.get(plan.attribute, none) if wording else none
+    named = frozenset(stems(plan.attribute.replace("_", " "), code))
+    return listed | named - kinds, kinds
 
 
 def _content(
@@ -201,7 +221,31 @@ def asked_type(asked: Sequence[str], wording: Wording | None, code: str) -> str:
 def read_item(index: int, evidence: AnswerEvidence, code: str) -> Item:
     """Return a piece of evidence as it is compared, its stems those of the question's language."""
     text, quote = evidence.text[:READ_CHARS], evidence.quote[:READ_CHARS]
-    return Item(index, evidence, frozenset(stems(f"{text} {quote}", code)), Words(text), Words(quote))
+    told = "".join(piece for piece in _SENTENCE_ENDS.split(quote) if not _asks(piece))
+    return Item(index, evidence, frozenset(stems(f"{text} {told}", code)), Words(text), Words(quote))
+
+
+def _asks(sentence: str) -> bool:
+    """Return whether a sentence is a question: who asks "How old is he?" has not said how old."""
+    if not sentence.endswith(("?", "？", "؟")):
+        return False
+    return len(sentence.split()) > _HEADING_WORDS or (not sentence.isascii() and len(words(sentence)) == 1)
+
+
+def is_dated(evidence: AnswerEvidence) -> bool:
+    """Return whether a statement says when it holds; one that does not is stored as so from when it was said."""
+    if evidence.end is not None:
+        return True
+    return evidence.start is not None and evidence.start != evidence.said
+
+
+def _in_time(asked: Question, evidence: AnswerEvidence) -> float:
+    """Return what the statement's own date adds or takes when the question names a time."""
+    first, last = asked.plan.start, asked.plan.end
+    if asked.plan.kind not in ("simple", "list") or first is None or last is None or not is_dated(evidence):
+        return 0.0
+    begins = evidence.start is None or evidence.start < last
+    return IN_WINDOW if begins and (evidence.end is None or evidence.end > first) else -OUT_OF_WINDOW
 
 
 def folded_words(text: str) -> frozenset[str]:
@@ -223,7 +267,7 @@ def _shares(asked: Question, item: Item, stem: str) -> bool:
     if stem not in asked.attribute:
         return False
     # "Where does Ana live?" is answered by "Ana moved to Lugo": another word for the same state.
-    return not asked.attribute.isdisjoint(item.stems)
+    return not (asked.attribute | asked.kinds).isdisjoint(item.stems)
 
 
 def about(asked: Question, item: Item) -> float:
@@ -244,7 +288,8 @@ def matching_items(asked: Question, items: Sequence[Item]) -> list[Item]:
         on, shared = about(asked, item), coverage(asked, item)
         if on and shared >= least:
             new = asked.form in ("who", "where") and _names_something_new(asked, item)
-            scored.append((shared + 0.5 * on + (0.1 if new else 0.0) - RANK_COST * rank, item))
+            worth = shared + 0.5 * on + (0.1 if new else 0.0) + _in_time(asked, item.evidence)
+            scored.append((worth - RANK_COST * rank, item))
     if asked.plan.kind not in ORDERED:
         scored.sort(key=lambda pair: (-pair[0], pair[1].index))
     return [item for _, item in scored]

@@ -62,7 +62,8 @@ class Wording:
     stop: frozenset[str]
     numbers: Mapping[str, int]
     units: Mapping[str, str]
-    attributes: Mapping[str, frozenset[str]]
+    attributes: Mapping[str, tuple[frozenset[str], frozenset[str]]]
+    """Attribute -> the words that ask for it or state it, and those that only state it (things of its kind)."""
     phrases: Mapping[str, str]
     dates: Mapping[str, str]
     months: tuple[str, ...]
@@ -202,13 +203,18 @@ def load_wording(code: str) -> Wording:
         stop=frozenset(stem for word in lists["stop"] for stem in stems(word, code)),
         numbers={plain(word): value for word, value in raw["numbers"].items()},
         units={word: unit for unit, text in raw["units"].items() for word in plain(text).split()},
-        attributes={name: frozenset(stems(text, code)) for name, text in raw["attributes"].items()},
+        attributes={name: _attribute(text, code) for name, text in raw["attributes"].items()},
         phrases=raw["phrases"],
         dates=dates,
         months=tuple(dates["months"].split()),
         calendar_words=frozenset(plain(dates["months"] + " " + dates["weekdays"]).split()),
         durations=raw["durations"],
     )
+
+
+def _attribute(text: str, code: str) -> tuple[frozenset[str], frozenset[str]]:
+    asking, _, kinds = text.partition("|")
+    return frozenset(stems(asking, code)), frozenset(stems(kinds, code))
 
 
 @lru_cache(maxsize=4)

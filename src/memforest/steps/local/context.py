@@ -11,7 +11,7 @@ from memforest.steps.local.draft import Draft
 from memforest.steps.local.language import Code, detect_language
 from memforest.steps.local.pieces import is_question, lacks_content
 from memforest.steps.local.sentences import split_sentences
-from memforest.text import cut, entity_key
+from memforest.text import cut, entity_key, words
 from memforest.types import Chunk, Skipped, Turn
 
 __all__ = ["CAPTION", "Context", "context_of"]
@@ -21,6 +21,71 @@ _SHOWN_CHARS = 240
 CAPTION = re.compile(
     r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
 )
+_BARE_QUESTION = frozenset(
+    [
+        "since",
+        "until",
+        "when",
+        "where",
+        "why",
+        "how",
+        "long",
+        "much",
+        "many",
+        "who",
+        "whom",
+        "what",
+        "which",
+        "one",
+        "time",
+        "day",
+        "exactly",
+        "from",
+        "with",
+        "for",
+        "by",
+        "and",
+        "so",
+        "but",
+        "then",
+        "oh",
+        "wait",
+        "ok",
+        "okay",
+        "really",
+        "huh",
+        "desde",
+        "hasta",
+        "cuándo",
+        "dónde",
+        "adónde",
+        "cómo",
+        "cuánto",
+        "cuánta",
+        "cuántos",
+        "cuántas",
+        "tiempo",
+        "quién",
+        "quiénes",
+        "qué",
+        "cuál",
+        "por",
+        "con",
+        "para",
+        "de",
+        "a",
+        "y",
+        "o",
+        "pero",
+        "entonces",
+        "cuando",
+        "donde",
+    ]
+)
+"""Words of a question that has no content of its own: it asks about what was said just before."""
+_ASKING = frozenset(("when", "where", "why", "how", "who", "since", "until"))
+"""Of these words, one makes a question of it; "what?" and "really?" may only show surprise."""
+_ABOUT_WORDS = 15
 _ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
 
 
@@ -36,6 +101,8 @@ class Context:
     known: frozenset[str]
     question: str | None
     question_turn: tuple[int, ...]
+    about: str | None
+    """The statement that the question is about, when it has no content of its own ("Since when?")."""
     assistant: bool
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -50,6 +117,9 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
     people = tuple(dict.fromkeys((*chunk.participants, turn.speaker)))
     others = [name for name in people if name != turn.speaker]
     question, asked_in = _open_question(previous, turn, chunk)
+    about = _asked_about(question, previous, turn, chunk)
+    if about is None and question is not None and lacks_content(question, _forms_of_address(people)):
+        question, asked_in = None, ()
     return Context(
         turn=turn,
         voices=Voices(turn.speaker, others[0] if len(others) == 1 else None, _nicknames(people)),
@@ -59,6 +129,7 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
         known=known,
         question=question,
         question_turn=asked_in,
+        about=about,
         assistant=(turn.role or turn.speaker).lower() in _ROLE_ASSISTANTS,
     )
 
@@ -96,8 +167,32 @@ def _open_question(previous: Turn | None, turn: Turn, chunk: Chunk) -> tuple[str
         for piece in split_sentences(CAPTION.sub(" ", previous.text[-600:]))
         if is_question(piece.text)
     ]
-    if not pieces or lacks_content(pieces[-1], _forms_of_address(chunk.participants)):
+    if not pieces:
         return None, ()
-    words = pieces[-1].replace('"', "'").split()
-    question = " ".join(words if len(words) <= _QUESTION_WORDS else ["…", *words[-_QUESTION_WORDS:]])
+    empty = lacks_content(pieces[-1], _forms_of_address(chunk.participants))
+    if empty and _ASKING.isdisjoint(word.lower() for word in words(pieces[-1])):
+        return None, ()
+    asked = pieces[-1].replace('"', "'").split()
+    question = " ".join(asked if len(asked) <= _QUESTION_WORDS else ["…", *asked[-_QUESTION_WORDS:]])
     return question, (previous.ordinal,) if previous in chunk.turns else ()
+
+
+def _asked_about(question: str | None, previous: Turn | None, turn: Turn, chunk: Chunk) -> str | None:
+    """Return the statement that a question without content of its own is about: the one said last before it."""
+    if question is None or previous is None:
+        return None
+    if not _BARE_QUESTION.issuperset(word.lower() for word in words(question)):
+        return None
+    turns = [*chunk.before, *chunk.turns]
+    before = turns[: turns.index(previous)][-1:] if previous in turns else []
+    for said in (previous, *(one for one in before if one.speaker == turn.speaker)):
+        statements = [
+            piece.text
+            for piece in split_sentences(CAPTION.sub(" ", said.text[-600:]))
+            if not is_question(piece.text)
+            and not lacks_content(piece.text, _forms_of_address(chunk.participants))
+        ]
+        if statements:
+            shown = statements[-1].replace('"', "'").rstrip(".!… ").split()
+            return " ".join(shown if len(shown) <= _ABOUT_WORDS else ["…", *shown[-_ABOUT_WORDS:]])
+    return None

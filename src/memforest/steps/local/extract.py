@@ -243,9 +243,10 @@ class LocalExtractor:
         dated, date = self._date(context, text)
         made = attribute(dated, context.voices)
         draft = self._finish(context, raw, made.text, attributed=True, changed=True, date=date)
-        draft.text = f'{context.turn.speaker}, asked "{question}": {_uncapitalised(draft.text)}'
+        about = "" if context.about is None else f' about "{context.about}"'
+        draft.text = f'{context.turn.speaker}, asked "{question}"{about}: {_uncapitalised(draft.text)}'
         draft.turns = (*context.question_turn, context.turn.ordinal)
-        draft.words += len(question.split())
+        draft.words += len(question.split()) + len(about.split())
         draft.answer = True
         context.question = None
         return draft

@@ -246,7 +246,7 @@ def _compile_pattern(attribute: str, sense: Sense, source: str, macros: Mapping[
     if text and not text.endswith(("}", ")", "\\b")):
         body += r"\b"
     regex = re.compile(rf"\s+{body}" if body else "", re.IGNORECASE)
-    for name in regex.groupindex:
+    for name in regex.groupindex.keys() - {"owner"}:
         types.setdefault(name, "np")
     return Pattern(attribute, sense, regex, tuple(types.items()))
 

@@ -17,14 +17,7 @@ Kind = Literal["current", "as_of", "predecessor", "successor", "first", "last", 
 
 
 OPERATOR_WORDS = frozenset(
-    (
-        "change changed changes changing switch switched switching swap swapped replace replaced move "
-        "moved moving last latest recent recently most first original originally initial initially "
-        "current currently now nowadays present presently moment day days today earlier former formerly "
-        "previous previously old new next right just before after since until when long back return "
-        "returned go went going again begin began beginning start started come came get got take took "
-        "ever follow followed different another use used have had be been"
-    ).split()
+    ["change", "changed", "changes", "changing", "switch", "switched", "switching", "swap", "swapped", "replace", "replaced", "move", "moved", "moving", "last", "latest", "recent", "recently", "most", "first", "original", "originally", "initial", "initially", "current", "currently", "now", "nowadays", "present", "presently", "moment", "day", "days", "today", "earlier", "former", "formerly", "previous", "previously", "old", "new", "next", "right", "just", "before", "after", "since", "until", "when", "long", "back", "return", "returned", "go", "went", "going", "again", "begin", "began", "beginning", "start", "started", "come", "came", "get", "got", "take", "took", "ever", "follow", "followed", "different", "another", "use", "used", "have", "had", "be", "been"]
 )
 """Words by which a question asks for a time, lower case; they say nothing of what it asks about."""
 

@@ -14,7 +14,17 @@ from typing import Literal, NamedTuple
 
 from memforest.steps.local.lexicon import Lexicon, Sense
 
-__all__ = ["MODAL", "Change", "Predicate", "Token", "change_of", "read_predicate", "tokenise"]
+__all__ = [
+    "MODAL",
+    "Change",
+    "Predicate",
+    "Token",
+    "change_of",
+    "is_own",
+    "lower_in_place",
+    "read_predicate",
+    "tokenise",
+]
 
 MODAL: Literal["modal"] = "modal"
 """What `read_predicate` returns for "might move": the subject's later verbs are hypothetical as well."""
@@ -182,6 +192,27 @@ def _auxiliary_as_verb(head: Predicate, tokens: Sequence[Token], index: int) -> 
     before = tokens[index - 1]
     head.lemma, head.surface, head.rest = head.auxiliary, (before.start, before.end), before.end
     return head
+
+
+def lower_in_place(text: str) -> str:
+    """Return `text` in lower case, of the same length: "İ" and its like stay."""
+    lowered = text.lower()
+    return (
+        lowered
+        if len(lowered) == len(text)
+        else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    )
+
+
+def is_own(match: re.Match[str], subject: Sequence[str]) -> bool:
+    """Return whether "X's job" behind the verb is the subject's own: "Bob quit Bob's job", not "Bob quit Tom's".
+
+    Args:
+        match: of a pattern of the lexicon, which may have a group ``owner``.
+        subject: the names that the verb is about.
+    """
+    owner = match["owner"] if "owner" in match.re.groupindex else None
+    return owner is None or owner.lower() in {name.lower() for name in subject}
 
 
 def change_of(sense: Sense, head: Predicate, *, dated: bool, ended: bool, any_more: bool) -> Change | None:

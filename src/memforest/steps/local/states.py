@@ -22,6 +22,8 @@ from memforest.steps.local.predicate import (
     Predicate,
     Token,
     change_of,
+    is_own,
+    lower_in_place,
     read_predicate,
     tokenise,
 )
@@ -30,6 +32,8 @@ from memforest.steps.local.value import Span, accept_value
 from memforest.types import State
 
 __all__ = ["UNSPECIFIED", "find_states", "holds_many"]
+
+_Found = tuple[str, Change, Span, "Span | None"]
 
 MAX_REACH = 200
 """Characters behind a verb in which its value has to begin and end."""
@@ -79,18 +83,8 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
 @lru_cache(maxsize=512)
 def _sorted_names(subjects: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Return (lower case, as given) pairs, the longest first."""
-    pairs = {_lower(name.replace("’", "'")): name for name in subjects if name.strip()}
+    pairs = {lower_in_place(name.replace("’", "'")): name for name in subjects if name.strip()}
     return tuple(sorted(pairs.items(), key=lambda pair: (-len(pair[0]), pair[0])))
-
-
-def _lower(text: str) -> str:
-    """Return `text` in lower case, of the same length: "İ" and its like stay."""
-    lowered = text.lower()
-    return (
-        lowered
-        if len(lowered) == len(text)
-        else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-    )
 
 
 def _mask_speech(text: str) -> str:
@@ -128,7 +122,7 @@ class _Sentence:
     ) -> None:
         self.text = text
         self.flat = flat
-        self.low = _lower(flat)
+        self.low = lower_in_place(flat)
         self.tokens = tokens
         self.index = {token.start: i for i, token in enumerate(tokens)}
         self.lexicon = lexicon
@@ -331,7 +325,7 @@ class _Sentence:
                 yield from named
                 return
         prefix = f"{subject.noun[-1]}." if subject.noun else ""
-        for attribute, change, value, previous in self._matches(head, limit):
+        for attribute, change, value, previous in self._matches(subject, head, limit):
             for entity in subject.entities:
                 yield self._state(entity, prefix + attribute, value, previous, change)
         if not subject.noun:
@@ -356,7 +350,7 @@ class _Sentence:
             any(word in tail for word in words["ceased_tail"]),
         )
 
-    def _matches(self, head: Predicate, limit: int) -> Iterator[tuple[str, Change, Span, Span | None]]:
+    def _matches(self, subject: _Subject, head: Predicate, limit: int) -> Iterator[_Found]:
         """Yield (attribute, change, value, previous) of the first pattern that fits, per attribute."""
         seen: set[str] = set()
         dated, ended, any_more = self._tail(head)
@@ -364,7 +358,7 @@ class _Sentence:
             if pattern.attribute in seen or (seen and not pattern.attribute) or pattern.sense == "noun_start":
                 continue
             match = pattern.regex.match(self.flat, head.rest, limit)
-            if match is None:
+            if match is None or not is_own(match, subject.entities):
                 continue
             change = change_of(pattern.sense, head, dated=dated, ended=ended, any_more=any_more)
             fitted = self._fit(pattern, match, head) if change else None

@@ -1,0 +1,107 @@
+"""`memforest completion`, and the names that the shell completes: users, sessions, entities.
+
+Names come from conversations, so they are untrusted: what a shell completes it puts on the command line as it
+is, and runs at Enter. Only names of letters, digits and a few signs that no shell acts on are offered.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from memforest.errors import MemForestError
+
+if TYPE_CHECKING:
+    from memforest.cli.call import Call
+
+__all__ = ["complete_entities", "complete_scopes", "complete_sessions", "complete_users", "is_safe", "script"]
+
+MOST_NODES = 2000
+"""Bound of the roots that are read for names: a shell waits for the answer."""
+
+_SAFE = re.compile(r"[^\W_][\w.@%+:,/-]*")
+
+
+def is_safe(name: str) -> bool:
+    """Return whether a shell takes a name as it is: one word, no sign that it acts on, no leading dash.
+
+    Example:
+        >>> is_safe("live-2024-06-01"), is_safe("José"), is_safe("$(reboot)"), is_safe("two words"), is_safe("-rf")
+        (True, True, False, False, False)
+    """
+    return _SAFE.fullmatch(name) is not None
+
+
+def complete_users(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the ids of users with a memory in the directory."""
+    call = _call(ctx)
+    if call is None:
+        return []
+    from memforest.memory.open import survey
+
+    return _items(survey(call.folder)[0], incomplete)
+
+
+def complete_sessions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the ids of sessions."""
+    return _items(_names(ctx, ("session",)), incomplete)
+
+
+def complete_entities(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of people and things that have a tree."""
+    return _items(_names(ctx, ("entity",)), incomplete)
+
+
+def complete_scopes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of all trees."""
+    return _items(_names(ctx, None), incomplete)
+
+
+def script(shell: str) -> str:
+    """Return what a shell must read to complete `memforest`.
+
+    Args:
+        shell: ``"bash"``, ``"zsh"`` or ``"fish"``.
+    """
+    made = get_completion_class(shell)
+    if made is None:
+        raise click.UsageError(f"there is no completion for {shell}")
+    source = made(click.Group(), {}, "memforest", "_MEMFOREST_COMPLETE")
+    return source.source_template % source.source_vars()
+
+
+def _call(ctx: click.Context) -> Call | None:
+    from memforest.cli.call import Call
+
+    return ctx.find_object(Call)
+
+
+def _names(ctx: click.Context, kinds: tuple[str, ...] | None) -> list[str]:
+    """Return the names of trees; none when it is not clear whose, as an error has no place here."""
+    from memforest.memory.open import survey
+
+    call = _call(ctx)
+    if call is None:
+        return []
+    try:
+        user = call.user if call.user is not None else _only(survey(call.folder)[0])
+        if user is None:
+            return []
+        with call.forest(embedder="none") as forest:  # names need no model
+            found = forest.user(user).tree(depth=0, limit=MOST_NODES)
+    except MemForestError:
+        return []
+    titles = (view.title.partition(" ") for view in found)
+    return [name for kind, _, name in titles if kinds is None or kind in kinds]
+
+
+def _only(users: list[str]) -> str | None:
+    return users[0] if len(users) == 1 else None
+
+
+def _items(names: list[str], incomplete: str) -> list[CompletionItem]:
+    fitting = {name for name in names if name.startswith(incomplete) and is_safe(name)}
+    return [CompletionItem(name) for name in sorted(fitting)]

@@ -1,0 +1,204 @@
+"""The forest as one HTML page that needs nothing else: `memforest tree --html`.
+
+Stored text is untrusted. Every string goes through `_text`, which takes out controls and directional marks and
+escapes the rest; the page's policy allows its own style and script, by their digests, and nothing besides: no
+network, no other script, no form.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+
+from memforest.cli.screen import Screen, clean, counted, sources
+from memforest.memory.results import TreeView
+
+__all__ = ["Shown", "page_of", "replace_file", "shown_of"]
+
+QUOTE_CHARS = 2000
+"""Longest text of a leaf; what is longer is cut, so that a few pasted documents do not make the page huge."""
+
+SUMMARY_CHARS = 400
+NAME_CHARS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a page holds, of what there is: counts of trees, nodes and leaves."""
+
+    trees: int
+    all_trees: int
+    nodes: int
+    leaves: int
+    all_leaves: int
+    """Leaves of the trees that are shown."""
+
+    @property
+    def left_out(self) -> str:
+        """What is missing, in words; empty when nothing is."""
+        parts = []
+        if self.trees < self.all_trees:
+            parts.append(f"{self.all_trees - self.trees:,} of {self.all_trees:,} trees, the smallest")
+        if self.leaves < self.all_leaves:
+            parts.append(f"{self.all_leaves - self.leaves:,} of {self.all_leaves:,} leaves")
+        return " and ".join(parts)
+
+
+def shown_of(found: Sequence[TreeView], trees: Mapping[str, int] | None) -> Shown:
+    """Count what trees hold.
+
+    Args:
+        found: the trees, unfolded as far as they are.
+        trees: how many there are by kind; None when a scope was named, so that all are here.
+    """
+    nodes = leaves = 0
+    stack = list(found)
+    while stack:
+        view = stack.pop()
+        nodes += 1
+        leaves += view.level == 0
+        stack += view.children
+    there = len(found) if trees is None else max(len(found), sum(trees.values()))
+    return Shown(len(found), there, nodes, leaves, sum(view.leaves for view in found))
+
+
+def page_of(title: str, found: Sequence[TreeView], shown: Shown, zone: tzinfo) -> str:
+    """Return the page.
+
+    Args:
+        title: whose forest it is; untrusted as all text here.
+        found: the trees, sorted by kind.
+        shown: what of the forest they are.
+        zone: time zone of the days.
+    """
+    style, script = _asset("page.css"), _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return "".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            '<meta name="referrer" content="no-referrer">\n',
+            f"<title>{_text(title, NAME_CHARS)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+            *_head(title, shown),
+            "<main>\n",
+            *_Body(Screen(zone=zone)).sections(found),
+            f"</main>\n<script>{script}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def replace_file(path: Path, content: str) -> None:
+    """Write a file so that it is there whole or as it was before; a pipe or device is written to.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(content, encoding="utf-8")
+        return
+    part = path.with_name(f".{path.name[:80]}.{os.getpid()}.part")
+    try:
+        part.write_text(content, encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _asset(name: str) -> str:
+    return (files("memforest.data") / "page" / name).read_text(encoding="utf-8")
+
+
+def _digest(content: str) -> str:
+    """Return a source expression that allows exactly this inline text.
+
+    Source: https://www.w3.org/TR/CSP3/#match-element-to-source-list
+    """
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _text(text: str, limit: int) -> str:
+    """Return a stored text as it may stand in the page, between tags or in an attribute."""
+    return html.escape(clean(text, limit))
+
+
+def _head(title: str, shown: Shown) -> Iterator[str]:
+    yield f'<header>\n<h1 dir="auto">{_text(title, NAME_CHARS)}</h1>\n'
+    counts = f"{counted(shown.trees, 'tree')}, {counted(shown.nodes, 'node')}"
+    yield f'<p class="dim">{counts}. A summary may be of the machine\'s making; the leaves are what was said.</p>\n'
+    if shown.left_out:
+        yield (
+            f'<p class="note">Not on this page: {html.escape(shown.left_out)}. '
+            "A larger --limit, or the name of one session or entity, shows more.</p>\n"
+        )
+    yield (
+        '</header>\n<div class="find" id="tools" hidden><input id="find" type="search" placeholder="Find" '
+        'aria-label="Find in names, summaries and quotes"><button id="close" type="button">Close all</button>'
+        '<span class="dim" id="found" role="status"></span></div>\n'
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """Writes trees; the screen knows how days are shown."""
+
+    screen: Screen
+
+    def sections(self, found: Sequence[TreeView]) -> Iterator[str]:
+        """Yield the trees under a heading for each kind."""
+        for kind, views in groupby(found, key=lambda view: view.title.partition(" ")[0]):
+            trees = list(views)
+            yield f"<section>\n<h2>{_text(kind, NAME_CHARS)} trees ({len(trees)})</h2>\n"
+            for view in trees:
+                yield from self._node(view, view.title.partition(" ")[2])
+            yield "</section>\n"
+        if not found:
+            yield "<p>There is nothing in this memory yet.</p>\n"
+
+    def _node(self, view: TreeView, label: str) -> Iterator[str]:
+        if view.level == 0 and not label:
+            yield from self._leaf(view)
+            return
+        name = f"<bdi><strong>{_text(label, NAME_CHARS)}</strong></bdi> " if label else ""
+        leaves = f"{view.leaves:,} {'leaf' if view.leaves == 1 else 'leaves'}"
+        stale = ' <span class="stale">summary out of date</span>' if view.dirty else ""
+        yield f'<details><summary>{name}{self._when(view)} <span class="counts">{leaves}</span>{stale}'
+        if view.level == 0:
+            yield "</summary>\n"
+            yield from self._leaf(view)
+        else:
+            yield (
+                f'<p dir="auto">{_text(view.summary, SUMMARY_CHARS)}</p></summary>\n'
+                if view.summary
+                else "</summary>\n"
+            )
+            for child in view.children:
+                yield from self._node(child, "")
+            if not view.children:
+                yield f'<p class="note">{leaves} not on this page.</p>\n'
+        yield "</details>\n"
+
+    def _leaf(self, view: TreeView) -> Iterator[str]:
+        yield f'<div class="leaf">{self._when(view)}\n'
+        if view.quotes:
+            yield f'<p dir="auto">{_text(view.summary, QUOTE_CHARS)}</p>\n'
+        for said in view.quotes or view.summary.splitlines():
+            yield f'<blockquote dir="auto">{_text(said, QUOTE_CHARS)}</blockquote>\n'
+        if view.sources:
+            yield f"<cite><bdi>{html.escape(sources(view.sources))}</bdi></cite>\n"
+        yield "</div>\n"
+
+    def _when(self, view: TreeView) -> str:
+        return f"<time>{html.escape(self.screen.interval(view.start, view.end))}</time>"

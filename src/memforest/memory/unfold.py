@@ -1,0 +1,157 @@
+"""Trees as nested views: scope, interval, counts, summary, and at the leaves what was said.
+
+All trees are unfolded together, level by level: a level is a handful of statements, however many nodes it
+has, and a limit cuts all trees at about the same depth instead of showing one whole and the next not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+
+from memforest.errors import InputError, NotFoundError
+from memforest.interval import from_ms
+from memforest.memory.results import Source, TreeView, turn_sources
+from memforest.memory.views import Look
+from memforest.store import derived
+from memforest.store import evidence as texts
+from memforest.store import facts as fact_rows
+from memforest.store import scenes as scene_rows
+from memforest.store import trees as tree_rows
+from memforest.store.db import Tx
+from memforest.text import cut, entity_key
+from memforest.tree import Node, TreeHead
+
+__all__ = ["tree_views"]
+
+
+def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None = None) -> list[TreeView]:
+    """Return the forest as nested views, roots first.
+
+    Args:
+        look: the transaction.
+        scope: only the trees of the session or entity with this name, or of a scene ("scene 7").
+        depth: levels below the root to unfold, 0 for the roots alone.
+        limit: most nodes; None for all. Where roots alone are more than half of it, only the largest trees
+            of each kind are returned.
+
+    Raises:
+        InputError: if `depth` is below 0 or `limit` below 1.
+        NotFoundError: if no tree has that scope.
+    """
+    if depth < 0 or (limit is not None and limit < 1):
+        raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
+    found = [entry for entry in tree_rows.heads(look.tx) if entry[2].root is not None]
+    heads = {head.tree: (kind, head) for kind, _, head in found}
+    labels = tree_rows.labels(look.tx, heads)
+    titles = _titles(look.tx, found, labels)
+    if scope is not None:
+        heads = {tree: one for tree, one in heads.items() if _is_called(scope, *labels[tree])}
+        if not heads:
+            raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
+    shown = _largest(heads.values(), limit)
+    nodes = _unfold(look.tx, [head.root or 0 for head in shown], depth, limit)
+    written = _Texts.read(look.tx, nodes.values())
+    views = [_view(nodes, written, nodes[head.root or 0], titles[head.tree]) for head in shown]
+    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
+
+
+def _titles(
+    tx: Tx, found: Collection[tuple[str, int, TreeHead]], labels: Mapping[int, tuple[str, str]]
+) -> dict[int, str]:
+    """Return the title of every tree: its kind and name, for a scene also what sets it apart."""
+    about = scene_rows.topics(tx)
+    titles = {}
+    for kind, number, head in found:
+        topics = f": {', '.join(about[number])}" if kind == "scene" and number in about else ""
+        titles[head.tree] = f"{kind} {labels[head.tree][1]}{topics}"
+    return titles
+
+
+def _is_called(scope: str, kind: str, label: str) -> bool:
+    """Return whether a tree is what a scope's name means; scenes have numbers, so theirs need the word before."""
+    if kind == "scene":
+        return scope.casefold() == f"scene {label}"
+    return bool({label, entity_key(label)} & {scope, entity_key(scope)})
+
+
+def _largest(found: Collection[tuple[str, TreeHead]], limit: int | None) -> list[TreeHead]:
+    """Keep all trees, or when their roots would take more than half of the limit, the largest of each kind."""
+    if limit is None or 2 * len(found) <= max(limit, 2):
+        return [head for _, head in found]
+    kinds: dict[str, list[TreeHead]] = {}
+    for kind, head in sorted(found, key=lambda pair: -pair[1].count):
+        kinds.setdefault(kind, []).append(head)
+    in_turn = chain.from_iterable(zip_longest(*kinds.values()))
+    return [head for head in in_turn if head is not None][: max(1, limit // 2)]
+
+
+def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict[int, Node]:
+    """Return the roots and what is below them; a node's children are all there, or none of them is."""
+    frontier = tree_rows.nodes_with_ids(tx, roots)
+    nodes = dict(frontier)
+    for _ in range(depth):
+        opened: list[int] = []
+        for node in frontier.values():
+            if limit is None or len(nodes) + len(opened) + len(node.children) <= limit:
+                opened += node.children
+        if not opened:
+            break
+        frontier = tree_rows.nodes_with_ids(tx, opened)
+        nodes.update(frontier)
+    return nodes
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What the nodes say: summaries by node; texts, quotes and sources by item."""
+
+    summaries: Mapping[int, str]
+    items: Mapping[tuple[str, int], str]
+    quotes: Mapping[int, tuple[str, ...]]
+    sources: Mapping[int, tuple[Source, ...]]
+
+    @classmethod
+    def read(cls, tx: Tx, nodes: Collection[Node]) -> _Texts:
+        """Read the texts of all nodes, one statement for each kind of text."""
+        held: dict[str, list[int]] = {}
+        for node in nodes:
+            if not node.level:
+                held.setdefault(node.item_kind or "", []).append(node.item or 0)
+        items = {
+            (kind, item): text
+            for kind, rows in held.items()
+            for item, text in tree_rows.item_texts(tx, kind, rows).items()
+        }
+        facts = held.get("fact", [])
+        said = fact_rows.occurrences(tx, facts)
+        return cls(
+            derived.summaries(tx, [node.id for node in nodes if node.level]),
+            items,
+            {fact: tuple(dict.fromkeys(one.quote for one in found)) for fact, found in said.items()},
+            {fact: turn_sources(pairs) for fact, pairs in texts.fact_sources(tx, facts).items()},
+        )
+
+    def summary(self, node: Node) -> str:
+        """Return a node's summary, or the text of a leaf's item."""
+        if node.level:
+            return self.summaries.get(node.id, "")
+        return self.items.get((node.item_kind or "", node.item or 0), "")
+
+
+def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) -> TreeView:
+    fact = node.item if node.item_kind == "fact" and node.item is not None else -1
+    below: Iterable[int] = node.children if all(child in nodes for child in node.children) else ()
+    return TreeView(
+        title=title,
+        start=from_ms(node.start_ms),
+        end=from_ms(node.end_ms),
+        level=node.level,
+        leaves=node.count,
+        summary=written.summary(node),
+        dirty=node.dirty and node.level > 0,
+        children=tuple(_view(nodes, written, nodes[child], "") for child in below),
+        quotes=written.quotes.get(fact, ()),
+        sources=written.sources.get(fact, ()),
+    )
