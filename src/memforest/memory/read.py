@@ -48,6 +48,18 @@ class SnapshotCache:
                 self._kept = made
         return made
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the kept snapshot, about; 0 when there is none."""
+        kept = self._kept
+        return 0 if kept is None else kept.nbytes
+
+    def drop(self) -> int:
+        """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
+        with self._lock:
+            dropped, self._kept = self._kept, None
+        return 0 if dropped is None else dropped.nbytes
+
 
 def surface_names(snapshot: Snapshot, user_label: str) -> dict[str, str]:
     """Return every name the memory knows (case-folded) -> the entity's display name.

@@ -140,6 +140,7 @@ class Database:
         self._idle: list[Tx] = []
         self._closed = False
         self._opened: set[Tx] = set()
+        self._most_opened = 0
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         with mapped_errors(path):
@@ -182,6 +183,7 @@ class Database:
             self.path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False
         )
         self._opened.add(conn)
+        self._most_opened = max(self._most_opened, len(self._opened))
         # Reads of the header fail here already when the file is no database.
         conn.execute("PRAGMA schema_version").fetchone()
         return conn
@@ -263,6 +265,16 @@ class Database:
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
+
+    @property
+    def open_files(self) -> int:
+        """Files that the connections hold: each the database and its log, all together the log's index.
+
+        A closed connection's descriptor of the database stays until the last one closes, and is used again by
+        the next: SQLite must not close it, as that would drop the process's POSIX locks on the file.
+        Source: https://www.sqlite.org/howtocorrupt.html section 2.2; `os_unix.c`, "POSIX Advisory Locks".
+        """
+        return len(self._opened) + self._most_opened + 1 if self._opened else 0
 
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file, as far as readers allow.
