@@ -30,7 +30,7 @@ from memforest.errors import (
     StoreWriteError,
 )
 
-__all__ = ["APPLICATION_ID", "Database", "Tx", "mapped_errors"]
+__all__ = ["APPLICATION_ID", "Database", "Tx", "begin_anew", "mapped_errors"]
 
 Tx = sqlite3.Connection
 """An open transaction: the argument of every function of the store."""
@@ -303,6 +303,12 @@ class Database:
                 pass
             finally:
                 self._drop(self._writer)
+
+
+def begin_anew(tx: Tx) -> None:
+    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
+    tx.execute("ROLLBACK")
+    tx.execute("BEGIN")
 
 
 def _close_all(connections: set[Tx]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -14,19 +14,24 @@ from memforest.store.db import Tx
 __all__ = [
     "ItemKind",
     "VectorRow",
+    "clear_wordings",
     "clear_words",
     "dimension",
     "drop_stale",
     "drop_vectors",
+    "facts_worded",
     "missing_vectors",
     "postings",
     "purge_words",
     "put_summary",
     "put_vectors",
+    "put_wordings",
     "put_words",
     "summaries",
+    "unworded",
     "vectors_by_digest",
     "vectors_of",
+    "vectors_with_ids",
     "word_counts",
 ]
 
@@ -34,6 +39,9 @@ ItemKind = Literal["turn", "fact", "node"]
 
 VectorRow = tuple[int, bytes, NDArray[np.float32]]
 """(item, digest of the text, unit vector)."""
+
+_BLOCK = 1024
+"""Vectors read at a time: few enough that their bytes beside the array are no matter."""
 
 _WORDS = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
@@ -82,15 +90,54 @@ def vectors_by_digest(tx: Tx, model: str, digests: Sequence[bytes]) -> dict[byte
     return found
 
 
-def vectors_of(tx: Tx, kind: ItemKind) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return all items of a kind that have a vector: ids of shape (n,), vectors of shape (n, d)."""
-    rows = tx.execute(
-        "SELECT item, vector FROM derived_vector WHERE kind = ? ORDER BY item", (kind,)
+def vectors_of(
+    tx: Tx, kind: ItemKind, only: Collection[int] | None = None
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """Yield the items of a kind that have a vector, by id, in blocks: ids of shape (b,), vectors of shape (b, d)."""
+    sql = "SELECT item, vector FROM derived_vector WHERE kind = ?"
+    args: tuple[str, ...] = (kind,)
+    if only is not None:
+        sql, args = f"{sql} AND item IN (SELECT value FROM json_each(?))", (*args, json.dumps(list(only)))
+    found = tx.execute(f"{sql} ORDER BY item", args)
+    while rows := found.fetchmany(_BLOCK):
+        ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+        yield ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
+
+
+def vectors_with_ids(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
+    """Return the vectors of those items that have one."""
+    return {
+        int(item): vector
+        for ids, vectors in vectors_of(tx, kind, items)
+        for item, vector in zip(ids, vectors, strict=True)
+    }
+
+
+def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
+    """Store the digest of facts' wordings, by which statements in the same words are found."""
+    tx.executemany("INSERT OR REPLACE INTO derived_wording VALUES (?, ?)", rows)
+
+
+def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
+    """Return the facts whose wording has one of the digests, by id."""
+    found = [
+        row[0]
+        for digest in wordings
+        for row in tx.execute("SELECT fact FROM derived_wording WHERE digest = ?", (digest,))
+    ]
+    return sorted(found)
+
+
+def unworded(tx: Tx) -> list[tuple[int, str]]:
+    """Return (fact, text) of facts without a wording."""
+    return tx.execute(
+        "SELECT id, text FROM fact WHERE id NOT IN (SELECT fact FROM derived_wording) ORDER BY id"
     ).fetchall()
-    ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-    if not rows:
-        return ids, np.zeros((0, 0), dtype=np.float32)
-    return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
+
+
+def clear_wordings(tx: Tx) -> None:
+    """Forget all wordings, so that they are made anew."""
+    tx.execute("DELETE FROM derived_wording")
 
 
 def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
@@ -141,12 +188,12 @@ def drop_stale(tx: Tx) -> None:
     tx.execute(f"DELETE FROM derived_vector WHERE kind = 'node' AND item IN ({stale})")
 
 
-def word_counts(tx: Tx, kind: Literal["turn", "fact"]) -> dict[int, int]:
-    """Return the number of tokens of every indexed item."""
-    rows = tx.execute(
-        f"SELECT rowid, length(words) - length(replace(words, ' ', '')) + (words != '') FROM {_WORDS[kind]}"
-    )
-    return dict(rows.fetchall())
+def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:
+    """Return the number of tokens of indexed items."""
+    sql = f"SELECT rowid, length(words) - length(replace(words, ' ', '')) + (words != '') FROM {_WORDS[kind]}"
+    if only is None:
+        return dict(tx.execute(sql).fetchall())
+    return dict(row for item in only for row in tx.execute(f"{sql} WHERE rowid = ?", (item,)))
 
 
 def postings(tx: Tx, kind: Literal["turn", "fact"], term: str) -> list[tuple[int, int]]:

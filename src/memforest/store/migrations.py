@@ -14,7 +14,7 @@ from memforest.errors import SchemaTooNewError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 
-__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial"]
+__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial", "m0003_changes", "m0004_wordings"]
 
 Migration = Callable[[Tx], None]
 
@@ -190,7 +190,67 @@ def m0001_initial(tx: Tx) -> None:
         tx.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_initial,)
+_OF_A_FACT = ("occurrence", "mention", "state")
+
+_CHANGES = (
+    # Written by triggers alone, see `memforest.store.changes`; numbers are never given again.
+    "CREATE TABLE change (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, item INTEGER NOT NULL) STRICT",
+    *(
+        f"""CREATE TRIGGER change_{table}_{event.lower()} AFTER {event} ON {table}
+            BEGIN INSERT INTO change (kind, item) VALUES ('{kind}', {row}.{column}); END"""
+        for table, kind, column in (
+            ("turn", "turn", "id"),
+            ("fact", "fact", "id"),
+            ("node", "node", "id"),
+            ("tree", "tree", "id"),
+            ("entity", "entity", "id"),
+            ("alias", "entity", "entity"),
+            *((table, "fact", "fact") for table in _OF_A_FACT),
+        )
+        for event, row in (("INSERT", "new"), ("DELETE", "old"))
+    ),
+    *(
+        f"""CREATE TRIGGER change_{table}_update AFTER UPDATE OF {columns} ON {table}
+            BEGIN INSERT INTO change (kind, item) VALUES ('{table}', new.id); END"""
+        for table, columns in (
+            ("fact", "speaker, start_ms, end_ms, said_ms, text"),
+            ("node", "children"),
+            ("tree", "root"),
+            ("entity", "key, label, kind"),
+        )
+    ),
+    *(
+        f"""CREATE TRIGGER change_occurrence_turn_{event.lower()} AFTER {event} ON occurrence_turn
+            BEGIN INSERT INTO change (kind, item)
+            SELECT 'fact', fact FROM occurrence WHERE id = {row}.occurrence; END"""
+        for event, row in (("INSERT", "new"), ("DELETE", "old"))
+    ),
+    *(
+        f"""CREATE TRIGGER change_derived_vector_{event.lower()} AFTER {event} ON derived_vector
+            BEGIN INSERT INTO change (kind, item) VALUES ({row}.kind, {row}.item); END"""
+        for event, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old"))
+    ),
+)
+
+
+def m0003_changes(tx: Tx) -> None:
+    """Make the change log, and the triggers that write it."""
+    for statement in _CHANGES:
+        tx.execute(statement)
+
+
+def m0004_wordings(tx: Tx) -> None:
+    """Make the index of facts by their wording; the next commit fills it (`memforest.facts.wordings`)."""
+    tx.execute(
+        """CREATE TABLE derived_wording (
+        fact INTEGER PRIMARY KEY REFERENCES fact (id) ON DELETE CASCADE,
+        digest BLOB NOT NULL
+    ) STRICT"""
+    )
+    tx.execute("CREATE INDEX derived_wording_digest ON derived_wording (digest)")
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0003_changes, m0004_wordings)
 
 
 def applied(tx: Tx) -> list[str]:

@@ -139,7 +139,7 @@ def vocabulary(tx: Tx, snapshot: Snapshot) -> Vocabulary:
             for value in (state.value, state.previous)
             if value and state.attribute != UNSPECIFIED
         ]
-        made = _MADE[snapshot] = make_vocabulary(texts, people, snapshot.facts.vectors, states, acting)
+        made = _MADE[snapshot] = make_vocabulary(texts, people, snapshot.facts.vectors.rows, states, acting)
     return made
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines, order
+from memforest.ranking import Scores, order
 from memforest.search.snapshot import Snapshot
 from memforest.systems.memforest.rank import Base
 
@@ -62,7 +62,7 @@ def recall(
         return Recalled((), {})
     similarity = leaf_similarity(snapshot, base)
     inner = forest.kind == 0
-    similarity[inner] = cosines(forest.vectors[inner], vector)
+    similarity[forest.inner] = forest.vectors.cosines(vector)
     leaf_rows = np.flatnonzero(~inner)
     best_leaf = np.full(len(forest.tree_kind), -1.0)
     np.maximum.at(best_leaf, forest.tree[leaf_rows], similarity[leaf_rows])
