@@ -68,7 +68,7 @@ class Wording:
     signs: frozenset[str]
 
     @property
-    def bag(self) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
+    def bag(self) -> tuple[object, ...]:
         """What two equal wordings share in any order; for finding them without comparing all pairs."""
         return (self.signs, tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in self.clauses))
 

@@ -2,8 +2,7 @@
 
 Facts, occurrences, entities, states, routing, placements, dirty marks and the cells' status are written
 together. The plan of which candidates are which facts is made inside the transaction, so that it holds
-against whatever another process has written in the meantime; it needs no model, only vectors, and looks only
-at facts in the same words (`memforest.facts.alike`), so it is as short in a large memory as in a small one.
+against whatever another process has written in the meantime; it needs no model, only vectors.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
-from memforest.facts.alike import facts_alike, note_wording
-from memforest.facts.canonical import FactPlan, Said, plan_facts
+from memforest.facts.canonical import FactPlan, Said, Signature, plan_facts
 from memforest.facts.entities import EntityBook
 from memforest.facts.timeline import timeline
+from memforest.facts.wording import wording
 from memforest.interval import from_ms, to_ms
 from memforest.memory.settle import settle
 from memforest.search.texts import digest, index_tokens, turn_text
@@ -36,6 +35,9 @@ from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
 
 __all__ = ["Commit", "Extracted", "commit"]
+
+NEAR_CANDIDATES = 8
+"""Stored facts looked at for a near merge of one candidate (reference configuration: top_k 8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +149,7 @@ def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcom
     vectors = {
         one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
     }
-    new = [one.candidate.text for one in said if one.fact_id in vectors and one.fact_id not in stored]
-    near = facts_alike(tx, new) if new and work.threshold is not None else []
+    near = _near(tx, [v for fid, v in vectors.items() if fid not in stored], work.threshold)
     return plan_facts(said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold)
 
 
@@ -161,6 +162,43 @@ def _said(work: Extracted, cell: CellRow, outcome: ChunkOutcome) -> list[Said]:
             Said(candidate, cell.row, tuple(work.turns[t][0] for t in candidate.turns), said_ms, place)
         )
     return found
+
+
+def _near(
+    tx: Tx, wanted: Sequence[NDArray[np.float32]], threshold: float | None
+) -> list[tuple[int, Signature, NDArray[np.float32]]]:
+    """Return the stored facts that are near enough to one of the wanted vectors to be looked at."""
+    if threshold is None or not wanted:
+        return []
+    ids, matrix = derived.vectors_of(tx, "fact")
+    if not len(ids):
+        return []
+    cosines = np.stack(wanted) @ matrix.T
+    rows: set[int] = set()
+    for line in cosines:
+        top = np.argsort(-line, kind="stable")[:NEAR_CANDIDATES]
+        rows.update(int(i) for i in top if line[i] >= threshold)
+    if not rows:
+        return []
+    facts = fact_rows.facts_with_ids(tx, [int(ids[i]) for i in rows])
+    keys = {entity.row: entity.key for entity in fact_rows.entities(tx)}
+    return [
+        (fact.row, _stored_signature(tx, fact, keys), matrix[i])
+        for i in sorted(rows)
+        if (fact := facts[int(ids[i])])
+    ]
+
+
+def _stored_signature(tx: Tx, fact: FactRow, keys: Mapping[int, str]) -> Signature:
+    return Signature(
+        wording=wording(fact.text),
+        negated=fact.negated,
+        start=fact.start_ms,
+        end=fact.end_ms,
+        parts=frozenset(
+            (keys[e], role) for e, role in fact_rows.mentions_of(tx, fact.row) if role != "speaker"
+        ),
+    )
 
 
 # -- writing one fact -----------------------------------------------------------------------------
@@ -224,7 +262,6 @@ def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRo
     derived.put_words(
         tx, "fact", row, index_tokens(candidate.speaker, candidate.text, from_ms(first.said_ms))
     )
-    note_wording(tx, row, fact.text)
     return fact_rows.facts_with_ids(tx, (row,))[row]
 
 

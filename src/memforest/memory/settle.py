@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memforest.facts.alike import note_wording
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
@@ -41,7 +40,6 @@ def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
         fact_rows.restate(tx, now)
         derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
         if now.text != fact.text:
-            note_wording(tx, fact.row, now.text)
             derived.drop_vectors(tx, "fact", (fact.row,))
         writer.move_fact(now)
     writer.withdraw_fact(fact.row, {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)})

@@ -263,7 +263,7 @@ def _with_read(
     tx: Tx, kind: derived.ItemKind, table: VectorTable, source: Ints, ids: Ints, changed: Collection[int]
 ) -> VectorTable:
     items, found = [np.zeros(0, dtype=np.int64)], [np.zeros((0, table.dimension), dtype=np.float32)]
-    for block, vectors in derived.vectors_of(tx, kind, changed):
+    for block, vectors in derived.vector_blocks(tx, kind, changed):
         items.append(block)
         found.append(vectors)
     at = rows_of(ids, np.concatenate(items))

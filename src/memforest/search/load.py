@@ -246,7 +246,7 @@ def _pairs(found: Sequence[tuple[int, int]]) -> Ints:
 
 def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> VectorTable:
     table = VectorTable.blank(len(ids), dimension)
-    for items, vectors in derived.vectors_of(tx, kind):
+    for items, vectors in derived.vector_blocks(tx, kind):
         at = rows_of(ids, items)
         table.fill(at[at >= 0], vectors[at >= 0])
     return table

@@ -14,24 +14,20 @@ from memforest.store.db import Tx
 __all__ = [
     "ItemKind",
     "VectorRow",
-    "clear_wordings",
     "clear_words",
     "dimension",
     "drop_stale",
     "drop_vectors",
-    "facts_worded",
     "missing_vectors",
     "postings",
     "purge_words",
     "put_summary",
     "put_vectors",
-    "put_wordings",
     "put_words",
     "summaries",
-    "unworded",
+    "vector_blocks",
     "vectors_by_digest",
     "vectors_of",
-    "vectors_with_ids",
     "word_counts",
 ]
 
@@ -90,7 +86,18 @@ def vectors_by_digest(tx: Tx, model: str, digests: Sequence[bytes]) -> dict[byte
     return found
 
 
-def vectors_of(
+def vectors_of(tx: Tx, kind: ItemKind) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return all items of a kind that have a vector: ids of shape (n,), vectors of shape (n, d)."""
+    rows = tx.execute(
+        "SELECT item, vector FROM derived_vector WHERE kind = ? ORDER BY item", (kind,)
+    ).fetchall()
+    ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+    if not rows:
+        return ids, np.zeros((0, 0), dtype=np.float32)
+    return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
+
+
+def vector_blocks(
     tx: Tx, kind: ItemKind, only: Collection[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Yield the items of a kind that have a vector, by id, in blocks: ids of shape (b,), vectors of shape (b, d)."""
@@ -102,42 +109,6 @@ def vectors_of(
     while rows := found.fetchmany(_BLOCK):
         ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
         yield ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
-
-
-def vectors_with_ids(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
-    """Return the vectors of those items that have one."""
-    return {
-        int(item): vector
-        for ids, vectors in vectors_of(tx, kind, items)
-        for item, vector in zip(ids, vectors, strict=True)
-    }
-
-
-def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
-    """Store the digest of facts' wordings, by which statements in the same words are found."""
-    tx.executemany("INSERT OR REPLACE INTO derived_wording VALUES (?, ?)", rows)
-
-
-def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
-    """Return the facts whose wording has one of the digests, by id."""
-    found = [
-        row[0]
-        for digest in wordings
-        for row in tx.execute("SELECT fact FROM derived_wording WHERE digest = ?", (digest,))
-    ]
-    return sorted(found)
-
-
-def unworded(tx: Tx) -> list[tuple[int, str]]:
-    """Return (fact, text) of facts without a wording."""
-    return tx.execute(
-        "SELECT id, text FROM fact WHERE id NOT IN (SELECT fact FROM derived_wording) ORDER BY id"
-    ).fetchall()
-
-
-def clear_wordings(tx: Tx) -> None:
-    """Forget all wordings, so that they are made anew."""
-    tx.execute("DELETE FROM derived_wording")
 
 
 def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:

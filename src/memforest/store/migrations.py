@@ -14,7 +14,7 @@ from memforest.errors import SchemaTooNewError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 
-__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial", "m0003_changes", "m0004_wordings"]
+__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial", "m0003_changes"]
 
 Migration = Callable[[Tx], None]
 
@@ -239,18 +239,7 @@ def m0003_changes(tx: Tx) -> None:
         tx.execute(statement)
 
 
-def m0004_wordings(tx: Tx) -> None:
-    """Make the index of facts by their wording; the next commit fills it (`memforest.facts.wordings`)."""
-    tx.execute(
-        """CREATE TABLE derived_wording (
-        fact INTEGER PRIMARY KEY REFERENCES fact (id) ON DELETE CASCADE,
-        digest BLOB NOT NULL
-    ) STRICT"""
-    )
-    tx.execute("CREATE INDEX derived_wording_digest ON derived_wording (digest)")
-
-
-MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0003_changes, m0004_wordings)
+MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0003_changes)
 
 
 def applied(tx: Tx) -> list[str]:
