@@ -24,6 +24,7 @@ from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
     MemForestError,
+    SchemaTooNewError,
     StoreClosedError,
     StoreError,
     StoreLockedError,
@@ -141,6 +142,7 @@ class Database:
         self._closed = False
         self._opened: set[Tx] = set()
         self._most_opened = 0
+        self._migrations: int | None = None
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         with mapped_errors(path):
@@ -211,11 +213,13 @@ class Database:
             StoreLockedError: if another process holds the write lock for longer than the time-out.
             StoreWriteError: if the disk is full or read-only.
             StoreClosedError: if the database was closed.
+            SchemaTooNewError: if a newer version has migrated the file since it was opened.
         """
         with self._write_lock, mapped_errors(self.path, self._writer):
             self._require_open()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
+                self._check_version(self._writer)
                 yield self._writer
                 self._writer.execute("COMMIT")
             except BaseException:
@@ -237,6 +241,7 @@ class Database:
                 conn.execute("BEGIN")
                 try:
                     with mapped_errors(self.path, conn):
+                        self._check_version(conn)
                         yield conn
                 finally:
                     # An I/O error may have ended the transaction already.
@@ -244,6 +249,23 @@ class Database:
                         conn.execute("ROLLBACK")
             finally:
                 self._return_reader(conn)
+
+    def expect(self, migrations: int) -> None:
+        """Refuse from now on a file that has had more migrations than that; see `_check_version`."""
+        self._migrations = migrations
+
+    def _check_version(self, tx: Tx) -> None:
+        """Refuse a file that a newer version has migrated while this process had it open.
+
+        Raises:
+            SchemaTooNewError: if that is so.
+        """
+        if self._migrations is None:
+            return
+        if tx.execute("SELECT count(*) FROM migration").fetchone()[0] > self._migrations:
+            raise SchemaTooNewError(
+                f"{self.path.name!r} was upgraded by a newer memforest in another process; upgrade memforest here too"
+            )
 
     def _take_reader(self) -> Tx:
         with self._readers_lock:

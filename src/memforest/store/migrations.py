@@ -260,8 +260,10 @@ def apply(db: Database, now: datetime, migrations: Sequence[Migration] = MIGRATI
     """
     names = [migration.__name__ for migration in migrations]
     with db.read() as tx:
-        if applied(tx) == names:
-            return []
+        had = applied(tx)
+    if had == names:
+        db.expect(len(names))
+        return []
     with db.write() as tx:
         tx.execute(
             "CREATE TABLE IF NOT EXISTS migration (name TEXT NOT NULL UNIQUE, applied_ms INTEGER NOT NULL) STRICT"
@@ -275,4 +277,5 @@ def apply(db: Database, now: datetime, migrations: Sequence[Migration] = MIGRATI
         for migration in pending:
             migration(tx)
             tx.execute("INSERT INTO migration VALUES (?, ?)", (migration.__name__, to_ms(now)))
+    db.expect(len(names))
     return [migration.__name__ for migration in pending]
