@@ -109,6 +109,7 @@ def work(directory: str, number: int, operations: int, seed: int, embedder: str)
     """Make mixed operations on the common memory; an error is recorded and the work goes on."""
     done, rng = Worker(), random.Random(seed * 1000 + number)
     with MemForest(directory, config_of(embedder)) as forest:
+        forest.query(USER, QUESTIONS[0])  # not timed: a process's first question loads word lists
         for step in range(operations):
             kind = rng.choices(("query", "own", "common", "add"), (50, 30, 10, 10))[0]
             started = time.perf_counter()

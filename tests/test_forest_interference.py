@@ -68,6 +68,8 @@ def test_processes_on_one_memory_lose_and_double_nothing(folder: Path, soak_seed
 
 def test_the_judge_of_the_benchmark_sees_what_is_lost_and_doubled(folder: Path) -> None:
     """A judge that finds nothing on a damaged memory would prove nothing on a sound one."""
+    with MemForest(folder, processes.config_of("hash")) as forest:
+        forest.register_user(processes.USER)
     worker = processes.work(str(folder), 0, 30, 1, "hash")
     conn = sqlite3.connect(file_of(folder))
     conn.execute("DELETE FROM occurrence WHERE id = (SELECT max(id) FROM occurrence)")

@@ -51,6 +51,7 @@ class VectorTable:
     """Unit vectors of shape (rows, dimension); immutable. A row without a vector is zero."""
 
     __slots__ = ("_places", "_plain", "_shared", "_used")
+    __array_ufunc__ = None  # arithmetic with arrays is an error, not a slow loop over rows
 
     def __init__(self, shared: _Shared, places: Ints, used: int) -> None:
         self._shared = shared

@@ -30,6 +30,7 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
+from memforest.store.forks import ForkGate
 
 __all__ = ["APPLICATION_ID", "Database", "Tx", "begin_anew", "mapped_errors"]
 
@@ -42,8 +43,10 @@ APPLICATION_ID = 0x4D46_7374
 MIN_SQLITE = (3, 37, 0)
 """STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 
-_MAGIC = b"SQLite format 3\0"
-"""Source: https://www.sqlite.org/fileformat.html section 1.3."""
+_LEAST_BYTES = 512
+"""The smallest page, so the smallest database (https://www.sqlite.org/fileformat.html section 1.3). SQLite takes a
+file of one byte for an empty database. We must not look into the file ourselves: closing it would drop the locks
+of every connection that this process has to it (https://www.sqlite.org/howtocorrupt.html section 2.2)."""
 
 _RETRY_S = 0.01
 
@@ -145,23 +148,39 @@ class Database:
         self._migrations: int | None = None
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
-        with mapped_errors(path):
-            existed = path.exists() and path.stat().st_size > 0
-            if existed and not _is_sqlite(path):
-                raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
+        self._writer: Tx | None = None
+        if path.resolve() in _forbidden:
+            raise StoreError(
+                f"{path.name!r} was in use by another thread when this process was forked; start it with 'spawn'"
+            )
+        with _gate.inside():
+            with mapped_errors(path):
+                size = path.stat().st_size if path.exists() else 0
+                if 0 < size < _LEAST_BYTES:
+                    raise ForeignStoreError(
+                        f"{path.name!r} is not a memforest database; use another directory"
+                    )
             try:
-                self._writer = self._connect()
-            except sqlite3.Error:
+                self._open_writer(existed=size > 0)
+            except BaseException:
                 self._finalise()
                 raise
-        try:
-            self._set_up(existed)
-        except StoreError:
-            self._finalise()
-            raise
         _alive.add(self)
 
-    def _set_up(self, existed: bool) -> None:
+    def _open_writer(self, *, existed: bool = True) -> Tx:
+        """Return the writing connection, opened if there is none."""
+        if self._writer is None:
+            with mapped_errors(self.path):
+                conn = self._connect()
+            try:
+                self._set_up(conn, existed)
+            except BaseException:
+                self._drop(conn)
+                raise
+            self._writer = conn
+        return self._writer
+
+    def _set_up(self, conn: Tx, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
 
         SQLite does not wait where waiting could be a deadlock, as when two processes switch a new file to WAL
@@ -170,10 +189,10 @@ class Database:
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                with mapped_errors(self.path, self._writer):
-                    self._check_ours(existed)
+                with mapped_errors(self.path, conn):
+                    self._check_ours(conn, existed)
                     for name, value, expected in _PRAGMAS:
-                        _set_pragma(self._writer, name, value, expected)
+                        _set_pragma(conn, name, value, expected)
                 return
             except StoreLockedError:
                 if time.monotonic() >= deadline:
@@ -194,16 +213,16 @@ class Database:
         self._opened.discard(conn)
         conn.close()
 
-    def _check_ours(self, existed: bool) -> None:
-        found = self._writer.execute("PRAGMA application_id").fetchone()[0]
-        tables = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    def _check_ours(self, conn: Tx, existed: bool) -> None:
+        found = conn.execute("PRAGMA application_id").fetchone()[0]
+        tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if found == APPLICATION_ID:
             return
         if existed and (found != 0 or tables):
             raise ForeignStoreError(
                 f"{self.path.name!r} is another program's database; use another directory"
             )
-        self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     @contextmanager
     def write(self) -> Iterator[Tx]:
@@ -215,18 +234,20 @@ class Database:
             StoreClosedError: if the database was closed.
             SchemaTooNewError: if a newer version has migrated the file since it was opened.
         """
-        with self._write_lock, mapped_errors(self.path, self._writer):
+        with _gate.inside(), self._write_lock:
             self._require_open()
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                self._check_version(self._writer)
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                # A full disk may have ended the transaction already; a second error would mask the first.
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+            conn = self._open_writer()
+            with mapped_errors(self.path, conn):
+                conn.execute("BEGIN IMMEDIATE")
+                try:
+                    self._check_version(conn)
+                    yield conn
+                    conn.execute("COMMIT")
+                except BaseException:
+                    # A full disk may have ended the transaction already; a second error would mask the first.
+                    if conn.in_transaction:
+                        conn.execute("ROLLBACK")
+                    raise
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -235,7 +256,7 @@ class Database:
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with mapped_errors(self.path):
+        with _gate.inside(), mapped_errors(self.path):
             conn = self._take_reader()
             try:
                 conn.execute("BEGIN")
@@ -304,19 +325,23 @@ class Database:
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with self._write_lock, mapped_errors(self.path):
+        with _gate.inside(), self._write_lock:
             self._require_open()
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            conn = self._open_writer()
+            with mapped_errors(self.path):
+                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
-        with self._write_lock, self._readers_lock:
+        with _gate.inside(), self._write_lock, self._readers_lock:
             if self._closed:
                 return
             self._closed = True
             # A reader in use elsewhere is closed when it is given back.
             while self._idle:
                 self._drop(self._idle.pop())
+            if self._writer is None:  # since a fork
+                return
             try:
                 # Another process may be at work: then the log stays beside the file and loses nothing.
                 self._writer.execute(f"PRAGMA busy_timeout = {CLOSE_TIMEOUT_MS}")
@@ -325,6 +350,12 @@ class Database:
                 pass
             finally:
                 self._drop(self._writer)
+
+    def _let_go(self) -> None:
+        """Close every connection before a fork; nobody is using one."""
+        self._idle.clear()
+        self._writer = None
+        _close_all(self._opened)
 
 
 def begin_anew(tx: Tx) -> None:
@@ -339,12 +370,6 @@ def _close_all(connections: set[Tx]) -> None:
         connections.pop().close()
 
 
-def _is_sqlite(path: Path) -> bool:
-    """Return whether a file begins like a database; SQLite takes one of a few bytes for an empty database."""
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
-
-
 def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
     """Set a pragma and read it back, because SQLite ignores what it cannot do in silence."""
     conn.execute(f"PRAGMA {name} = {value}")
@@ -355,17 +380,27 @@ def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
         )
 
 
+_gate = ForkGate()
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()
 _inherited: list[set[Tx]] = []
+_forbidden: set[Path] = set()
+
+
+def _before_fork() -> None:
+    if _gate.shut():
+        for db in list(_alive):
+            db._let_go()
 
 
 def _after_fork_in_child() -> None:
-    # SQLite connections must neither be used nor closed in a child of the process that opened them
-    # (https://www.sqlite.org/howtocorrupt.html, section 2.6). So they are kept, untouched, for ever.
+    _gate.reset()
     for db in list(_alive):
-        db._finalise.detach()
-        _inherited.append(db._opened)
+        if db._opened:
+            # Still in use in the parent: neither used nor closed here, and kept, untouched, for ever.
+            db._finalise.detach()
+            _inherited.append(db._opened)
+            _forbidden.add(db.path.resolve())
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_gate.open, after_in_child=_after_fork_in_child)
