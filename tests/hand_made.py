@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from memforest.config import Ranking
-from memforest.search.snapshot import OPEN, Facts, Forest, Snapshot, Turns
+from memforest.search.snapshot import OPEN, Facts, Forest, Lists, Snapshot, Turns
+from memforest.search.vectors import VectorTable
 from memforest.store.snapshot import EntityName, StateSeen
 from memforest.systems.base import Search
 from memforest.types import QuestionPlan
@@ -101,6 +102,10 @@ def _axis(axis: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.eye(DIMENSION, dtype=np.float32)[axis] if axis >= 0 else np.zeros(DIMENSION, dtype=np.float32)
 
 
+def _table(axes: Sequence[int]) -> VectorTable:
+    return VectorTable.of(np.array([_axis(axis) for axis in axes], dtype=np.float32).reshape(-1, DIMENSION))
+
+
 def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> Turns:
     n = len(turns)
     session = np.array([turn.session for turn in turns], dtype=np.int64)
@@ -119,7 +124,7 @@ def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> T
         dated=np.array([i in dated for i in range(n)], dtype=np.bool_),
         previous=previous,
         following=following,
-        vectors=np.array([_axis(turn.axis) for turn in turns], dtype=np.float32).reshape(n, DIMENSION),
+        vectors=_table([turn.axis for turn in turns]),
     )
 
 
@@ -137,7 +142,7 @@ def _facts(
         said_ms=np.array([round(day * DAY) for day in said], dtype=np.int64),
         pairs=pairs,
         length=np.ones(len(facts), dtype=np.float32),
-        vectors=np.array([_axis(f.axis) for f in facts], dtype=np.float32).reshape(-1, DIMENSION),
+        vectors=_table([fact.axis for fact in facts]),
     )
 
 
@@ -177,6 +182,7 @@ def _forest(trees: Sequence[Tree]) -> Forest:
     parent = np.full(len(planting.tree), -1, dtype=np.int64)
     for row, children in enumerate(planting.children):
         parent[list(children)] = row
+    inner = np.flatnonzero(np.array(planting.kind, dtype=np.int8) == 0)
     items = np.array(planting.item, dtype=np.int64).reshape(-1, 2)
     return Forest(
         ids=np.arange(301, 301 + len(planting.tree), dtype=np.int64),
@@ -186,9 +192,11 @@ def _forest(trees: Sequence[Tree]) -> Forest:
         kind=np.array(planting.kind, dtype=np.int8),
         item=items[:, 0],
         item_end=items[:, 1],
-        vectors=np.array([_axis(axis) for axis in planting.axis], dtype=np.float32).reshape(-1, DIMENSION),
-        roots=np.array(roots, dtype=np.int64),
+        children=Lists.of(planting.children),
+        inner=inner,
+        vectors=_table([planting.axis[row] for row in inner.tolist()]),
+        tree_ids=np.arange(1, 1 + len(trees), dtype=np.int64),
+        tree_root=np.array(roots, dtype=np.int64),
         tree_kind=tuple(tree.kind for tree in trees),
         tree_scope=np.array([tree.scope for tree in trees], dtype=np.int64),
-        children=tuple(planting.children),
     )

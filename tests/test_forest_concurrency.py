@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -20,7 +21,6 @@ from tests.worlds import differences, dump, fast_config, fast_folder, file_of, m
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import StoreLockedError
-from memforest.forest.pool import MAX_OPEN
 from memforest.steps.local.extract import LocalExtractor
 from memforest.types import Chunk, ChunkOutcome
 
@@ -300,18 +300,56 @@ def test_few_files_are_open_however_many_users_there_are(folder: Path) -> None:
     """The memory used longest ago is closed, one in use never, and each opens again by itself."""
 
     async def run() -> None:
-        async with AsyncMemForest(folder, fast_config(), max_workers=4) as forest:
-            users = [f"user {i}" for i in range(MAX_OPEN + 6)]
+        config = fast_config(max_open_files=16)
+        async with AsyncMemForest(folder, config, max_workers=2) as forest:
+            users = [f"user {i}" for i in range(14)]
             await forest.ingest_parallel(
                 [{"user_id": user, "session_id": "s", "turns": said("I live in Oslo.")} for user in users]
             )
-            opened = forest._pool.opened
-            assert len(opened) <= MAX_OPEN
+            for user in users:
+                assert (await forest.query(user, "Where does Ana live?")).evidence
+                # What is kept, and the reading connection that the last query has opened.
+                assert forest._pool.open_files <= 16 + 2
             results = await forest.query_parallel(
                 [{"user_id": u, "question": "Where does Ana live?"} for u in users]
             )
             assert [type(result).__name__ for result in results] == ["QueryResult"] * len(users)
-            assert len(forest._pool.opened) <= MAX_OPEN
+            assert len(forest._pool.opened) < len(users)
             assert await forest.list_users() == sorted(users)
+
+    asyncio.run(run())
+
+
+def test_the_files_counted_are_the_files_open(folder: Path) -> None:
+    """The pool's count is what the system says, so the bound is one."""
+    listing = Path("/proc/self/fd")
+    if not listing.is_dir():
+        pytest.skip("this system does not list a process's open files")
+
+    async def run() -> None:
+        async with AsyncMemForest(folder, fast_config()) as forest:
+            for user in ("a", "b", "c"):
+                await forest.ingest_session(user, "s", said("I live in Oslo."))
+                await asyncio.gather(*(forest.query(user, "Where does Ana live?") for _ in range(3)))
+            assert len(held()) == forest._pool.open_files
+        assert held() == []
+
+    def held() -> list[str]:
+        return [path for path in map(os.path.realpath, listing.iterdir()) if str(folder) in path]
+
+    asyncio.run(run())
+
+
+def test_few_bytes_are_cached_however_many_users_there_are(folder: Path) -> None:
+    """Snapshots beyond the bound go, the one used longest ago first, and are read again when asked."""
+
+    async def run() -> None:
+        async with AsyncMemForest(folder, fast_config(max_cache_mb=0)) as forest:
+            for user in ("a", "b", "c", "a"):
+                await forest.ingest_session(user, "s", said("I live in Oslo."))
+                before = await forest.query(user, "Where does Ana live?")
+                assert (await forest.query(user, "Where does Ana live?")).evidence == before.evidence
+                kept = [u for u, memory in forest._pool._open.items() if memory.cached_bytes]
+                assert kept == [user]
 
     asyncio.run(run())

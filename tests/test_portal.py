@@ -171,6 +171,53 @@ def test_a_forked_child_starts_anew(tmp_path: Path) -> None:
 
 
 @posix
+def test_forks_at_any_moment_while_other_threads_write(tmp_path: Path) -> None:
+    """Children that are forked while the parent's threads write and ask can use the same memories; nothing hangs."""
+    done = run_program(
+        """
+        import os, threading, time, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of any fork beside threads
+        forest = MemForest(sys.argv[1], fast_config())
+        forest.ingest_session("u", *make_sessions(1, sessions=1)[0])
+        stop = threading.Event()
+        def write(name):
+            for session_id, turns in make_sessions(2, sessions=500):
+                if stop.is_set():
+                    return
+                forest.ingest_session("u", name + session_id, turns)
+        def ask():
+            while not stop.is_set():
+                forest.query("u", "Where does Ana live?")
+        threads = [threading.Thread(target=write, args=("a",)), threading.Thread(target=ask)]
+        for thread in threads:
+            thread.start()
+        for i in range(8):
+            time.sleep(0.013 * i)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # a child that hangs is killed, and its status tells
+                (session,) = make_sessions(100 + i, sessions=1)
+                forest.ingest_session("u", f"child{i}", session[1])
+                assert forest.query("u", "Where does Ana live?").evidence
+                forest.close()
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            assert status == 0, (i, status)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        forest.resume()
+        ids = {s.session_id for s in forest.user("u").sessions()}
+        assert {f"child{i}" for i in range(8)} < ids, ids
+        print(forest.user("u").verify().ok, forest.user("u").stats().dirty_nodes)
+        forest.close()
+        """,
+        str(tmp_path),
+    )
+    assert (done.stdout, done.stderr) == ("True 0\n", "")
+
+
+@posix
 def test_ctrl_c_leaves_what_was_acknowledged(tmp_path: Path) -> None:
     """SIGINT in the middle of an ingest raises KeyboardInterrupt soon; `resume` finishes the rest."""
     done = run_program(

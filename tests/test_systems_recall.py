@@ -70,7 +70,8 @@ def test_the_beam_keeps_the_best_nodes_of_a_level() -> None:
     shape = ((("turns", 0, 1), ("turns", 1, 2)), (("turns", 2, 3), ("turns", 3, 4)))
     turns = [Said("Ana", 1, axis=0), Said("Ana", 1), Said("Ana", 1), Said("Ana", 1, axis=0)]
     snapshot = hand_made(turns, trees=[Tree("session", 1, shape, axes={2: 1, 5: 0, 6: 0})])
-    similarity = np.where(snapshot.forest.kind == 0, snapshot.forest.vectors @ QUESTION, 0.0)
+    similarity = np.zeros(len(snapshot.forest.ids))
+    similarity[snapshot.forest.inner] = snapshot.forest.vectors.cosines(QUESTION)
     similarity += leaf_similarity(snapshot, based(snapshot)) * (snapshot.forest.kind != 0)
     assert browse(snapshot, similarity.tolist(), 6, beam=1) == {4: 1.0}  # the mean along root, node, leaf
     assert set(browse(snapshot, similarity.tolist(), 6, beam=4)) == {0, 1, 3, 4}

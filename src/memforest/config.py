@@ -99,6 +99,12 @@ class Config:
     """A longer turn is refused with an error that names this setting."""
     busy_timeout_s: float = 30.0
     """How long a write waits for another process that is writing the same memory."""
+    max_open_files: int = 48
+    """Files that the memories of one forest keep open between calls, over all users. The memory used longest
+    ago is closed first and opens again by itself; calls under way may open more. At least 3."""
+    max_cache_mb: int = 512
+    """Megabytes of arrays that the memories of one forest keep between queries, over all users. The one
+    used longest ago is dropped first and read again by its next query. At least 0."""
     top_k: int = 10
     """Most evidence of a query that names no `top_k` of its own."""
     reranker: Any = None
@@ -133,6 +139,8 @@ class Config:
             ("scene_k", 3),
             ("top_k", 1),
             ("rerank_top", 1),
+            ("max_open_files", 3),
+            ("max_cache_mb", 0),
             ("summary_words", 8),
         ):
             value = getattr(self, name)

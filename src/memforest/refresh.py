@@ -1,12 +1,14 @@
 """Dirty-path refresh: summaries and vectors of exactly the nodes that a write touched (paper Alg. 1).
 
 Level by level over all trees: what is dirty at a level is read, summarised in one batch, embedded, and
-committed with a compare on each node's version. A node is clean only if nothing below it was written
-since its inputs were read; one whose child could not be refreshed stays dirty, and so does everything
-above it. A crash leaves dirty marks, and the next refresh goes on from there.
+committed by compare-and-set: a node gets clean only if it is still dirty, of the version that was read, and
+its inputs are the texts that were read. So several processes may refresh one memory: the first to finish a
+node wins, and what was made of it otherwise, or of older inputs, is thrown away. One whose child could not be
+refreshed stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes
+on from there. Writes are of at most `WRITE_NODES` nodes each, so that other writers wait for none of them long.
 
-The nodes of scene trees get a summary and no vector: what they are about is the mean of their leaves' vectors,
-which costs no model call (`memforest.search.snapshot`).
+The nodes of scene trees get a summary and no vector: how near they are to a question is how near the facts below
+them are on average (`memforest.systems.memforest.recall`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from memforest.types import SummaryRequest
 
 __all__ = ["Embed", "Refreshed", "refresh"]
 
+WRITE_NODES = 128
+"""Most nodes written in one transaction."""
+
 Embed = Callable[[Sequence[str]], Awaitable[Mapping[bytes, NDArray[np.float32]]]]
 """Maps texts to unit vectors by their digest."""
 
@@ -54,6 +59,15 @@ class _Level:
     requests: list[SummaryRequest]
     scenes: frozenset[int] = frozenset()
     """Trees whose nodes get no vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A node as it was read, what its text was made from, and the text."""
+
+    node: Node
+    inputs: tuple[str, ...]
+    text: str
 
 
 async def refresh(
@@ -86,24 +100,34 @@ async def refresh(
         done.summarise_ms += _since(started)
         started = time.perf_counter()
         try:
-            vectors = {} if embed is None else await embed([t for n, t in made if n.tree not in batch.scenes])
+            vectors = (
+                {}
+                if embed is None
+                else await embed([one.text for one in made if one.node.tree not in batch.scenes])
+            )
         except ModelError as exc:
             done.failures.append(f"level {level}: {exc}")
             continue
         done.embed_ms += _since(started)
         started = time.perf_counter()
-        done.nodes += await asyncio.to_thread(
-            _write_level, db, made, vectors, batch.scenes, model, summariser.name
-        )
+        for first in range(0, len(made), WRITE_NODES):
+            part = made[first : first + WRITE_NODES]
+            done.nodes += await asyncio.to_thread(
+                _write, db, part, vectors, batch.scenes, model, summariser.name
+            )
         done.store_ms += _since(started)
     done.left = await asyncio.to_thread(_dirty, db)
     return done
 
 
-async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> list[tuple[Node, str]]:
+async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> list[_Made]:
     """Return the nodes of a level with their texts, without those that the step fails on."""
     try:
-        return list(zip(batch.nodes, await summariser.summarise(batch.requests), strict=True))
+        texts = await summariser.summarise(batch.requests)
+        return [
+            _Made(node, request.inputs, text)
+            for node, request, text in zip(batch.nodes, batch.requests, texts, strict=True)
+        ]
     except StepError as exc:
         if len(batch.nodes) == 1:
             done.failures.append(f"{batch.requests[0].kind} {cut(batch.requests[0].label, 40)}: {exc}")
@@ -133,7 +157,7 @@ def _read_level(db: Database, above: int, max_words: int) -> tuple[int, _Level |
         nodes = tree_rows.dirty_nodes(tx, level)
         children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
         ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
-        texts = _texts(tx, [children[c] for node in ready for c in node.children])
+        inputs = _inputs(tx, ready, children)
         labels = tree_rows.labels(tx, {node.tree for node in ready})
     requests = [
         SummaryRequest(
@@ -141,13 +165,19 @@ def _read_level(db: Database, above: int, max_words: int) -> tuple[int, _Level |
             label=labels[node.tree][1],
             start=from_ms(node.start_ms),
             end=from_ms(node.end_ms),
-            inputs=tuple(texts[child] for child in node.children if child in texts),
+            inputs=inputs[node.id],
             max_words=max_words,
         )
         for node in ready
     ]
     scenes = frozenset(tree for tree, (kind, _) in labels.items() if kind == "scene")
     return level, _Level(ready, requests, scenes)
+
+
+def _inputs(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
+    """Return what each node's text is to be made from: its children's texts, in order."""
+    texts = _texts(tx, [children[child] for node in nodes for child in node.children])
+    return {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
 
 
 def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
@@ -160,28 +190,37 @@ def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
     return found
 
 
-def _write_level(
+def _write(
     db: Database,
-    made: Sequence[tuple[Node, str]],
+    made: Sequence[_Made],
     vectors: Mapping[bytes, NDArray[np.float32]],
     scenes: frozenset[int],
     model: str | None,
     maker: str,
 ) -> int:
     with db.write() as tx:
-        clean = tree_rows.mark_clean(tx, [(node.id, node.version) for node, _ in made])
+        valid = _unmoved(tx, made)
         rows = []
-        for node, text in made:
-            if node.id not in clean:
-                continue
-            derived.put_summary(tx, node.id, text, maker)
-            key = digest(text)
-            if key in vectors and node.tree not in scenes:
-                rows.append((node.id, key, vectors[key]))
+        for one in valid:
+            derived.put_summary(tx, one.node.id, one.text, maker)
+            key = digest(one.text)
+            if key in vectors and one.node.tree not in scenes:
+                rows.append((one.node.id, key, vectors[key]))
         # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
-        derived.drop_vectors(tx, "node", clean)
+        derived.drop_vectors(tx, "node", [one.node.id for one in valid])
         if model is not None:
             derived.put_vectors(tx, "node", model, rows)
-        if clean:
+        if valid:
             meta.bump(tx)
-    return len(clean)
+    return len(valid)
+
+
+def _unmoved(tx: Tx, made: Sequence[_Made]) -> list[_Made]:
+    """Mark those nodes clean that still are to be made, and from what they were made; return these."""
+    now = tree_rows.nodes_with_ids(tx, [one.node.id for one in made])
+    same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
+    children = tree_rows.nodes_with_ids(tx, [child for one in same for child in one.node.children])
+    inputs = _inputs(tx, [one.node for one in same], children)
+    same = [one for one in same if inputs[one.node.id] == one.inputs]
+    clean = tree_rows.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
+    return [one for one in same if one.node.id in clean]

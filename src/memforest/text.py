@@ -141,8 +141,7 @@ _CLITICS = ("'s", "'re", "'ve", "'ll", "'m", "'d")
 _LATIN_MARKS = re.compile("[\u0300-\u036f]")
 # Letters that no normalisation form takes apart, and what people type instead of them.
 _PLAIN_LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"})
-_STEMMER = snowballstemmer.stemmer("english")
-_STEMMER_LOCK = threading.Lock()  # the stemmer keeps the word it works on as an attribute
+_STEMMERS = threading.local()  # a stemmer keeps the word it works on; and a lock would not survive a fork
 
 
 def fold(text: str) -> str:
@@ -298,8 +297,14 @@ def _stem(word: str) -> str:
         return ""
     if len(word) > MAX_TOKEN_CHARS or not word.isascii() or word.isdigit():
         return word[:MAX_TOKEN_CHARS]
-    with _STEMMER_LOCK:
-        return str(_STEMMER.stemWord(word))
+    return _english_stem(word)
+
+
+def _english_stem(word: str) -> str:
+    stemmer = getattr(_STEMMERS, "english", None)
+    if stemmer is None:
+        stemmer = _STEMMERS.english = snowballstemmer.stemmer("english")
+    return str(stemmer.stemWord(word))
 
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*|[〇一二三四五六七八九十百千万億]+|[^\W\d_]+")

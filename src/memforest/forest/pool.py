@@ -1,4 +1,9 @@
-"""The memories of one directory: opened at first use, kept while in use, closed when there are too many."""
+"""The memories of one directory: opened at first use, kept while in use, within bounds when idle.
+
+Two bounds hold over all of them: open files (`Config.max_open_files`) and bytes of cached snapshots
+(`Config.max_cache_mb`). The memory used longest ago goes first. One in use is never touched, so callers at work
+may exceed both for as long as they work.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +24,9 @@ from memforest.memory.turns import check_id
 from memforest.steps.choose import choose_steps
 from memforest.text import cut
 
-__all__ = ["MAX_OPEN", "MemoryPool"]
+__all__ = ["MemoryPool"]
 
 T = TypeVar("T")
-
-MAX_OPEN = 16
-"""Memories kept open at once, each with up to three connections; the one used longest ago goes first."""
 
 
 class MemoryPool:
@@ -83,7 +85,7 @@ class MemoryPool:
         self._open.move_to_end(user_id)
         self._busy[user_id] = self._busy.get(user_id, 0) + 1
         try:
-            for other in surplus:
+            for other in [*surplus, *self._beyond_bounds()]:
                 await asyncio.to_thread(other.close)
             return await verb(memory)
         finally:
@@ -98,8 +100,34 @@ class MemoryPool:
             have.label = memory.label
             return [memory]
         self._open[user_id] = memory
-        idle = [other for other in self._open if other != user_id and other not in self._busy]
-        return [self._open.pop(other) for other in idle[: max(0, len(self._open) - MAX_OPEN)]]
+        return []
+
+    def _beyond_bounds(self) -> list[Memory]:
+        """Bring the idle memories within the bounds, the one used longest ago first; return those to be closed."""
+        idle = [user for user in self._open if user not in self._busy]
+        surplus = self.cached_bytes - self.config.max_cache_mb * 1_000_000
+        for user in idle:
+            if surplus <= 0:
+                break
+            surplus -= self._open[user].drop_cache()
+        surplus = self.open_files - self.config.max_open_files
+        closing = []
+        for user in idle:
+            if surplus <= 0:
+                break
+            closing.append(self._open.pop(user))
+            surplus -= closing[-1].open_files
+        return closing
+
+    @property
+    def open_files(self) -> int:
+        """Files that the open memories hold, their logs included."""
+        return sum(memory.open_files for memory in self._open.values())
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of the snapshots that the open memories keep, about."""
+        return sum(memory.cached_bytes for memory in self._open.values())
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""

@@ -317,6 +317,22 @@ class Memory:
         """Fold the write-ahead log into the file."""
         await asyncio.to_thread(self.db.checkpoint)
 
+    # -- what is held open --------------------------------------------------------------------
+
+    @property
+    def open_files(self) -> int:
+        """Files that this memory holds open."""
+        return self.db.open_files
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of the kept snapshot, about."""
+        return self._cache.nbytes
+
+    def drop_cache(self) -> int:
+        """Forget the kept snapshot and return how many bytes that was, about; the next query reads it again."""
+        return self._cache.drop()
+
     def close(self) -> None:
         """Fold the log into the file and close it; a second call does nothing."""
         self.db.close()

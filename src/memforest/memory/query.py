@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -78,11 +79,14 @@ class Reader:
         snapshot, waiting = await asyncio.to_thread(self._snapshot)
         timer.add("open", started)
         names = surface_names(snapshot, label)
-        planning = self.steps.planner.plan(asked.question, reference=asked.reference, names=names)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         vectors, plan = await asyncio.gather(
-            _timed(timer, "embed", self._question_vectors(asked.question, snapshot)),
-            _timed(timer, "plan", planning),
+            _timed(timer, "embed", partial(self._question_vectors, asked.question, snapshot)),
+            _timed(
+                timer,
+                "plan",
+                partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
+            ),
         )
         started = time.perf_counter()
         request = Search(
@@ -99,7 +103,7 @@ class Reader:
         found = await asyncio.to_thread(self._search, asked, request)
         timer.add("search", started)
         if self._reranks(asked):
-            found = await _timed(timer, "rerank", self._rerank(asked, found))
+            found = await _timed(timer, "rerank", partial(self._rerank, asked, found))
         evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
         return QueryResult(
             question=asked.question,
@@ -213,11 +217,11 @@ def _waiting(n: int) -> list[str]:
     ]
 
 
-async def _timed(timer: Timer, step: str, job: Awaitable[T]) -> T:
-    """Await a job and add its wall time to a step."""
+async def _timed(timer: Timer, step: str, job: Callable[[], Awaitable[T]]) -> T:
+    """Run a job and add its wall time to a step; a task that is cancelled before it starts makes none."""
     started = time.perf_counter()
     try:
-        return await job
+        return await job()
     finally:
         timer.add(step, started)
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from memforest.interval import from_ms
 from memforest.memory.results import Evidence, turn_sources
-from memforest.search.snapshot import OPEN, Snapshot, load_snapshot
+from memforest.search.advance import advance
+from memforest.search.load import load_snapshot
+from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import evidence as rows
 from memforest.store import meta
-from memforest.store.db import Tx
+from memforest.store.db import Tx, begin_anew
 from memforest.systems.base import Hit
 from memforest.systems.filters import valid_end
 from memforest.text import entity_key
@@ -29,24 +31,43 @@ __all__ = [
 
 
 class SnapshotCache:
-    """Keeps one memory's snapshot until its generation moves; safe to use from several threads."""
+    """Keeps one memory's snapshot, and brings it up to date when the generation moves; for any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: Snapshot | None = None
 
     def get(self, tx: Tx) -> Snapshot:
-        """Return the snapshot of the transaction's state."""
+        """Return the snapshot of the transaction's state; to be called before anything else is read in it.
+
+        A transaction that began before the kept snapshot's moment is begun anew, so that no reader makes an
+        older one. What has changed is read by one thread while others wait for it; a writer holds up neither.
+        """
         current = meta.generation(tx)
-        with self._lock:
-            kept = self._kept
+        kept = self._kept
         if kept is not None and kept.generation == current:
             return kept
-        made = load_snapshot(tx)
         with self._lock:
-            if self._kept is None or self._kept.generation < made.generation:
-                self._kept = made
-        return made
+            kept = self._kept
+            if kept is not None and kept.generation > current:
+                begin_anew(tx)
+                current = meta.generation(tx)
+            if kept is not None and kept.generation == current:
+                return kept
+            made = None if kept is None or kept.generation > current else advance(tx, kept)
+            self._kept = made or load_snapshot(tx)
+            return self._kept
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the kept snapshot, about; 0 when there is none."""
+        kept = self._kept
+        return 0 if kept is None else kept.nbytes
+
+    def drop(self) -> int:
+        """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
+        dropped, self._kept = self._kept, None
+        return 0 if dropped is None else dropped.nbytes
 
 
 def surface_names(snapshot: Snapshot, user_label: str) -> dict[str, str]:

@@ -28,8 +28,7 @@ _SHORT = 3
 """ASCII words of at most this many letters ("the", "and") mostly carry no content."""
 _SHORT_WEIGHT, _WEIGHT = 1, 4
 
-_stemmer = snowballstemmer.stemmer("english")
-_stemmer_lock = threading.Lock()  # a stemmer keeps state while it works
+_stemmers = threading.local()  # a stemmer keeps state while it works; and a lock would not survive a fork
 
 
 class HashEmbedder:
@@ -93,8 +92,10 @@ def _terms(text: str) -> Iterator[tuple[str, int]]:
 
 @functools.lru_cache(maxsize=8192)
 def _stem(word: str) -> str:
-    with _stemmer_lock:
-        stem: str = _stemmer.stemWord(word)
+    stemmer = getattr(_stemmers, "english", None)
+    if stemmer is None:
+        stemmer = _stemmers.english = snowballstemmer.stemmer("english")
+    stem: str = stemmer.stemWord(word)
     return stem
 
 

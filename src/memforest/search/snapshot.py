@@ -1,26 +1,36 @@
-"""One memory's searchable state as arrays, read in one transaction and kept until its generation moves.
+"""One memory's searchable state as arrays, as it was at one moment: what a query reads.
 
-Turns are ordered by session time and position, so a turn's neighbours in its session tree are the rows
+It is read as a whole once (`memforest.search.load`) and from then on brought up to date by what was written
+(`memforest.search.advance`); either way the result is the same, and it never changes. Turns are ordered by session time and position, so a turn's neighbours in its session tree are the rows
 beside it. Facts point at the turns that support them, inner nodes at their parents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.search.texts import QUESTION_MARKS, asks
-from memforest.store import derived, meta
+from memforest.search.vectors import VectorTable
 from memforest.store import snapshot as rows
-from memforest.store.db import Tx
 
-__all__ = ["Facts", "Forest", "Snapshot", "Turns", "load_snapshot", "once_per_snapshot"]
+__all__ = [
+    "OPEN",
+    "Delta",
+    "Facts",
+    "Forest",
+    "Lists",
+    "Snapshot",
+    "Turns",
+    "carry_over",
+    "once_per_snapshot",
+    "ranges",
+]
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -46,8 +56,7 @@ class Turns:
     """Supports a fact that states a time of its own."""
     previous: Ints
     following: Ints
-    vectors: Floats
-    """Unit rows, shape (n, d); zero where there is no vector."""
+    vectors: VectorTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +72,9 @@ class Facts:
     stated: NDArray[np.bool_]
     said_ms: Ints
     pairs: Ints
+    """By fact row, then by turn id."""
     length: Floats
-    vectors: Floats
+    vectors: VectorTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +93,85 @@ class Forest:
     item: Ints
     item_end: Ints
     """One past the last turn row of a cell leaf."""
-    vectors: Floats
-    roots: Ints
+    children: Lists
+    inner: Ints
+    """The rows of inner nodes, ascending."""
+    vectors: VectorTable
+    """Of the inner nodes, a row each."""
+    tree_ids: Ints
     tree_kind: tuple[str, ...]
     tree_scope: Ints
-    children: tuple[tuple[int, ...], ...]
+    tree_root: Ints
+    """Row of each tree's root, -1 for a tree without leaves."""
+
+    @property
+    def roots(self) -> Ints:
+        """The rows of all roots, by tree."""
+        return self.tree_root[self.tree_root >= 0]
 
     def of_kind(self, kind: str) -> NDArray[np.bool_]:
         """Return which trees are of a kind, shape (trees,)."""
         return np.array([one == kind for one in self.tree_kind], dtype=np.bool_)
 
 
-SUMMED_AT_ONCE = 4096
-"""Facts whose vectors are added up in one step."""
+class Lists:
+    """Short lists of whole numbers, one per row, in two arrays."""
+
+    __slots__ = ("ends", "values")
+
+    def __init__(self, values: Ints, ends: Ints) -> None:
+        self.values = values
+        self.ends = ends
+
+    @classmethod
+    def of(cls, lists: Iterable[Sequence[int]]) -> Lists:
+        """Return the given lists."""
+        found = [list(one) for one in lists]
+        values = np.array([value for one in found for value in one], dtype=np.int64)
+        return cls(values, np.cumsum([len(one) for one in found], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, row: int) -> tuple[int, ...]:
+        start = self.ends[row - 1] if row else 0
+        return tuple(self.values[start : self.ends[row]].tolist())
+
+    @property
+    def counts(self) -> Ints:
+        """Length of each list."""
+        return np.diff(self.ends, prepend=0)
+
+    @property
+    def owners(self) -> Ints:
+        """The row of each value."""
+        return np.repeat(np.arange(len(self.ends)), self.counts)
+
+
 OPEN = np.iinfo(np.int64).max
 """The end of an interval that has none, ms."""
+
+
+OBJECT_BYTES = 200
+"""What the look-up tables and tuples of one row take, about (measured: 170 to 230 on CPython 3.11)."""
+STATE_BYTES = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Delta:
+    """How one snapshot came of another, for what was computed on that one to be carried over.
+
+    A row that was read again counts as changed, whether it differs or not.
+    """
+
+    turn_of: Ints
+    """Row of a turn in the base -> its row now, -1 when it is gone."""
+    fact_of: Ints
+    turns: Ints
+    """Rows of turns that are new or were read again."""
+    facts: Ints
+    states: frozenset[tuple[int, str]]
+    """(entity, attribute) of every timeline that may differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,26 +187,41 @@ class Snapshot:
     facts: Facts
     forest: Forest
     states: tuple[rows.StateSeen, ...]
+    """By entity, attribute and time."""
     mentions: Ints
-    """(fact row, entity id) of every mention, shape (q, 2)."""
+    """(fact row, entity id) of every mention, shape (q, 2); by fact row, then entity."""
+    sessions: tuple[rows.SessionSpan, ...] = ()
+    """The sessions in the order of their turns."""
+    position: int = -1
+    """Up to where the change log is in this; -1 when it cannot be brought up to date."""
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes that the snapshot holds, about: its arrays, and the usual size of its Python objects."""
+        arrays = sum(
+            value.nbytes
+            for part in (self.turns, self.facts, self.forest)
+            for name in part.__slots__
+            if isinstance(value := getattr(part, name), (np.ndarray, VectorTable))
+        )
+        objects = len(self.turns.ids) + len(self.facts.ids) + len(self.forest.ids) + len(self.names)
+        return arrays + self.mentions.nbytes + OBJECT_BYTES * objects + STATE_BYTES * len(self.states)
 
     @cached_property
     def turn_row(self) -> dict[int, int]:
         """Turn id -> row."""
-        return {int(i): row for row, i in enumerate(self.turns.ids)}
+        return dict(zip(self.turns.ids.tolist(), range(len(self.turns.ids)), strict=True))
 
     @cached_property
     def fact_row(self) -> dict[int, int]:
         """Fact id -> row."""
-        return {int(i): row for row, i in enumerate(self.facts.ids)}
+        return dict(zip(self.facts.ids.tolist(), range(len(self.facts.ids)), strict=True))
 
     @cached_property
-    def turns_of_fact(self) -> dict[int, list[int]]:
+    def turns_of_fact(self) -> Lists:
         """Fact row -> rows of the turns that support it."""
-        found: dict[int, list[int]] = {}
-        for fact, turn in self.facts.pairs.tolist():
-            found.setdefault(fact, []).append(turn)
-        return found
+        facts, turns = self.facts.pairs.T
+        return Lists(turns, np.searchsorted(facts, np.arange(len(self.facts.ids)), side="right"))
 
     @cached_property
     def cell_of_turn(self) -> Ints:
@@ -140,8 +229,9 @@ class Snapshot:
         forest = self.forest
         cells = np.flatnonzero(forest.kind == 1)
         out = np.full(len(self.turns.ids), -1, dtype=np.int64)
-        for cell, first, end in zip(cells, forest.item[cells], forest.item_end[cells], strict=True):
-            out[first:end] = cell
+        out[ranges(forest.item[cells], forest.item_end[cells])] = np.repeat(
+            cells, forest.item_end[cells] - forest.item[cells]
+        )
         return out
 
     @cached_property
@@ -155,10 +245,7 @@ class Snapshot:
         chains = self._levels(leaves)
         blocks = np.full((len(chains), len(self.turns.ids)), -1, dtype=np.int64)
         spans = forest.item_end[leaves] - forest.item[leaves]
-        turns = np.concatenate(
-            [np.arange(a, b) for a, b in zip(forest.item[leaves], forest.item_end[leaves], strict=True)]
-            or [leaves]
-        )
+        turns = ranges(forest.item[leaves], forest.item_end[leaves])
         for level, nodes in enumerate(chains):
             blocks[level, turns] = np.repeat(nodes, spans)
         return blocks
@@ -211,12 +298,38 @@ class Snapshot:
         return self._chain(leaf)[::-1]
 
 
-def once_per_snapshot(make: Callable[[Snapshot], T]) -> Callable[[Snapshot], T]:
+def ranges(starts: Ints, ends: Ints) -> Ints:
+    """Return the numbers of [start, end) of each pair, one range behind the other.
+
+    Example:
+        >>> ranges(np.array([5, 0]), np.array([7, 3])).tolist()
+        [5, 6, 0, 1, 2]
+    """
+    counts = ends - starts
+    before = np.cumsum(counts) - counts
+    found: Ints = np.arange(counts.sum()) + np.repeat(starts - before, counts)
+    return found
+
+
+Carry = Callable[[Snapshot, Delta, T], T]
+
+_CARRIED: list[tuple[WeakKeyDictionary[Snapshot, Any], Carry[Any]]] = []
+
+
+def once_per_snapshot(
+    make: Callable[[Snapshot], T], carry: Carry[T] | None = None
+) -> Callable[[Snapshot], T]:
     """Make a function of a snapshot remember its result for as long as the snapshot is in use.
 
     The result is shared: nobody may change it. Two threads may both make it the first time.
+
+    Args:
+        make: makes the result.
+        carry: makes it from that of the snapshot which this one came of; used when that one had a result.
     """
     made: WeakKeyDictionary[Snapshot, T] = WeakKeyDictionary()
+    if carry is not None:
+        _CARRIED.append((made, carry))
 
     @wraps(make)
     def remembered(snapshot: Snapshot) -> T:
@@ -228,158 +341,8 @@ def once_per_snapshot(make: Callable[[Snapshot], T]) -> Callable[[Snapshot], T]:
     return remembered
 
 
-def load_snapshot(tx: Tx) -> Snapshot:
-    """Read the searchable state of a memory."""
-    names = dict(rows.names(tx))
-    entities = rows.entity_names(tx)
-    turn_rows = rows.turn_rows(tx)
-    speakers = tuple(dict.fromkeys(row.speaker for row in turn_rows))
-    turn_of = {row.id: i for i, row in enumerate(turn_rows)}
-    fact_rows = rows.fact_rows(tx)
-    fact_of = {row.id: i for i, row in enumerate(fact_rows)}
-    pairs = [(fact_of[f], turn_of[t]) for f, t in rows.supports(tx)]
-    turn_vectors = derived.vectors_of(tx, "turn")
-    fact_vectors = derived.vectors_of(tx, "fact")
-    dimension = max(turn_vectors[1].shape[1], fact_vectors[1].shape[1])
-    dense_facts = _dense(fact_vectors, fact_of, dimension)
-    dated = {turn for fact, turn in pairs if fact_rows[fact].start_ms is not None}
-    return Snapshot(
-        generation=meta.generation(tx),
-        dimension=dimension,
-        speakers=speakers,
-        entities=entities,
-        names=names,
-        turns=_turns(
-            turn_rows,
-            speakers,
-            dated,
-            derived.word_counts(tx, "turn"),
-            _dense(turn_vectors, turn_of, dimension),
-        ),
-        facts=_facts(fact_rows, pairs, derived.word_counts(tx, "fact"), dense_facts),
-        forest=_forest(tx, turn_of, fact_of, dense_facts),
-        states=tuple(rows.states_seen(tx)),
-        mentions=_pairs([(fact_of[fact], entity) for fact, entity in rows.mentions(tx)]),
-    )
-
-
-def _dense(found: tuple[Ints, Floats], row_of: Mapping[int, int], dimension: int) -> Floats:
-    """Return the vectors in row order, zero where one is missing."""
-    ids, vectors = found
-    out = np.zeros((len(row_of), dimension), dtype=np.float32)
-    kept = [(row_of[i], j) for j, i in enumerate(ids.tolist()) if i in row_of]
-    if kept:
-        rows_, source = np.array(kept).T
-        out[rows_] = vectors[source]
-    return out
-
-
-def _pairs(values: list[tuple[int, int]]) -> Ints:
-    return np.array(values, dtype=np.int64).reshape(-1, 2)
-
-
-def _ints(values: list[int]) -> Ints:
-    return np.array(values, dtype=np.int64)
-
-
-def _turns(
-    found: list[rows.TurnRow],
-    speakers: tuple[str, ...],
-    dated: set[int],
-    counts: Mapping[int, int],
-    vectors: Floats,
-) -> Turns:
-    index = {name: i for i, name in enumerate(speakers)}
-    n = len(found)
-    session = _ints([row.session for row in found])
-    same = session[1:] == session[:-1]
-    previous, following = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-    previous[1:][same] = np.flatnonzero(same)
-    following[:-1][same] = np.flatnonzero(same) + 1
-    flags = np.zeros(n, dtype=np.bool_)
-    flags[list(dated)] = True
-    return Turns(
-        ids=_ints([row.id for row in found]),
-        session=session,
-        speaker=_ints([index[row.speaker] for row in found]),
-        said_ms=_ints([row.said_ms for row in found]),
-        length=np.array([counts.get(row.id, 0) for row in found], dtype=np.float32),
-        asks=np.array([any(mark in row.text for mark in QUESTION_MARKS) for row in found], dtype=np.bool_),
-        asks_last=np.array([asks(row.text) for row in found], dtype=np.bool_),
-        dated=flags,
-        previous=previous,
-        following=following,
-        vectors=vectors,
-    )
-
-
-def _facts(
-    found: list[rows.FactColumns], pairs: list[tuple[int, int]], counts: Mapping[int, int], vectors: Floats
-) -> Facts:
-    return Facts(
-        ids=_ints([row.id for row in found]),
-        speaker=_ints([row.speaker for row in found]),
-        start_ms=_ints([row.said_ms if row.start_ms is None else row.start_ms for row in found]),
-        end_ms=_ints([OPEN if row.end_ms is None else row.end_ms for row in found]),
-        stated=np.array([row.start_ms is not None for row in found], dtype=np.bool_),
-        said_ms=_ints([row.said_ms for row in found]),
-        pairs=_pairs(pairs),
-        length=np.array([counts.get(row.id, 0) for row in found], dtype=np.float32),
-        vectors=vectors,
-    )
-
-
-def _forest(tx: Tx, turn_of: Mapping[int, int], fact_of: Mapping[int, int], facts: Floats) -> Forest:
-    nodes = rows.node_rows(tx)
-    row_of = {node.id: i for i, node in enumerate(nodes)}
-    trees = rows.tree_rows(tx)
-    tree_of = {tree.id: i for i, tree in enumerate(trees)}
-    children = tuple(tuple(row_of[c] for c in node.children) for node in nodes)
-    parent = np.full(len(nodes), -1, dtype=np.int64)
-    for i, kids in enumerate(children):
-        parent[list(kids)] = i
-    cells = rows.cell_spans(tx)
-    item, item_end = np.full(len(nodes), -1, dtype=np.int64), np.full(len(nodes), -1, dtype=np.int64)
-    kind = np.zeros(len(nodes), dtype=np.int8)
-    for i, node in enumerate(nodes):
-        if node.item_kind == "fact":
-            kind[i], item[i] = 2, fact_of[node.item]
-        elif node.item_kind == "cell":
-            first, last = cells[node.item]
-            kind[i], item[i], item_end[i] = 1, turn_of[first], turn_of[last] + 1
-    vectors = _dense(derived.vectors_of(tx, "node"), row_of, facts.shape[1])
-    tree = _ints([tree_of[node.tree] for node in nodes])
-    scenes = np.array([one.kind == "scene" for one in trees], dtype=np.bool_)
-    _mean_vectors(vectors, facts, item, parent, np.flatnonzero((kind == 2) & scenes[tree]))
-    return Forest(
-        ids=_ints([node.id for node in nodes]),
-        tree=tree,
-        level=_ints([node.level for node in nodes]),
-        parent=parent,
-        kind=kind,
-        item=item,
-        item_end=item_end,
-        vectors=vectors,
-        roots=_ints([row_of[tree.root] for tree in trees if tree.root is not None]),
-        tree_kind=tuple(tree.kind for tree in trees),
-        tree_scope=_ints([tree.scope for tree in trees]),
-        children=children,
-    )
-
-
-def _mean_vectors(vectors: Floats, facts: Floats, item: Ints, parent: Ints, leaves: Ints) -> None:
-    """Give the nodes above leaves the mean direction of the facts below them, in place."""
-    above = np.unique(parent[leaves])
-    nodes = [above[above >= 0]]
-    while len(nodes[-1]):
-        above = np.unique(parent[nodes[-1]])
-        nodes.append(above[above >= 0])
-    for start in range(0, len(leaves), SUMMED_AT_ONCE):  # no second copy of all facts' vectors
-        some = leaves[start : start + SUMMED_AT_ONCE]
-        some = some[parent[some] >= 0]
-        np.add.at(vectors, parent[some], facts[item[some]])
-    for level in nodes[:-1]:
-        inner = level[parent[level] >= 0]
-        np.add.at(vectors, parent[inner], vectors[inner])
-    for level in nodes[:-1]:
-        vectors[level] /= np.maximum(np.linalg.norm(vectors[level], axis=1, keepdims=True), 1e-9)
+def carry_over(base: Snapshot, made: Snapshot, delta: Delta) -> None:
+    """Carry over to a snapshot what was computed on the one that it came of."""
+    for results, carry in _CARRIED:
+        if base in results:
+            results[made] = carry(made, delta, results[base])

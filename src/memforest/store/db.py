@@ -21,19 +21,16 @@ from pathlib import Path
 
 from memforest.errors import (
     ConfigError,
-    CorruptStoreError,
     ForeignStoreError,
-    MemForestError,
+    SchemaTooNewError,
     StoreClosedError,
     StoreError,
     StoreLockedError,
-    StoreWriteError,
 )
+from memforest.store.faults import Tx, mapped_errors
+from memforest.store.forks import ForkGate
 
-__all__ = ["APPLICATION_ID", "Database", "Tx", "mapped_errors"]
-
-Tx = sqlite3.Connection
-"""An open transaction: the argument of every function of the store."""
+__all__ = ["APPLICATION_ID", "Database", "Tx", "begin_anew", "mapped_errors"]
 
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""
@@ -41,12 +38,12 @@ APPLICATION_ID = 0x4D46_7374
 MIN_SQLITE = (3, 37, 0)
 """STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 
-_MAGIC = b"SQLite format 3\0"
-"""Source: https://www.sqlite.org/fileformat.html section 1.3."""
+_LEAST_BYTES = 512
+"""The smallest page, so the smallest database (https://www.sqlite.org/fileformat.html section 1.3). SQLite takes a
+file of one byte for an empty database. We must not look into the file ourselves: closing it would drop the locks
+of every connection that this process has to it (https://www.sqlite.org/howtocorrupt.html section 2.2)."""
 
 _RETRY_S = 0.01
-
-_DAMAGE = ("malformed", "could not decode", "constructor failed", "corrupt")
 
 MAX_IDLE_READERS = 2
 
@@ -61,62 +58,6 @@ _PRAGMAS: tuple[tuple[str, str, object], ...] = (
     ("secure_delete", "on", 1),  # deleted text is overwritten, not only unlinked
     ("temp_store", "memory", 2),  # no transcript text in temporary files
 )
-
-
-@contextmanager
-def mapped_errors(path: Path, conn: Tx | None = None) -> Iterator[None]:
-    """Raise SQLite's and the file system's errors as ours, naming the file.
-
-    Given a connection, a value that cannot be (a missing row, text that is no UTF-8) is an error of ours too
-    when SQLite finds the file damaged; else it is a mistake in the code and goes through as it is.
-
-    Raises:
-        StoreError: or one of its kinds, from the original error.
-    """
-    try:
-        yield
-    except sqlite3.Error as exc:
-        raise _mapped(exc, path) from exc
-    except OSError as exc:
-        raise StoreWriteError(
-            f"cannot use {path.name!r}: {exc.strerror or exc}; check the directory"
-        ) from exc
-    except MemForestError:
-        raise
-    except (LookupError, TypeError, ValueError) as exc:
-        if conn is None or not _is_damaged(conn):
-            raise
-        raise CorruptStoreError(f"{path.name!r} is damaged ({exc!r}); restore it from a backup") from exc
-
-
-def _is_damaged(conn: Tx) -> bool:
-    try:
-        return bool(conn.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok")
-    except (sqlite3.Error, ValueError):
-        return True
-
-
-def _mapped(exc: sqlite3.Error, path: Path) -> StoreError:
-    """Return our error for one of SQLite's; told by message, as 3.10 has no error codes."""
-    text = str(exc).lower()
-    name = path.name
-    if "locked" in text or "busy" in text:
-        return StoreLockedError(f"{name!r} is being written by another process; try again when it is done")
-    if "not a database" in text:
-        return ForeignStoreError(f"{name!r} is not a memforest database; use another directory")
-    if any(sign in text for sign in _DAMAGE):
-        return CorruptStoreError(f"{name!r} is damaged ({exc}); restore it from a backup")
-    if "readonly" in text or "read-only" in text:
-        return StoreWriteError(f"{name!r} cannot be written: the file or its directory is read-only")
-    if "full" in text:
-        return StoreWriteError(f"the disk that holds {name!r} is full; free some space and run resume()")
-    if "unable to open" in text or "i/o" in text:
-        return StoreWriteError(
-            f"cannot open or write {name!r} ({exc}); check the directory and its permissions"
-        )
-    if "closed database" in text:
-        return StoreClosedError(f"{name!r} was closed")
-    return StoreError(f"{name!r}: {exc}")
 
 
 class Database:
@@ -140,25 +81,43 @@ class Database:
         self._idle: list[Tx] = []
         self._closed = False
         self._opened: set[Tx] = set()
+        self._most_opened = 0
+        self._migrations: int | None = None
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
-        with mapped_errors(path):
-            existed = path.exists() and path.stat().st_size > 0
-            if existed and not _is_sqlite(path):
-                raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
+        self._writer: Tx | None = None
+        if path.resolve() in _forbidden:
+            raise StoreError(
+                f"{path.name!r} was in use by another thread when this process was forked; start it with 'spawn'"
+            )
+        with _gate.inside():
+            with mapped_errors(path):
+                size = path.stat().st_size if path.exists() else 0
+                if 0 < size < _LEAST_BYTES:
+                    raise ForeignStoreError(
+                        f"{path.name!r} is not a memforest database; use another directory"
+                    )
             try:
-                self._writer = self._connect()
-            except sqlite3.Error:
+                self._open_writer(existed=size > 0)
+            except BaseException:
                 self._finalise()
                 raise
-        try:
-            self._set_up(existed)
-        except StoreError:
-            self._finalise()
-            raise
         _alive.add(self)
 
-    def _set_up(self, existed: bool) -> None:
+    def _open_writer(self, *, existed: bool = True) -> Tx:
+        """Return the writing connection, opened if there is none."""
+        if self._writer is None:
+            with mapped_errors(self.path):
+                conn = self._connect()
+            try:
+                self._set_up(conn, existed)
+            except BaseException:
+                self._drop(conn)
+                raise
+            self._writer = conn
+        return self._writer
+
+    def _set_up(self, conn: Tx, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
 
         SQLite does not wait where waiting could be a deadlock, as when two processes switch a new file to WAL
@@ -167,10 +126,10 @@ class Database:
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                with mapped_errors(self.path, self._writer):
-                    self._check_ours(existed)
+                with mapped_errors(self.path, conn):
+                    self._check_ours(conn, existed)
                     for name, value, expected in _PRAGMAS:
-                        _set_pragma(self._writer, name, value, expected)
+                        _set_pragma(conn, name, value, expected)
                 return
             except StoreLockedError:
                 if time.monotonic() >= deadline:
@@ -182,6 +141,7 @@ class Database:
             self.path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False
         )
         self._opened.add(conn)
+        self._most_opened = max(self._most_opened, len(self._opened))
         # Reads of the header fail here already when the file is no database.
         conn.execute("PRAGMA schema_version").fetchone()
         return conn
@@ -190,16 +150,16 @@ class Database:
         self._opened.discard(conn)
         conn.close()
 
-    def _check_ours(self, existed: bool) -> None:
-        found = self._writer.execute("PRAGMA application_id").fetchone()[0]
-        tables = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    def _check_ours(self, conn: Tx, existed: bool) -> None:
+        found = conn.execute("PRAGMA application_id").fetchone()[0]
+        tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if found == APPLICATION_ID:
             return
         if existed and (found != 0 or tables):
             raise ForeignStoreError(
                 f"{self.path.name!r} is another program's database; use another directory"
             )
-        self._writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     @contextmanager
     def write(self) -> Iterator[Tx]:
@@ -209,18 +169,22 @@ class Database:
             StoreLockedError: if another process holds the write lock for longer than the time-out.
             StoreWriteError: if the disk is full or read-only.
             StoreClosedError: if the database was closed.
+            SchemaTooNewError: if a newer version has migrated the file since it was opened.
         """
-        with self._write_lock, mapped_errors(self.path, self._writer):
+        with _gate.inside(), self._write_lock:
             self._require_open()
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                # A full disk may have ended the transaction already; a second error would mask the first.
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+            conn = self._open_writer()
+            with mapped_errors(self.path, conn):
+                conn.execute("BEGIN IMMEDIATE")
+                try:
+                    self._check_version(conn)
+                    yield conn
+                    conn.execute("COMMIT")
+                except BaseException:
+                    # A full disk may have ended the transaction already; a second error would mask the first.
+                    if conn.in_transaction:
+                        conn.execute("ROLLBACK")
+                    raise
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -229,12 +193,13 @@ class Database:
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with mapped_errors(self.path):
+        with _gate.inside(), mapped_errors(self.path):
             conn = self._take_reader()
             try:
                 conn.execute("BEGIN")
                 try:
                     with mapped_errors(self.path, conn):
+                        self._check_version(conn)
                         yield conn
                 finally:
                     # An I/O error may have ended the transaction already.
@@ -242,6 +207,23 @@ class Database:
                         conn.execute("ROLLBACK")
             finally:
                 self._return_reader(conn)
+
+    def expect(self, migrations: int) -> None:
+        """Refuse from now on a file that has had more migrations than that; see `_check_version`."""
+        self._migrations = migrations
+
+    def _check_version(self, tx: Tx) -> None:
+        """Refuse a file that a newer version has migrated while this process had it open.
+
+        Raises:
+            SchemaTooNewError: if that is so.
+        """
+        if self._migrations is None:
+            return
+        if tx.execute("SELECT count(*) FROM migration").fetchone()[0] > self._migrations:
+            raise SchemaTooNewError(
+                f"{self.path.name!r} was upgraded by a newer memforest in another process; upgrade memforest here too"
+            )
 
     def _take_reader(self) -> Tx:
         with self._readers_lock:
@@ -264,15 +246,27 @@ class Database:
         if self._closed:
             raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
 
+    @property
+    def open_files(self) -> int:
+        """Files that the connections hold: each the database and its log, all together the log's index.
+
+        A closed connection's descriptor of the database stays until the last one closes, and is used again by
+        the next: SQLite must not close it, as that would drop the process's POSIX locks on the file.
+        Source: https://www.sqlite.org/howtocorrupt.html section 2.2; `os_unix.c`, "POSIX Advisory Locks".
+        """
+        return len(self._opened) + self._most_opened + 1 if self._opened else 0
+
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file, as far as readers allow.
 
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with self._write_lock, mapped_errors(self.path):
+        with _gate.inside(), self._write_lock:
             self._require_open()
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            conn = self._open_writer()
+            with mapped_errors(self.path):
+                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def free_share(self) -> tuple[float, int]:
         """Return the share of the file's pages that is unused, 0 to 1, and the file's size in bytes."""
@@ -292,19 +286,23 @@ class Database:
             StoreLockedError: if another process is at work on it.
             StoreWriteError: if there is no room for the copy.
         """
-        with self._write_lock, mapped_errors(self.path):
+        with _gate.inside(), self._write_lock:
             self._require_open()
-            self._writer.execute("VACUUM")
+            conn = self._open_writer()
+            with mapped_errors(self.path, conn):
+                conn.execute("VACUUM")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
-        with self._write_lock, self._readers_lock:
+        with _gate.inside(), self._write_lock, self._readers_lock:
             if self._closed:
                 return
             self._closed = True
             # A reader in use elsewhere is closed when it is given back.
             while self._idle:
                 self._drop(self._idle.pop())
+            if self._writer is None:  # since a fork
+                return
             try:
                 # Another process may be at work: then the log stays beside the file and loses nothing.
                 self._writer.execute(f"PRAGMA busy_timeout = {CLOSE_TIMEOUT_MS}")
@@ -314,17 +312,23 @@ class Database:
             finally:
                 self._drop(self._writer)
 
+    def _let_go(self) -> None:
+        """Close every connection before a fork; nobody is using one."""
+        self._idle.clear()
+        self._writer = None
+        _close_all(self._opened)
+
+
+def begin_anew(tx: Tx) -> None:
+    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
+    tx.execute("ROLLBACK")
+    tx.execute("BEGIN")
+
 
 def _close_all(connections: set[Tx]) -> None:
     """Close connections that nobody uses any more."""
     while connections:
         connections.pop().close()
-
-
-def _is_sqlite(path: Path) -> bool:
-    """Return whether a file begins like a database; SQLite takes one of a few bytes for an empty database."""
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
@@ -337,17 +341,27 @@ def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
         )
 
 
+_gate = ForkGate()
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()
 _inherited: list[set[Tx]] = []
+_forbidden: set[Path] = set()
+
+
+def _before_fork() -> None:
+    if _gate.shut():
+        for db in list(_alive):
+            db._let_go()
 
 
 def _after_fork_in_child() -> None:
-    # SQLite connections must neither be used nor closed in a child of the process that opened them
-    # (https://www.sqlite.org/howtocorrupt.html, section 2.6). So they are kept, untouched, for ever.
+    _gate.reset()
     for db in list(_alive):
-        db._finalise.detach()
-        _inherited.append(db._opened)
+        if db._opened:
+            # Still in use in the parent: neither used nor closed here, and kept, untouched, for ever.
+            db._finalise.detach()
+            _inherited.append(db._opened)
+            _forbidden.add(db.path.resolve())
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_gate.open, after_in_child=_after_fork_in_child)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ __all__ = [
     "put_vectors",
     "put_words",
     "summaries",
+    "vector_blocks",
     "vectors_by_digest",
     "vectors_of",
     "word_counts",
@@ -35,6 +36,9 @@ ItemKind = Literal["turn", "fact", "node"]
 
 VectorRow = tuple[int, bytes, NDArray[np.float32]]
 """(item, digest of the text, unit vector)."""
+
+_BLOCK = 1024
+"""Vectors read at a time: few enough that their bytes beside the array are no matter."""
 
 _WORDS = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
@@ -94,6 +98,20 @@ def vectors_of(tx: Tx, kind: ItemKind) -> tuple[NDArray[np.int64], NDArray[np.fl
     return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
 
 
+def vector_blocks(
+    tx: Tx, kind: ItemKind, only: Collection[int] | None = None
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """Yield the items of a kind that have a vector, by id, in blocks: ids of shape (b,), vectors of shape (b, d)."""
+    sql = "SELECT item, vector FROM derived_vector WHERE kind = ?"
+    args: tuple[str, ...] = (kind,)
+    if only is not None:
+        sql, args = f"{sql} AND item IN (SELECT value FROM json_each(?))", (*args, json.dumps(list(only)))
+    found = tx.execute(f"{sql} ORDER BY item", args)
+    while rows := found.fetchmany(_BLOCK):
+        ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+        yield ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
+
+
 def drop_vectors(tx: Tx, kind: str, items: Iterable[int]) -> None:
     """Delete the vectors of items."""
     tx.executemany("DELETE FROM derived_vector WHERE kind = ? AND item = ?", [(kind, item) for item in items])
@@ -102,7 +120,7 @@ def drop_vectors(tx: Tx, kind: str, items: Iterable[int]) -> None:
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
     """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty.
 
-    The nodes of scene trees need none: theirs is the mean of their leaves' vectors.
+    The nodes of scene trees need none: a question is compared with the facts below them.
     """
     sources = {
         "turn": "SELECT id, speaker, text FROM turn",
@@ -158,12 +176,12 @@ def drop_stale(tx: Tx) -> None:
     tx.executemany("INSERT INTO derived_summary VALUES (?, ?, ?)", kept)
 
 
-def word_counts(tx: Tx, kind: Literal["turn", "fact"]) -> dict[int, int]:
-    """Return the number of tokens of every indexed item."""
-    rows = tx.execute(
-        f"SELECT rowid, length(words) - length(replace(words, ' ', '')) + (words != '') FROM {_WORDS[kind]}"
-    )
-    return dict(rows.fetchall())
+def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:
+    """Return the number of tokens of indexed items."""
+    sql = f"SELECT rowid, length(words) - length(replace(words, ' ', '')) + (words != '') FROM {_WORDS[kind]}"
+    if only is None:
+        return dict(tx.execute(sql).fetchall())
+    return dict(row for item in only for row in tx.execute(f"{sql} WHERE rowid = ?", (item,)))
 
 
 def postings(tx: Tx, kind: Literal["turn", "fact"], term: str) -> list[tuple[int, int]]:

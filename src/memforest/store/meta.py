@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memforest.store import changes
 from memforest.store.db import Tx
 
 __all__ = ["bump", "generation", "get", "put", "take_ids"]
@@ -26,7 +27,11 @@ def generation(tx: Tx) -> int:
 
 
 def bump(tx: Tx) -> None:
-    """Raise the generation; called by every transaction that changes what a query could see."""
+    """Raise the generation; called by every transaction that changes what a query could see.
+
+    The change log is cut to its bound on the way.
+    """
+    changes.prune(tx)
     tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
 
 

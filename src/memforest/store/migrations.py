@@ -14,7 +14,7 @@ from memforest.errors import SchemaTooNewError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 
-__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial", "m0002_scenes"]
+__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial", "m0002_scenes", "m0003_changes"]
 
 Migration = Callable[[Tx], None]
 
@@ -214,7 +214,56 @@ def m0002_scenes(tx: Tx) -> None:
         tx.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0002_scenes)
+_OF_A_FACT = ("occurrence", "mention", "state")
+
+_CHANGES = (
+    # Written by triggers alone, see `memforest.store.changes`; numbers are never given again.
+    "CREATE TABLE change (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, item INTEGER NOT NULL) STRICT",
+    *(
+        f"""CREATE TRIGGER change_{table}_{event.lower()} AFTER {event} ON {table}
+            BEGIN INSERT INTO change (kind, item) VALUES ('{kind}', {row}.{column}); END"""
+        for table, kind, column in (
+            ("turn", "turn", "id"),
+            ("fact", "fact", "id"),
+            ("node", "node", "id"),
+            ("tree", "tree", "id"),
+            ("entity", "entity", "id"),
+            ("alias", "entity", "entity"),
+            *((table, "fact", "fact") for table in _OF_A_FACT),
+        )
+        for event, row in (("INSERT", "new"), ("DELETE", "old"))
+    ),
+    *(
+        f"""CREATE TRIGGER change_{table}_update AFTER UPDATE OF {columns} ON {table}
+            BEGIN INSERT INTO change (kind, item) VALUES ('{table}', new.id); END"""
+        for table, columns in (
+            ("fact", "speaker, start_ms, end_ms, said_ms, text"),
+            ("node", "children"),
+            ("tree", "root"),
+            ("entity", "key, label, kind"),
+        )
+    ),
+    *(
+        f"""CREATE TRIGGER change_occurrence_turn_{event.lower()} AFTER {event} ON occurrence_turn
+            BEGIN INSERT INTO change (kind, item)
+            SELECT 'fact', fact FROM occurrence WHERE id = {row}.occurrence; END"""
+        for event, row in (("INSERT", "new"), ("DELETE", "old"))
+    ),
+    *(
+        f"""CREATE TRIGGER change_derived_vector_{event.lower()} AFTER {event} ON derived_vector
+            BEGIN INSERT INTO change (kind, item) VALUES ({row}.kind, {row}.item); END"""
+        for event, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old"))
+    ),
+)
+
+
+def m0003_changes(tx: Tx) -> None:
+    """Make the change log, and the triggers that write it."""
+    for statement in _CHANGES:
+        tx.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0002_scenes, m0003_changes)
 
 
 def applied(tx: Tx) -> list[str]:
@@ -235,8 +284,10 @@ def apply(db: Database, now: datetime, migrations: Sequence[Migration] = MIGRATI
     """
     names = [migration.__name__ for migration in migrations]
     with db.read() as tx:
-        if applied(tx) == names:
-            return []
+        had = applied(tx)
+    if had == names:
+        db.expect(len(names))
+        return []
     with db.write() as tx:
         tx.execute(
             "CREATE TABLE IF NOT EXISTS migration (name TEXT NOT NULL UNIQUE, applied_ms INTEGER NOT NULL) STRICT"
@@ -250,4 +301,5 @@ def apply(db: Database, now: datetime, migrations: Sequence[Migration] = MIGRATI
         for migration in pending:
             migration(tx)
             tx.execute("INSERT INTO migration VALUES (?, ?)", (migration.__name__, to_ms(now)))
+    db.expect(len(names))
     return [migration.__name__ for migration in pending]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from memforest.store.db import Tx
-from memforest.store.packing import unpack_ids
 
 __all__ = [
     "EntityName",
     "FactColumns",
     "NodeRow",
+    "SessionSpan",
     "StateSeen",
     "TreeRow",
     "TurnRow",
-    "cell_spans",
+    "entities_of",
     "entity_names",
     "fact_rows",
+    "keys_of",
     "mentions",
     "names",
     "node_rows",
+    "session_spans",
+    "sessions_of",
     "states_of",
     "states_seen",
     "supports",
@@ -29,7 +34,7 @@ __all__ = [
 
 
 class TurnRow(NamedTuple):
-    """A turn; rows come ordered by the session's first time, its id, and position."""
+    """A turn; in a snapshot turns stand by their session's first time, its id, and position."""
 
     id: int
     session: int
@@ -79,50 +84,88 @@ class TreeRow(NamedTuple):
 
 
 class NodeRow(NamedTuple):
-    """A node's shape."""
+    """A node's shape. `children` are packed ids; `item` is a fact, or the first turn of a cell, `last` its last."""
 
     id: int
     tree: int
     level: int
-    children: tuple[int, ...]
+    children: bytes
     item_kind: str | None
     item: int
+    last: int
 
 
-def turn_rows(tx: Tx) -> list[TurnRow]:
-    """Return all turns."""
+class SessionSpan(NamedTuple):
+    """Where a session stands in the order of turns."""
+
+    first_ms: int
+    session_id: str
+    id: int
+
+
+Only = Collection[int] | None
+"""Row ids that a read is limited to; None reads all."""
+
+
+def _among(column: str, only: Only, word: str = "WHERE") -> tuple[str, tuple[str, ...]]:
+    """Return the condition that a column is among some ids, with its argument."""
+    if only is None:
+        return "", ()
+    return f"{word} {column} IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
+
+
+def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
+    """Return the sessions that have turns, in the order of turns: by first time, then id."""
+    where, args = _among("s.id", only)
     rows = tx.execute(
-        """SELECT t.id, t.session, t.speaker, t.said_ms, t.text FROM turn t
-           JOIN (SELECT s.id, s.session_id, min(u.said_ms) AS first FROM session s
-                 JOIN turn u ON u.session = s.id GROUP BY s.id) s ON s.id = t.session
-           ORDER BY s.first, s.session_id, t.ordinal"""
+        f"""SELECT min(u.said_ms) AS first, s.session_id, s.id FROM session s
+            JOIN turn u ON u.session = s.id {where} GROUP BY s.id ORDER BY first, s.session_id""",
+        args,
     )
-    return [TurnRow(*row) for row in rows]
+    return [SessionSpan(*row) for row in rows]
 
 
-def fact_rows(tx: Tx) -> list[FactColumns]:
-    """Return all facts, by id."""
+def turn_rows(tx: Tx, only: Only = None) -> Iterator[TurnRow]:
+    """Yield the turns of sessions, by session and position."""
+    where, args = _among("session", only)
     rows = tx.execute(
-        """SELECT f.id, coalesce((SELECT m.entity FROM mention m JOIN entity e ON e.id = m.entity
+        f"SELECT id, session, speaker, said_ms, text FROM turn {where} ORDER BY session, ordinal", args
+    )
+    return (TurnRow(*row) for row in rows)
+
+
+def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
+    """Return the sessions of turns that there are."""
+    where, args = _among("id", turns)
+    return {row[0] for row in tx.execute(f"SELECT DISTINCT session FROM turn {where}", args)}
+
+
+def fact_rows(tx: Tx, only: Only = None) -> Iterator[FactColumns]:
+    """Yield facts, by id."""
+    where, args = _among("f.id", only)
+    rows = tx.execute(
+        f"""SELECT f.id, coalesce((SELECT m.entity FROM mention m JOIN entity e ON e.id = m.entity
                 WHERE m.fact = f.id AND e.kind = 'participant' AND e.label = f.speaker LIMIT 1), 0),
-           f.start_ms, f.end_ms, f.said_ms FROM fact f ORDER BY f.id"""
+            f.start_ms, f.end_ms, f.said_ms FROM fact f {where} ORDER BY f.id""",
+        args,
     )
-    return [FactColumns(*row) for row in rows]
+    return (FactColumns(*row) for row in rows)
 
 
-def supports(tx: Tx) -> list[tuple[int, int]]:
-    """Return distinct (fact, turn) pairs."""
-    rows = tx.execute(
-        """SELECT DISTINCT o.fact, x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-           ORDER BY 1, 2"""
-    )
-    return [(row[0], row[1]) for row in rows]
+def supports(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
+    """Return distinct (fact, turn) pairs of facts."""
+    where, args = _among("o.fact", only)
+    return tx.execute(
+        f"""SELECT DISTINCT o.fact, x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+            {where} ORDER BY 1, 2""",
+        args,
+    ).fetchall()
 
 
-def mentions(tx: Tx) -> list[tuple[int, int]]:
-    """Return distinct (fact, entity) pairs."""
-    rows = tx.execute("SELECT DISTINCT fact, entity FROM mention ORDER BY 1, 2")
-    return [(row[0], row[1]) for row in rows]
+def mentions(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
+    """Return distinct (fact, entity) pairs of facts."""
+    where, args = _among("fact", only)
+    return tx.execute(f"SELECT DISTINCT fact, entity FROM mention {where} ORDER BY 1, 2", args).fetchall()
 
 
 _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact,
@@ -130,9 +173,11 @@ _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact
     FROM state s JOIN fact f ON f.id = s.fact JOIN occurrence o ON o.id = s.occurrence"""
 
 
-def states_seen(tx: Tx) -> list[StateSeen]:
-    """Return every observation of a state: dated by the fact itself, else by each time it was said."""
-    return [StateSeen(*row) for row in tx.execute(f"{_STATES} ORDER BY s.entity, s.attribute, 7, 8")]
+def states_seen(tx: Tx, only: Only = None) -> list[StateSeen]:
+    """Return every observation of a state by facts: dated by the fact itself, else by each time it was said."""
+    where, args = _among("s.fact", only)
+    rows = tx.execute(f"{_STATES} {where} ORDER BY s.entity, s.attribute, 7, 8, s.fact, s.id", args)
+    return [StateSeen(*row) for row in rows]
 
 
 def states_of(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
@@ -141,39 +186,58 @@ def states_of(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
     return [StateSeen(*row) for row in rows]
 
 
-def entity_names(tx: Tx) -> dict[int, EntityName]:
-    """Return every entity's names by row id."""
-    return {
-        row[0]: EntityName(*row[1:])
-        for row in tx.execute("SELECT id, key, label, kind FROM entity ORDER BY id")
-    }
+def entity_names(tx: Tx, only: Only = None) -> dict[int, EntityName]:
+    """Return entities' names by row id."""
+    where, args = _among("id", only)
+    rows = tx.execute(f"SELECT id, key, label, kind FROM entity {where} ORDER BY id", args)
+    return {row[0]: EntityName(*row[1:]) for row in rows}
 
 
-def names(tx: Tx) -> list[tuple[str, int]]:
-    """Return every key and alias with its entity's row id."""
-    rows = tx.execute("SELECT key, id FROM entity UNION ALL SELECT key, entity FROM alias ORDER BY 1")
-    return [(row[0], row[1]) for row in rows]
-
-
-def tree_rows(tx: Tx) -> list[TreeRow]:
-    """Return the head of every tree, by id."""
-    return [TreeRow(*row) for row in tx.execute("SELECT id, kind, scope, root FROM tree ORDER BY id")]
-
-
-def node_rows(tx: Tx) -> list[NodeRow]:
-    """Return the shape of every node, by id."""
-    found = []
-    for node, tree, level, children, item_kind, item in tx.execute(
-        "SELECT id, tree, level, children, item_kind, item FROM node ORDER BY id"
-    ):
-        found.append(NodeRow(node, tree, level, unpack_ids(children), item_kind, item or 0))
-    return found
-
-
-def cell_spans(tx: Tx) -> dict[int, tuple[int, int]]:
-    """Return each cell's first and last turn by row id."""
+def names(tx: Tx) -> dict[str, int]:
+    """Return every key and alias with its entity's row id; an alias goes before another entity's key."""
     rows = tx.execute(
-        """SELECT c.id, a.id, b.id FROM cell c JOIN turn a ON a.session = c.session AND a.ordinal = c.first
-           JOIN turn b ON b.session = c.session AND b.ordinal = c.last"""
+        "SELECT key, id, 0 FROM entity UNION ALL SELECT key, entity, 1 FROM alias ORDER BY 1, 3"
     )
-    return {row[0]: (row[1], row[2]) for row in rows}
+    return {row[0]: row[1] for row in rows}
+
+
+def keys_of(tx: Tx, entities: Collection[int]) -> set[str]:
+    """Return the keys and aliases of entities."""
+    own, args = _among("id", entities)
+    other, _ = _among("entity", entities)
+    found = tx.execute(f"SELECT key FROM entity {own} UNION SELECT key FROM alias {other}", (*args, *args))
+    return {row[0] for row in found}
+
+
+def entities_of(tx: Tx, keys: Collection[str]) -> dict[str, int]:
+    """Return whom keys and aliases mean, as `names` has it."""
+    wanted = json.dumps(list(keys))
+    rows = tx.execute(
+        """SELECT key, id, 0 FROM entity WHERE key IN (SELECT value FROM json_each(?))
+           UNION ALL SELECT key, entity, 1 FROM alias WHERE key IN (SELECT value FROM json_each(?))
+           ORDER BY 1, 3""",
+        (wanted, wanted),
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def tree_rows(tx: Tx, only: Only = None) -> list[TreeRow]:
+    """Return the heads of trees, by id."""
+    where, args = _among("id", only)
+    return [
+        TreeRow(*row)
+        for row in tx.execute(f"SELECT id, kind, scope, root FROM tree {where} ORDER BY id", args)
+    ]
+
+
+def node_rows(tx: Tx, only: Only = None) -> Iterator[NodeRow]:
+    """Yield the shapes of nodes, by id; a cell's leaf with its first and last turn."""
+    where, args = _among("n.id", only)
+    rows = tx.execute(
+        f"""SELECT n.id, n.tree, n.level, n.children, n.item_kind, coalesce(a.id, n.item, 0), coalesce(b.id, 0)
+            FROM node n LEFT JOIN cell c ON n.item_kind = 'cell' AND c.id = n.item
+            LEFT JOIN turn a ON a.session = c.session AND a.ordinal = c.first
+            LEFT JOIN turn b ON b.session = c.session AND b.ordinal = c.last {where} ORDER BY n.id""",
+        args,
+    )
+    return (NodeRow(*row) for row in rows)

@@ -282,10 +282,12 @@ def mark_all_dirty(tx: Tx) -> None:
 
 
 def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:
-    """Mark (id, version) pairs clean and return the ids whose version still was the one given."""
+    """Mark (id, version) pairs clean and return the ids that were dirty and of that version."""
     cleaned = set()
     for node, version in nodes:
-        cursor = tx.execute("UPDATE node SET dirty = 0 WHERE id = ? AND version = ?", (node, version))
+        cursor = tx.execute(
+            "UPDATE node SET dirty = 0 WHERE id = ? AND version = ? AND dirty", (node, version)
+        )
         if cursor.rowcount:
             cleaned.add(node)
     return cleaned

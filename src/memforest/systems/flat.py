@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memforest.ranking import cosines, order, standardise
+from memforest.ranking import order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
@@ -36,8 +36,8 @@ class FlatIndex:
         fact_lexical = bm25(tx, snapshot, "fact", request.tokens)
         dense, fact_dense = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
         if request.vector is not None and snapshot.dimension:
-            dense = cosines(turns.vectors, request.vector)
-            fact_dense = cosines(facts.vectors, request.vector)
+            dense = turns.vectors.cosines(request.vector)
+            fact_dense = facts.vectors.cosines(request.vector)
         if len(facts.pairs):
             np.maximum.at(dense, facts.pairs[:, 1], fact_dense[facts.pairs[:, 0]])
         parts = {"lexical": LEXICAL * standardise(lexical), "dense": (1 - LEXICAL) * standardise(dense)}

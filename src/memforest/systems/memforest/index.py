@@ -95,7 +95,7 @@ class MemForestIndex:
         for leaf, similarity in recalled.leaves.items():
             item = int(forest.item[leaf])
             turns = (
-                snapshot.turns_of_fact.get(item, ())
+                snapshot.turns_of_fact[item]
                 if forest.kind[leaf] == 2
                 else range(item, int(forest.item_end[leaf]))
             )

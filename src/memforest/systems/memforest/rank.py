@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines, group_max, standardise
+from memforest.ranking import Scores, group_max, standardise
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Search
 
@@ -90,9 +90,9 @@ def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexic
     bare = request.vector if request.bare_vector is None else request.bare_vector
     return Base(
         lexical=lexical,
-        turn=cosines(turns.vectors, request.vector),
-        turn_bare=cosines(turns.vectors, bare),
-        fact=cosines(facts.vectors, bare),
+        turn=turns.vectors.cosines(request.vector),
+        turn_bare=turns.vectors.cosines(bare),
+        fact=facts.vectors.cosines(bare),
         fact_lexical=fact_lexical,
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines, order
+from memforest.ranking import Scores, order
 from memforest.search.snapshot import Forest, Snapshot
 from memforest.systems.memforest.rank import Base
 
@@ -62,7 +62,8 @@ def recall(
         return Recalled((), {})
     similarity = leaf_similarity(snapshot, base)
     inner = forest.kind == 0
-    similarity[inner] = cosines(forest.vectors[inner], vector)
+    similarity[forest.inner] = forest.vectors.cosines(vector)
+    _of_scenes(snapshot, base.fact, similarity)
     leaf_rows = np.flatnonzero(~inner)
     best_leaf = np.full(len(forest.tree_kind), -1.0)
     np.maximum.at(best_leaf, forest.tree[leaf_rows], similarity[leaf_rows])
@@ -80,6 +81,19 @@ def recall(
     for tree, _ in chosen:
         leaves.update(browse(snapshot, near, root_of[tree]))
     return Recalled(tuple(chosen), leaves)
+
+
+def _of_scenes(snapshot: Snapshot, fact: Scores, similarity: Scores) -> None:
+    """Give the nodes of scene trees, in place, the mean similarity of the facts below them: they have no vector."""
+    facts, levels = snapshot.scene_blocks
+    if not len(levels):
+        return
+    total, count = np.zeros(len(similarity)), np.zeros(len(similarity))
+    for nodes in levels:
+        np.add.at(total, nodes, fact[facts])
+        np.add.at(count, nodes, 1.0)
+    inside = count > 0
+    similarity[inside] = total[inside] / count[inside]
 
 
 def _lone(forest: Forest) -> NDArray[np.bool_]:

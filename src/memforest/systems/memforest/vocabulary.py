@@ -124,7 +124,7 @@ def vocabulary(tx: Tx, snapshot: Snapshot) -> Vocabulary:
         made = _MADE[snapshot] = make_vocabulary(
             texts,
             people,
-            snapshot.facts.vectors,
+            snapshot.facts.vectors.rows,
             states=states,
             acting=acting,
             said=_said_often(tx, snapshot),

@@ -1,0 +1,319 @@
+"""Reading a snapshot from the store: columns of turns, facts and nodes, in blocks, without a copy of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.search.snapshot import OPEN, Facts, Forest, Lists, Snapshot, Turns
+from memforest.search.texts import QUESTION_MARKS, asks
+from memforest.search.vectors import VectorTable
+from memforest.store import changes, derived, meta
+from memforest.store import snapshot as rows
+from memforest.store.db import Tx
+
+__all__ = [
+    "FactColumns",
+    "NodeColumns",
+    "TurnColumns",
+    "by_appearance",
+    "dated_turns",
+    "joined",
+    "load_snapshot",
+    "make_turns",
+    "parents",
+    "read_facts",
+    "read_nodes",
+    "read_turns",
+    "rows_of",
+]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+C = TypeVar("C", "TurnColumns", "FactColumns", "NodeColumns")
+
+BLOCK = 4096
+"""Rows turned into columns at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnColumns:
+    """Turns by session and position. `speaker` is a code given by the reader."""
+
+    ids: Ints
+    session: Ints
+    speaker: Ints
+    said_ms: Ints
+    asks: Bools
+    asks_last: Bools
+    length: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class FactColumns:
+    """Facts by id, as in `Facts`."""
+
+    ids: Ints
+    speaker: Ints
+    start_ms: Ints
+    end_ms: Ints
+    stated: Bools
+    said_ms: Ints
+    length: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class NodeColumns:
+    """Nodes by id. `item` and `last` are ids: of the fact, or of the first and last turn of the cell."""
+
+    ids: Ints
+    tree: Ints
+    level: Ints
+    kind: NDArray[np.int8]
+    item: Ints
+    last: Ints
+    child_count: Ints
+
+
+def joined(first: C, second: C, take: Ints) -> C:
+    """Return the columns of two tables one behind the other, in the order of `take`."""
+    return type(first)(
+        *(
+            np.concatenate([getattr(first, field.name), getattr(second, field.name)])[take]
+            for field in fields(first)
+        )
+    )
+
+
+# -- reading columns ------------------------------------------------------------------------------
+
+
+def _blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
+    source = iter(found)
+    while block := list(islice(source, BLOCK)):
+        yield block
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def read_turns(tx: Tx, codes: dict[str, int], only: Collection[int] | None = None) -> TurnColumns:
+    """Return the turns of sessions, of all when `only` is None; new speakers get the next codes."""
+    parts = []
+    for block in _blocks(rows.turn_rows(tx, only)):
+        n = len(block)
+        parts.append(
+            TurnColumns(
+                ids=_ints(row.id for row in block),
+                session=_ints(row.session for row in block),
+                speaker=_ints(codes.setdefault(row.speaker, len(codes)) for row in block),
+                said_ms=_ints(row.said_ms for row in block),
+                asks=np.fromiter((any(m in row.text for m in QUESTION_MARKS) for row in block), np.bool_, n),
+                asks_last=np.fromiter((asks(row.text) for row in block), np.bool_, n),
+                length=np.zeros(n, dtype=np.float32),
+            )
+        )
+    found = _together(TurnColumns, parts)
+    return replace(found, length=_lengths(tx, "turn", found.ids, only is None))
+
+
+def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
+    """Return facts, all of them when `only` is None."""
+    parts = []
+    for block in _blocks(rows.fact_rows(tx, only)):
+        parts.append(
+            FactColumns(
+                ids=_ints(row.id for row in block),
+                speaker=_ints(row.speaker for row in block),
+                start_ms=_ints(row.said_ms if row.start_ms is None else row.start_ms for row in block),
+                end_ms=_ints(OPEN if row.end_ms is None else row.end_ms for row in block),
+                stated=np.array([row.start_ms is not None for row in block], dtype=np.bool_),
+                said_ms=_ints(row.said_ms for row in block),
+                length=np.zeros(len(block), dtype=np.float32),
+            )
+        )
+    found = _together(FactColumns, parts)
+    return replace(found, length=_lengths(tx, "fact", found.ids, only is None))
+
+
+def read_nodes(tx: Tx, only: Collection[int] | None = None) -> tuple[NodeColumns, Ints]:
+    """Return nodes, all of them when `only` is None, and the ids of their children one behind the other."""
+    parts: list[NodeColumns] = []
+    children: list[Ints] = []
+    kinds = {None: 0, "cell": 1, "fact": 2}
+    for block in _blocks(rows.node_rows(tx, only)):
+        parts.append(
+            NodeColumns(
+                ids=_ints(row.id for row in block),
+                tree=_ints(row.tree for row in block),
+                level=_ints(row.level for row in block),
+                kind=np.array([kinds[row.item_kind] for row in block], dtype=np.int8),
+                item=_ints(row.item for row in block),
+                last=_ints(row.last for row in block),
+                child_count=_ints(len(row.children) // 8 for row in block),
+            )
+        )
+        children.append(np.frombuffer(b"".join(row.children for row in block), dtype="<i8"))
+    flat = np.concatenate([np.zeros(0, dtype=np.int64), *children]).astype(np.int64)
+    return _together(NodeColumns, parts), flat
+
+
+_TYPES: Mapping[str, Any] = {
+    "asks": np.bool_,
+    "asks_last": np.bool_,
+    "stated": np.bool_,
+    "length": np.float32,
+    "kind": np.int8,
+}
+
+
+def _together(kind: type[C], parts: Sequence[C]) -> C:
+    """Return columns one behind the other; none of them when there are no parts."""
+    return kind(*_columns(kind, parts))
+
+
+def _columns(kind: Any, parts: Sequence[Any]) -> list[NDArray[Any]]:
+    columns = []
+    for field in fields(kind):
+        empty = np.zeros(0, dtype=_TYPES.get(field.name, np.int64))
+        columns.append(np.concatenate([empty, *(getattr(part, field.name) for part in parts)]))
+    return columns
+
+
+def _lengths(tx: Tx, kind: Literal["turn", "fact"], ids: Ints, everything: bool) -> Floats:
+    """Return the number of lexical tokens of items."""
+    counts = derived.word_counts(tx, kind, None if everything else ids.tolist())
+    return np.array([counts.get(i, 0) for i in ids.tolist()], dtype=np.float32)
+
+
+# -- from columns to a snapshot -------------------------------------------------------------------
+
+
+def rows_of(ids: Ints, wanted: Ints) -> Ints:
+    """Return the row of each wanted id in a column of ids in any order, -1 where it is missing."""
+    if not len(ids) or not len(wanted):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    at = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+    found = order[at]
+    return np.where(ids[found] == wanted, found, -1)
+
+
+def by_appearance(codes: Ints, names: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
+    """Return codes and their names renumbered by first appearance, without names that do not appear."""
+    used, first = np.unique(codes, return_index=True)
+    order = used[np.argsort(first)]
+    number = np.full(len(names), -1, dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return number[codes], tuple(names[i] for i in order.tolist())
+
+
+def make_turns(columns: TurnColumns, dated: Bools, vectors: VectorTable) -> Turns:
+    """Return the turns of columns that are in their final order."""
+    n, session = len(columns.ids), columns.session
+    same = session[1:] == session[:-1]
+    previous, following = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+    previous[1:][same] = np.flatnonzero(same)
+    following[:-1][same] = np.flatnonzero(same) + 1
+    values = {field.name: getattr(columns, field.name) for field in fields(columns)}
+    return Turns(**values, dated=dated, previous=previous, following=following, vectors=vectors)
+
+
+def dated_turns(n: int, pairs: Ints, stated: Bools) -> Bools:
+    """Return which of `n` turns support a fact that states a time."""
+    dated = np.zeros(n, dtype=np.bool_)
+    dated[pairs[stated[pairs[:, 0]], 1]] = True
+    return dated
+
+
+def parents(n: int, children: Lists) -> Ints:
+    """Return the parent of each of `n` nodes, -1 for roots."""
+    parent = np.full(n, -1, dtype=np.int64)
+    parent[children.values] = children.owners
+    return parent
+
+
+def _pairs(found: Sequence[tuple[int, int]]) -> Ints:
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> VectorTable:
+    table = VectorTable.blank(len(ids), dimension)
+    for items, vectors in derived.vector_blocks(tx, kind):
+        at = rows_of(ids, items)
+        table.fill(at[at >= 0], vectors[at >= 0])
+    return table
+
+
+def load_snapshot(tx: Tx) -> Snapshot:
+    """Read the searchable state of a memory, all of it."""
+    dimension = derived.dimension(tx) or 0
+    spans = rows.session_spans(tx)
+    codes: dict[str, int] = {}
+    turns = read_turns(tx, codes)
+    rank = rows_of(_ints(span.id for span in spans), turns.session)
+    turns = joined(turns, _together(TurnColumns, ()), np.argsort(rank, kind="stable"))
+    speaker, speakers = by_appearance(turns.speaker, list(codes))
+    facts = read_facts(tx)
+    pairs = _pairs(rows.supports(tx))
+    pairs = np.stack([rows_of(facts.ids, pairs[:, 0]), rows_of(turns.ids, pairs[:, 1])], axis=1)
+    mentions = _pairs(rows.mentions(tx))
+    mentions[:, 0] = rows_of(facts.ids, mentions[:, 0])
+    return Snapshot(
+        generation=meta.generation(tx),
+        dimension=dimension,
+        speakers=speakers,
+        entities=rows.entity_names(tx),
+        names=rows.names(tx),
+        turns=make_turns(
+            replace(turns, speaker=speaker),
+            dated_turns(len(turns.ids), pairs, facts.stated),
+            _vectors(tx, "turn", turns.ids, dimension),
+        ),
+        facts=Facts(
+            **{field.name: getattr(facts, field.name) for field in fields(facts)},
+            pairs=pairs,
+            vectors=_vectors(tx, "fact", facts.ids, dimension),
+        ),
+        forest=_forest(tx, turns.ids, facts.ids, dimension),
+        states=tuple(rows.states_seen(tx)),
+        mentions=mentions,
+        sessions=tuple(spans),
+        position=changes.position(tx),
+    )
+
+
+def _forest(tx: Tx, turn_ids: Ints, fact_ids: Ints, dimension: int) -> Forest:
+    nodes, flat = read_nodes(tx)
+    trees = rows.tree_rows(tx)
+    tree_ids = _ints(tree.id for tree in trees)
+    children = Lists(rows_of(nodes.ids, flat), np.cumsum(nodes.child_count))
+    item, item_end = np.full(len(nodes.ids), -1, dtype=np.int64), np.full(len(nodes.ids), -1, dtype=np.int64)
+    cells, leaves = nodes.kind == 1, nodes.kind == 2
+    item[cells] = rows_of(turn_ids, nodes.item[cells])
+    item_end[cells] = rows_of(turn_ids, nodes.last[cells]) + 1
+    item[leaves] = rows_of(fact_ids, nodes.item[leaves])
+    inner = np.flatnonzero(nodes.kind == 0)
+    return Forest(
+        ids=nodes.ids,
+        tree=rows_of(tree_ids, nodes.tree),
+        level=nodes.level,
+        parent=parents(len(nodes.ids), children),
+        kind=nodes.kind,
+        item=item,
+        item_end=item_end,
+        children=children,
+        inner=inner,
+        vectors=_vectors(tx, "node", nodes.ids[inner], dimension),
+        tree_ids=tree_ids,
+        tree_kind=tuple(tree.kind for tree in trees),
+        tree_scope=_ints(tree.scope for tree in trees),
+        tree_root=rows_of(nodes.ids, _ints(tree.root or -1 for tree in trees)),
+    )

@@ -1,0 +1,142 @@
+"""Vectors by row, for snapshots that share what has not changed.
+
+The numbers stand in one array that only ever grows at its end; a table says which place of it each of its rows
+has. So a table that differs from another in a few rows costs those rows and one array of places, and
+whoever still reads the older one is not disturbed. When more than half of the places are unused, or the
+array is full, the next table gets an array of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.ranking import Scores, cosines
+
+__all__ = ["VectorTable"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+ROOM = 1.25
+"""A new array has room for this many times what it must hold; pages that are not written to take no memory."""
+SPARE = 1024
+
+
+class _Shared:
+    """The growing array; place 0 is the zero vector, for rows that have none."""
+
+    def __init__(self, capacity: int, dimension: int) -> None:
+        self.array = np.empty((capacity, dimension), dtype=np.float32)
+        self.array[0] = 0
+        self.filled = 1
+        self._lock = threading.Lock()
+
+    def append(self, vectors: Floats) -> int | None:
+        """Append vectors and return the place of the first; None when there is no room."""
+        with self._lock:
+            first, end = self.filled, self.filled + len(vectors)
+            if end > len(self.array):
+                return None
+            self.array[first:end] = vectors
+            self.filled = end
+            return first
+
+
+class VectorTable:
+    """Unit vectors of shape (rows, dimension); immutable. A row without a vector is zero."""
+
+    __slots__ = ("_places", "_plain", "_shared", "_used")
+    __array_ufunc__ = None  # arithmetic with arrays is an error, not a slow loop over rows
+
+    def __init__(self, shared: _Shared, places: Ints, used: int) -> None:
+        self._shared = shared
+        self._places = places
+        self._used = used
+        self._plain = bool(len(places) + 1 == used and (places == np.arange(1, used)).all())
+
+    @classmethod
+    def of(cls, vectors: Any) -> VectorTable:
+        """Return a table of an array of shape (rows, dimension), which is copied."""
+        rows = np.asarray(vectors, dtype=np.float32)
+        made = cls.blank(len(rows), rows.shape[1])
+        made.fill(np.arange(len(rows)), rows)
+        return made
+
+    @classmethod
+    def blank(cls, rows: int, dimension: int) -> VectorTable:
+        """Return a table of zero vectors; its maker may `fill` it before anybody reads it."""
+        shared = _Shared(round((rows + SPARE) * ROOM), dimension)
+        shared.array[1 : rows + 1] = 0
+        shared.filled = rows + 1
+        return cls(shared, np.arange(1, rows + 1, dtype=np.int64), rows + 1)
+
+    def fill(self, rows: Ints, vectors: Floats) -> None:
+        """Set the vectors of rows; for the maker of a blank table only."""
+        self._shared.array[self._places[rows]] = vectors
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors, 0 while there are none."""
+        return int(self._shared.array.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are in use."""
+        return int(self._shared.filled * self.dimension * 4 + self._places.nbytes)
+
+    @property
+    def rows(self) -> Floats:
+        """The vectors as one array of shape (rows, dimension), read-only; copied when rows were changed."""
+        if self._plain:
+            view: Floats = self._shared.array[1 : self._used]
+            view.flags.writeable = False
+            return view
+        return np.take(self._shared.array, self._places, axis=0)
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """Return the vectors of some rows, copied."""
+        return np.take(self._shared.array, np.asarray(self._places[rows]), axis=0)
+
+    def cosines(self, vector: Floats) -> Scores:
+        """Return the cosine of every row with a unit vector, shape (rows,).
+
+        Each is summed by itself, so it does not depend on where the row stands.
+        """
+        if self._plain:
+            return cosines(self._shared.array[1 : self._used], vector)
+        return np.take(cosines(self._shared.array[: self._used], vector), self._places)
+
+    def changed(self, take: Ints, rows: Sequence[int] | Ints, vectors: Floats) -> VectorTable:
+        """Return a table that differs from this one in some rows.
+
+        Args:
+            take: for each new row the old row whose vector it keeps, -1 for none.
+            rows: new rows that get a vector.
+            vectors: theirs, shape (len(rows), dimension).
+        """
+        places = np.zeros(len(take), dtype=np.int64)
+        kept = take >= 0
+        places[kept] = self._places[take[kept]]
+        places[rows] = 0
+        live = int(np.count_nonzero(places)) + len(rows)
+        sparse = self._used + len(rows) > 2 * live + SPARE
+        first = None if sparse else self._shared.append(vectors)
+        if first is None:
+            return self._moved(places, rows, vectors)
+        places[rows] = np.arange(first, first + len(rows))
+        return VectorTable(self._shared, places, first + len(rows))
+
+    def _moved(self, places: Ints, rows: Sequence[int] | Ints, vectors: Floats) -> VectorTable:
+        """Return a table with an array of its own."""
+        made = VectorTable.blank(len(places), self.dimension)
+        np.take(self._shared.array, places, axis=0, out=made._shared.array[1 : len(places) + 1])
+        made.fill(np.asarray(rows, dtype=np.int64), vectors)
+        return made

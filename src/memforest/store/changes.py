@@ -1,0 +1,49 @@
+"""The change log: which rows have been written, so that a snapshot in memory is brought up to date by them alone.
+
+Triggers write it, so no write path can forget to, and a process of an older version that has the file open
+keeps it too. A row says that a turn, fact, node, tree or entity is new, gone, or different in anything that a
+snapshot holds: a fact also when an occurrence, mention, state or vector of it was. Only the newest rows are
+kept; a reader further behind reads the memory anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memforest.store.db import Tx
+
+__all__ = ["KEPT", "Changes", "changes_since", "position", "prune"]
+
+KEPT = 20_000
+"""Rows of the log that are kept: a few hundred turns' worth, beyond which reading all costs little more."""
+
+
+class Changes(NamedTuple):
+    """Row ids of what has changed, by kind."""
+
+    turn: frozenset[int]
+    fact: frozenset[int]
+    node: frozenset[int]
+    tree: frozenset[int]
+    entity: frozenset[int]
+
+
+def position(tx: Tx) -> int:
+    """Return the number of the newest change, 0 when there was none."""
+    return int(tx.execute("SELECT coalesce(max(seq), 0) FROM change").fetchone()[0])
+
+
+def changes_since(tx: Tx, seq: int) -> Changes | None:
+    """Return what has changed after change number `seq`; None when the log does not reach back that far."""
+    oldest = tx.execute("SELECT min(seq) FROM change").fetchone()[0]
+    if seq < 0 or seq > position(tx) or (oldest is not None and oldest > seq + 1):
+        return None
+    found: dict[str, set[int]] = {kind: set() for kind in Changes._fields}
+    for kind, item in tx.execute("SELECT kind, item FROM change WHERE seq > ?", (seq,)):
+        found[kind].add(item)
+    return Changes(*(frozenset(found[kind]) for kind in Changes._fields))
+
+
+def prune(tx: Tx, kept: int = KEPT) -> None:
+    """Delete all but the newest rows; the newest stays always, so that numbers are never given again."""
+    tx.execute("DELETE FROM change WHERE seq <= (SELECT max(seq) FROM change) - ?", (max(kept, 1),))
