@@ -17,7 +17,7 @@ from memforest.ranking import Scores, order
 from memforest.search.snapshot import Forest, Snapshot
 from memforest.systems.memforest.rank import Base
 
-__all__ = ["BEAM_WIDTH", "RECALL_TREES", "Recalled", "browse", "recall"]
+__all__ = ["BEAM_WIDTH", "RECALL_TREES", "Recalled", "browse", "recall", "similarity_of_scenes"]
 
 RECALL_TREES = 10
 """Trees that are browsed (reference configuration: recall.top_k 10)."""
@@ -63,7 +63,7 @@ def recall(
     similarity = leaf_similarity(snapshot, base)
     inner = forest.kind == 0
     similarity[forest.inner] = forest.vectors.cosines(vector)
-    _of_scenes(snapshot, base.fact, similarity)
+    similarity_of_scenes(snapshot, base.fact, similarity)
     leaf_rows = np.flatnonzero(~inner)
     best_leaf = np.full(len(forest.tree_kind), -1.0)
     np.maximum.at(best_leaf, forest.tree[leaf_rows], similarity[leaf_rows])
@@ -83,7 +83,7 @@ def recall(
     return Recalled(tuple(chosen), leaves)
 
 
-def _of_scenes(snapshot: Snapshot, fact: Scores, similarity: Scores) -> None:
+def similarity_of_scenes(snapshot: Snapshot, fact: Scores, similarity: Scores) -> None:
     """Give the nodes of scene trees, in place, the mean similarity of the facts below them: they have no vector."""
     facts, levels = snapshot.scene_blocks
     if not len(levels):
