@@ -133,7 +133,7 @@ _SINCE = re.compile(
 )
 _BEFORE = re.compile(
     r"\b(?:before|prior to|until|till|up to)\b(?P<a>.+)|\breplaced by\b(?P<b>.+)"
-    r"|\b(?:what|which .{1,30}|who) (?:did|has) (?P<c>.{1,60}?) (?:replace|succeed|follow)\b|\b(?:give up|gave up|given up|leave|left|drop|dropped|swap|swapped|trade|traded)\b.{0,30}? (?:for|to join)\b(?P<d>.+)"
+    r"|\b(?:what|which .{1,30}|who) (?:did|has) (?P<c>.{1,60}?) (?:replace|succeed|follow)\b(?! .+ with$)|\b(?:give up|gave up|given up|leave|left|drop|dropped|swap|swapped|trade|traded)\b.{0,30}? (?:for|to join)\b(?P<d>.+)"
     r"|\b(?:previous|former|preceding)(?:ly)?\b",
     re.IGNORECASE,
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memforest.steps.local.aspect import WORDS, things
+from memforest.steps.local.language import Code, detect_language
 from memforest.steps.local.sentences import split_sentences
 from memforest.steps.local.tokens import is_verb_form
 from memforest.text import STOP_WORDS
@@ -27,6 +28,8 @@ MAX_WORDS = 5
 _PREFIX = re.compile(r'(?P<who>[^:"\n]{1,60}?)(?:, asked "(?P<asked>[^"]*)")?: ')
 TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|&|[^\w\s]")
 _CONNECTORS = frozenset(("&", "of", "the", "and", "de", "du", "la", "le", "del", "in", "on"))
+_APART = frozenset(("and", "&", "in", "on"))
+"""Connectors on either side of which there may be two names: "Ana and Bob", "the Tin Kettle in Leeds"."""
 _BREAKS = (
     STOP_WORDS
     | WORDS["prepositions"]
@@ -117,11 +120,12 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement taken apart: who said it, the question it answers, its sentences."""
+    """A statement taken apart: who said it, the question it answers, its sentences, and their language."""
 
     speaker: str
     asked: str
     sentences: tuple[Sentence, ...]
+    language: Code = "en"
 
 
 @lru_cache(maxsize=65_536)
@@ -133,7 +137,8 @@ def read_statement(text: str) -> Statement:
         body = body[1:-1]
     body = body.replace("’", "'")
     sentences = tuple(Sentence(piece.text, tuple(_phrases(piece.text))) for piece in split_sentences(body))
-    return Statement(found["who"] if found else "", (found["asked"] or "") if found else "", sentences)
+    asked = (found["asked"] or "") if found else ""
+    return Statement(found["who"] if found else "", asked, sentences, detect_language(f"{asked} {body}"))
 
 
 def chosen_phrases(sentence: Sentence, terms: Collection[str]) -> list[Phrase]:
@@ -240,17 +245,20 @@ def _named_end(tokens: list[Token], at: int) -> int:
     while end < len(tokens) and end - at < MAX_WORDS and not tokens[end - 1][0].endswith("'s"):
         if tokens[end][0][0].isupper():
             end += 1
-        elif (
-            tokens[end][0].lower() in _CONNECTORS
-            and end + 1 < len(tokens)
-            and tokens[end + 1][0][0].isupper()
-        ):
+        elif _connects(tokens, end):
             end += 2
         else:
             break
     while end < len(tokens) and end - at < MAX_WORDS and is_content(tokens[end][0]):
         end += 1
     return end
+
+
+def _connects(tokens: list[Token], at: int) -> bool:
+    """Return whether a small word joins two parts of a name: "Stoke on Trent", but not "Leeds in April"."""
+    word, following = tokens[at][0].lower(), tokens[at + 1][0] if at + 1 < len(tokens) else "."
+    dated = word in _APART and following.lower() in _BREAKS
+    return word in _CONNECTORS and following[0].isupper() and not dated
 
 
 def _parts(tokens: list[Token], start: int, end: int, *, named: bool) -> Iterator[Phrase]:
@@ -276,9 +284,9 @@ def _splits_name(tokens: list[Token], start: int, end: int, i: int, j: int) -> b
     from_start = (
         i == start
         or (i == start + 1 and (tokens[start][0] == "The" or _opens_small(tokens, start)))
-        or tokens[i - 1][0] in ("and", "&")
+        or tokens[i - 1][0] in _APART
     )
-    cut = j < end and tokens[j][0] == "and"  # "Ana and Bob" are two
+    cut = j < end and tokens[j][0] in _APART - {"&"}
     return not from_start or (not cut and any(token[0][0].isupper() for token in tokens[j:end]))
 
 

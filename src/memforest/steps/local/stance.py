@@ -21,6 +21,7 @@ from memforest.steps.local.whose import (
     answers_about,
     is_affected,
     is_elliptical,
+    is_joined,
     is_person_with_role,
     is_somebody_elses,
     mentioned,
@@ -53,6 +54,8 @@ def stances_of(
             several in a sentence the heaviest and what it takes the place of.
         speaker: who said it, if the statement does not say; nobody calls themselves "she".
     """
+    if statement.language == "es":
+        return
     others = [name for name in others if name.lower() not in terms]
     names = (who, *others)
     for sentence, subject in _subjects(statement, who, others, speaker):
@@ -89,8 +92,10 @@ def _subjects(
 
 def _concerns(statement: Statement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
     """Return whether a sentence tells something of a person."""
-    left_out = subject == "" and statement.speaker == who and is_elliptical(text)
-    return subject == who or who in owners or left_out or is_affected(text, who, subject)
+    spoken = statement.language == "en" and statement.speaker == who
+    left_out = subject == "" and spoken and is_elliptical(text)
+    together = is_joined(text, who, subject)
+    return subject == who or who in owners or left_out or together or is_affected(text, who, subject)
 
 
 _CHANGES = ("start", "back", "end")
@@ -106,7 +111,9 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
         return "unreal"
     if wording["over"].search(clause):
         return "over"
-    turned = _turn(before, text[phrase.end : phrase.end + 32].replace(f" and {who} ", " "))
+    turned = _turn(
+        wording["kept"].sub(" ", before), text[phrase.end : phrase.end + 32].replace(f" and {who} ", " ")
+    )
     if turned is not None:
         return "unreal" if turned != "end" and _denied(text, phrase) else turned
     if wording["brief"].search(clause):
@@ -184,13 +191,17 @@ def _turn(before: str, behind: str) -> Stance | None:
     match = wording[best].search(before, last[best])
     between = before[match.end() if match else last[best] :]
     if best == "leave":
-        onward = re.search(r".\w.{0,40}\b(?:to|for|into|onto|and)\b", before[last["leave"] :][4:])
-        if onward:
+        left = before[last["leave"] :]
+        if re.search(r".\w.{0,40}\b(?:to|for|into|onto|and)\b", left[4:]) or _EXCHANGED.match(left):
             return "start"
         return "end" if _is_near(between) else None
     if not _is_near(between):
         return None
     return "back" if best == "again" else "start"
+
+
+_EXCHANGED = re.compile(r"(?:replac|swap|exchang)\w* .{1,40}\bwith\b", re.IGNORECASE)
+"""What is behind "with" is the new thing: "replaced the kettle *with* a samovar", but not "broke up *with*"."""
 
 
 def _is_near(between: str) -> bool:
@@ -199,7 +210,7 @@ def _is_near(between: str) -> bool:
 
 
 MOST_BETWEEN = 4
-"""Words between a word of change and what changes: "moved *the whole family to* Leeds"."""
+"""Words between a word of change and what changes: "bought *herself a bright red* Tesla"."""
 
 
 _FAR_FROM = re.compile(r"from\b.*\b(?:in|at|on|with)\b", re.IGNORECASE)

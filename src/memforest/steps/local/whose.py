@@ -16,6 +16,7 @@ __all__ = [
     "answers_about",
     "is_affected",
     "is_elliptical",
+    "is_joined",
     "is_person_with_role",
     "is_somebody_elses",
     "mentioned",
@@ -82,15 +83,27 @@ def is_elliptical(text: str) -> bool:
 def owner_of(text: str, phrase: Phrase, names: Collection[str]) -> str:
     """Return whose a phrase is by the name right in front of it: "half of *Ana's* rye bread"."""
     found = _OWNER.search(text[: phrase.start])
-    return found.group(1) if found and found.group(1) in names else ""
+    if found is None:
+        return ""
+    ending = re.compile(
+        "|".join(rf"(?<!\w){re.escape(name)}$" for name in sorted(names, key=len, reverse=True))
+    )
+    owner = ending.search(text[: found.start()])
+    return owner.group() if owner else ""
 
 
-_OWNER = re.compile(r"([^\W\d_][\w-]*(?: [^\W\d_a-z][\w-]*)?)'s (?:[a-z-]+ ){0,2}$")
+_OWNER = re.compile(r"'s (?:[a-z-]+ ){0,2}$")
 
 
 def is_affected(text: str, who: str, subject: str) -> bool:
     """Return whether the person is what somebody unnamed acts on: "The shelter brought Bob a dog"."""
     return subject == "?" and place_of(text, who) > 0
+
+
+def is_joined(text: str, who: str, subject: str) -> bool:
+    """Return whether a person is the second of two subjects: "Ana and *Bob* live in Leeds"."""
+    joined = rf"{re.escape(subject)}(?:, [^\W\d_][\w-]*)?,? and {re.escape(who)}(?!\w|'s)"
+    return subject not in ("", "?") and re.match(joined, text) is not None
 
 
 def _is_person(word: str) -> bool:
