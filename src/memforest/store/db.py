@@ -41,8 +41,10 @@ APPLICATION_ID = 0x4D46_7374
 MIN_SQLITE = (3, 37, 0)
 """STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 
-_MAGIC = b"SQLite format 3\0"
-"""Source: https://www.sqlite.org/fileformat.html section 1.3."""
+_LEAST_BYTES = 512
+"""The smallest page, so the smallest database (https://www.sqlite.org/fileformat.html section 1.3). SQLite takes a
+file of one byte for an empty database. We must not look into the file ourselves: closing it would drop the locks
+of every connection that this process has to it (https://www.sqlite.org/howtocorrupt.html section 2.2)."""
 
 _RETRY_S = 0.01
 
@@ -143,8 +145,9 @@ class Database:
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         with mapped_errors(path):
-            existed = path.exists() and path.stat().st_size > 0
-            if existed and not _is_sqlite(path):
+            size = path.stat().st_size if path.exists() else 0
+            existed = size > 0
+            if existed and size < _LEAST_BYTES:
                 raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
             try:
                 self._writer = self._connect()
@@ -297,12 +300,6 @@ def _close_all(connections: set[Tx]) -> None:
     """Close connections that nobody uses any more."""
     while connections:
         connections.pop().close()
-
-
-def _is_sqlite(path: Path) -> bool:
-    """Return whether a file begins like a database; SQLite takes one of a few bytes for an empty database."""
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:

@@ -1,0 +1,428 @@
+"""What memory costs as it grows: inserts, refresh, queries, memory, file, opening, at 1k, 10k and 100k facts.
+
+    python benchmarks/scale.py [--sizes 1000 10000 100000] [--dir DIR] [--json FILE]
+    python benchmarks/scale.py --tree 1000000            # one tree alone, in a file
+
+One seeded conversation (`synthetic/chat.py`) is ingested through the public API, the local extractor included, and
+stopped at each size to be measured. Texts are embedded by the deterministic `HashEmbedder` with as many dimensions as
+the shipped models have, so that vectors weigh what they weigh in use and no model's time is in the figures.
+
+- *insert*: sessions of one turn that states one thing, half of them said last and half at any time before. The
+  time inside the two write transactions (receive, commit) is apart from the wait for the disk at their end. `nodes`
+  are node rows written; `bound` is what height and splits of the touched trees allow.
+- *refresh*: what one such fact makes dirty, brought up to date at once.
+- *query*: in a process of its own, which opens the file, asks one question cold (the snapshot is read), warms up on
+  20 questions and is timed on others. Beside each query stands its floor, timed in the same process: the
+  question's embedding, one product of the vectors of turns and facts with it, and the same lexical scores. The
+  ratio is the median over questions of query / floor.
+- *RSS*: of that process after its questions, `x vectors`: as a multiple of the float32 vectors it holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import resource
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from memforest import Config, MemForest
+from memforest.memory.open import file_name
+from memforest.memory.read import SnapshotCache
+from memforest.models import MINILM, HashEmbedder
+from memforest.ranking import cosines
+from memforest.search.lexical import bm25
+from memforest.search.texts import question_tokens
+from memforest.store import migrations, trees
+from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
+from memforest.store.db import Database, Tx
+from memforest.tree import TreeHead, insert
+from synthetic.chat import Chat
+
+USER = "ana"
+NOW = datetime(2030, 1, 1, tzinfo=timezone.utc)
+BATCH = 200
+"""Sessions handed over at once."""
+WARM_UP = 20
+
+
+@dataclass(slots=True)
+class Row:
+    """What was measured at one size. Times in ms."""
+
+    facts: int
+    turns: int = 0
+    nodes: int = 0
+    build_s: float = 0.0
+    insert_ms: float = 0.0
+    insert_p95_ms: float = 0.0
+    commit_ms: float = 0.0
+    nodes_written: float = 0.0
+    nodes_bound: float = 0.0
+    over_bound: int = 0
+    refresh_ms: float = 0.0
+    refreshed: float = 0.0
+    refresh_bound: float = 0.0
+    over_refresh: int = 0
+    open_ms: float = 0.0
+    cold_ms: float = 0.0
+    warm_p50_ms: float = 0.0
+    warm_p95_ms: float = 0.0
+    floor_p50_ms: float = 0.0
+    ratio: float = 0.0
+    rss_mb: float = 0.0
+    peak_mb: float = 0.0
+    vectors_mb: float = 0.0
+    file_mb: float = 0.0
+
+
+def config(dimension: int) -> Config:
+    """Return the configuration of every step of the benchmark."""
+    embedder = HashEmbedder(dimension)
+    # By the name of a model that has a merge threshold, or no fact would be compared with those that are stored.
+    embedder.model_id = MINILM.model_id
+    return Config(embedder=embedder, clock=lambda: NOW)
+
+
+# -- building and inserting -----------------------------------------------------------------------
+
+
+class Growing:
+    """A memory that is filled up to one size after the other."""
+
+    def __init__(self, directory: Path, chat: Chat, dimension: int) -> None:
+        self.forest = MemForest(directory, config(dimension))
+        self.path = directory / file_name(USER)
+        self.chat = chat
+        self.sessions = self.probes = 0
+        self.build_s = 0.0
+
+    def look(self, read: Callable[[Tx], object]) -> object:
+        """Read in a connection of its own."""
+        db = Database(self.path)
+        try:
+            with db.read() as tx:
+                return read(tx)
+        finally:
+            db.close()
+
+    def count(self) -> dict[str, int]:
+        """Return the rows of every table."""
+        return self.look(count_rows)  # type: ignore[return-value]  # what count_rows returns
+
+    def fill(self, facts: int) -> dict[str, int]:
+        """Ingest sessions until the memory has that many facts."""
+        have, shown = (self.count() if self.sessions else {"fact": 0}), time.perf_counter()
+        while have["fact"] < facts:
+            rate = have["fact"] / self.sessions if self.sessions else 14
+            take = max(1, min(BATCH, int((facts - have["fact"]) / rate)))
+            requests = []
+            for number in range(self.sessions, self.sessions + take):
+                name, turns = self.chat.session(number)
+                requests.append({"user_id": USER, "session_id": name, "turns": turns})
+            started = time.perf_counter()
+            for result in self.forest.ingest_parallel(requests):
+                if isinstance(result, Exception):
+                    raise result
+            self.build_s += time.perf_counter() - started
+            self.sessions += take
+            have = self.count()
+            if time.perf_counter() - shown > 20:
+                shown = time.perf_counter()
+                print(f"  {have['fact']} facts after {self.build_s:.0f} s", file=sys.stderr, flush=True)
+        return have
+
+    def insert_facts(self, row: Row, count: int) -> None:
+        """Add facts one at a time and record what each costs."""
+        inside, waits, refresh = [], [], []
+        written, bounds, refreshed, refresh_bounds = [], [], [], []
+        random = Random(self.sessions)
+        self.forest.ingest_session(USER, *self._probe(random))  # opens the file, and compiles statements
+        for _ in range(count):
+            before = self.look(_heights)
+            result = self.forest.ingest_session(USER, *self._probe(random))
+            ms = result.usage.ms
+            wait = ms["store.commit"] + ms["route.commit"]
+            waits.append(wait)
+            inside.append(ms["store"] + ms["route"] - wait)
+            refresh.append(ms["refresh"])
+            written.append(result.nodes_written)
+            refreshed.append(result.nodes_refreshed)
+            bound, inner = _bound(before, self.look(_heights))  # type: ignore[arg-type]
+            bounds.append(bound)
+            refresh_bounds.append(inner)
+        row.insert_ms, row.insert_p95_ms = _p(inside, 50), _p(inside, 95)
+        row.commit_ms, row.refresh_ms = _p(waits, 50), _p(refresh, 50)
+        row.nodes_written, row.nodes_bound = statistics.fmean(written), statistics.fmean(bounds)
+        row.over_bound = sum(a > b for a, b in zip(written, bounds, strict=True))
+        row.refreshed, row.refresh_bound = statistics.fmean(refreshed), statistics.fmean(refresh_bounds)
+        row.over_refresh = sum(a > b for a, b in zip(refreshed, refresh_bounds, strict=True))
+
+    def _probe(self, random: Random) -> tuple[str, list[dict[str, object]]]:
+        self.probes += 1
+        at = self.sessions if self.probes % 2 else random.randrange(self.sessions)
+        return self.chat.fact(self.probes, at)
+
+    def checkpoint(self) -> None:
+        """Fold the log into the file and let go of it."""
+        self.forest.save(USER)
+
+
+_Heights = dict[int, tuple[int, int, int]]
+"""Tree -> (height, leaves, inner nodes)."""
+
+
+def _heights(tx: Tx) -> _Heights:
+    rows = tx.execute("SELECT id, height, count FROM tree")
+    inner = dict(tx.execute("SELECT tree, count(*) FROM node WHERE level > 0 GROUP BY tree").fetchall())
+    return {tree: (height, count, inner.get(tree, 0)) for tree, height, count in rows}
+
+
+def _bound(before: _Heights, after: _Heights) -> tuple[int, int]:
+    """Return how many nodes, and how many inner nodes, may have been written: paths, leaves and splits."""
+    nodes = inner = 0
+    for tree, (height, count, now) in after.items():
+        was_height, was, had = before.get(tree, (0, 0, 0))
+        leaves, splits = count - was, max(0, now - had - max(0, height - was_height))
+        if leaves:
+            inner += leaves * height + splits
+            nodes += leaves * (height + 1) + splits
+    return nodes, inner
+
+
+# -- querying, in a process of its own ------------------------------------------------------------
+
+
+def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str, float]:
+    """Open a memory, ask questions, and return what it took."""
+    started = time.perf_counter()
+    forest = MemForest(path.parent, config(dimension))
+    forest.load(USER)
+    opened = time.perf_counter() - started
+    asked = list(chat.questions(1 + WARM_UP + questions))
+    cold = _timed_ms(lambda: forest.query(USER, asked[0]))
+    for question in asked[1 : 1 + WARM_UP]:
+        forest.query(USER, question)
+    took, steps = [], {}
+    for question in asked[1 + WARM_UP :]:
+        started = time.perf_counter()
+        result = forest.query(USER, question)
+        took.append((time.perf_counter() - started) * 1000)
+        for step, ms in result.usage.ms.items():
+            steps.setdefault(step, []).append(ms)
+    rss, peak = _rss_mb(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    forest.close()
+    floors, vectors = _floors(path, dimension, asked[1 + WARM_UP :])
+    return {
+        "open_ms": opened * 1000,
+        "cold_ms": cold,
+        "warm_p50_ms": _p(took, 50),
+        "warm_p95_ms": _p(took, 95),
+        "floor_p50_ms": _p(floors, 50),
+        "ratio": statistics.median(a / b for a, b in zip(took, floors, strict=True)),
+        "rss_mb": rss,
+        "peak_mb": peak,
+        "vectors_mb": vectors,
+        **{f"step {step}": _p(values, 50) for step, values in steps.items()},
+    }
+
+
+def _floors(path: Path, dimension: int, questions: Sequence[str]) -> tuple[list[float], float]:
+    """Return the least that each question could take, in ms, and the MB of the memory's vectors."""
+    embedder, db = HashEmbedder(dimension), Database(path)
+    took = []
+    with db.read() as tx:
+        snapshot = SnapshotCache().get(tx)
+        held = sum(vectors_by_kind(tx).values()) * dimension * 4
+        matrix = np.concatenate([snapshot.turns.vectors, snapshot.facts.vectors])
+        for turn in range(2):  # the first round warms the postings
+            took.clear()
+            for question in questions:
+                started = time.perf_counter()
+                vector = asyncio.run(embedder.embed([question]))[0]
+                cosines(matrix, vector)
+                bm25(tx, snapshot, "turn", question_tokens(question))
+                bm25(tx, snapshot, "fact", question_tokens(question))
+                took.append((time.perf_counter() - started) * 1000)
+            del turn
+    db.close()
+    return took, held / 2**20
+
+
+def _rss_mb() -> float:
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _timed_ms(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return (time.perf_counter() - started) * 1000
+
+
+def _p(values: Sequence[float], percent: float) -> float:
+    return float(np.percentile(values, percent))
+
+
+# -- one tree alone -------------------------------------------------------------------------------
+
+
+def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str, float]]:
+    """Insert leaves into one tree in a file, half at the end and half anywhere; time windows of 1,000.
+
+    Every insert reads what it needs from SQLite anew, as a write of one fact does; a transaction holds 1,000.
+    """
+    random, window, out = Random(seed), 1_000, []
+    db = Database(directory / "tree.db")
+    migrations.apply(db, NOW)
+    with db.write() as tx:
+        trees.put_head(tx, "entity", 1, TreeHead(0, k))
+    marks = {size for size in (1_000, 10_000, 100_000, 1_000_000, leaves) if size <= leaves}
+    for first in range(0, leaves, window):
+        took, written, splits = [], [], 0
+        with db.write() as tx:
+            for number in range(first, min(first + window, leaves)):
+                at = number if number % 2 else random.randrange(number + 1)
+                started = time.perf_counter()
+                head = trees.find_head(tx, "entity", 1)
+                assert head is not None
+                arena = trees.SqliteArena(tx)
+                grown = insert(
+                    arena,
+                    head,
+                    key=(at, f"{number:08d}"),
+                    start_ms=at,
+                    end_ms=at + 1,
+                    item_kind="fact",
+                    item=number,
+                )[0]
+                trees.put_head(tx, "entity", 1, grown)
+                arena.flush()
+                took.append((time.perf_counter() - started) * 1e6)
+                written.append(arena.written - grown.height - 1)
+                splits = max(splits, arena.written)
+            committing = time.perf_counter()
+        if first + window in marks:
+            out.append(
+                {
+                    "leaves": first + window,
+                    "height": grown.height,
+                    "us_p50": _p(took, 50),
+                    "us_p95": _p(took, 95),
+                    "written_mean": statistics.fmean(written) + grown.height + 1,
+                    "written_max": splits,
+                    "commit_ms": (time.perf_counter() - committing) * 1000,
+                    "file_mb": db.path.stat().st_size / 2**20,
+                }
+            )
+    db.close()
+    return out
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the measurements as a Markdown table, a column per size."""
+    names = [field.name for field in fields(Row)]
+    lines = ["| | " + " | ".join(f"{row.facts:,} facts" for row in rows) + " |", "|---|" + "---|" * len(rows)]
+    for name in names[1:]:
+        values = (getattr(row, name) for row in rows)
+        lines.append(
+            f"| {name} | "
+            + " | ".join(f"{value:,.4g}" if value < 100 else f"{value:,.0f}" for value in values)
+            + " |"
+        )
+    last, first = rows[-1], rows[0]
+    lines.append(
+        f"\nInsert at {last.facts:,} / at {first.facts:,}: {last.insert_ms / first.insert_ms:.2f}; "
+        f"query / floor at {last.facts:,}: {last.ratio:.2f}; RSS / vectors: {last.rss_mb / last.vectors_mb:.2f}"
+    )
+    return "\n".join(lines)
+
+
+def run(args: argparse.Namespace, directory: Path) -> list[Row]:
+    """Build, stop at every size, and measure."""
+    growing = Growing(directory, Chat(args.seed), args.dimension)
+    rows = []
+    for size in sorted(args.sizes):
+        have = growing.fill(size)
+        row = Row(facts=have["fact"], turns=have["turn"], nodes=have["node"], build_s=growing.build_s)
+        growing.insert_facts(row, args.inserts)
+        growing.checkpoint()
+        row.file_mb = growing.look(size_bytes) / 2**20  # type: ignore[operator]  # a number of bytes
+        command = [sys.executable, __file__, "--measure", str(growing.path)]
+        command += [
+            "--seed",
+            str(args.seed),
+            "--dimension",
+            str(args.dimension),
+            "--questions",
+            str(args.questions),
+        ]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  # this script
+        found = json.loads(done.stdout)
+        for name, value in found.items():
+            if name.startswith("step "):
+                print(f"  {row.facts} {name}: {value:.2f} ms", file=sys.stderr)
+            else:
+                setattr(row, name, value)
+        rows.append(row)
+        print(table(rows), file=sys.stderr, flush=True)
+    growing.forest.close()
+    return rows
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="in facts")
+    parser.add_argument(
+        "--dir", type=Path, help="where memories are made and kept (default: a temporary directory)"
+    )
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--dimension", type=int, default=384)
+    parser.add_argument("--inserts", type=int, default=60, help="facts inserted one at a time per size")
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--tree", type=int, help="measure one tree alone with that many leaves")
+    parser.add_argument("--k", type=int, default=8, help="fan-out of that tree")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        print(json.dumps(measure(args.measure, Chat(args.seed), args.dimension, args.questions)))
+        return
+    print(
+        f"seed {args.seed}, {args.dimension} dimensions, Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"SQLite {sqlite3.sqlite_version}, {platform.machine()}, {os.cpu_count()} cores"
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = args.dir or Path(scratch)
+        if args.tree:
+            for line in tree_alone(directory, args.tree, args.k, args.seed):
+                print(" ".join(f"{name} {value:,.4g}" for name, value in line.items()), flush=True)
+            return
+        rows = run(args, directory)
+    print(table(rows))
+    if args.json:
+        args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
