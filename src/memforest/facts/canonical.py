@@ -66,6 +66,14 @@ class Signature:
         """Equal for any two that may merge, so that only few need to be compared."""
         return (self.wording.bag, self.negated, self.start, self.end)
 
+    @property
+    def digest(self) -> bytes:
+        """Return `bucket` as 16 bytes, the same in every process."""
+        signs, clauses = self.wording.bag
+        return blake2b(
+            repr((sorted(signs), clauses, self.negated, self.start, self.end)).encode(), digest_size=16
+        ).digest()
+
 
 @dataclass(slots=True)
 class FactPlan:

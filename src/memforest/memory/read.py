@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from memforest.interval import from_ms
 from memforest.memory.results import Evidence, turn_sources
+from memforest.search.lexical import carry_words
 from memforest.search.snapshot import OPEN, Snapshot, load_snapshot
 from memforest.store import evidence as rows
 from memforest.store import meta
@@ -43,6 +44,8 @@ class SnapshotCache:
         if kept is not None and kept.generation == current:
             return kept
         made = load_snapshot(tx)
+        if kept is not None:
+            carry_words(kept, made)
         with self._lock:
             if self._kept is None or self._kept.generation < made.generation:
                 self._kept = made
