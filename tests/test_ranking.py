@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from memforest.ranking import bm25_idf, bm25_weight, group_max, order, standardise
+from memforest.ranking import (
+    Groups,
+    best_first,
+    bm25_idf,
+    bm25_weight,
+    cosines,
+    cosines_of_two,
+    leading,
+    order,
+    standardise,
+)
 
 numbers = arrays.arrays(
     np.float64, st.integers(1, 30), elements=st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 3))
@@ -37,12 +47,12 @@ def test_nothing_to_standardise() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-1, 4), st.integers(-9, 9)), min_size=1, max_size=30))
-def test_group_max_equals_a_loop(rows: list[tuple[int, int]]) -> None:
+def test_the_best_of_groups_equals_a_loop(rows: list[tuple[int, int]]) -> None:
     """Each member gets its group's largest value; who is in no group gets 0."""
     groups = np.array([group for group, _ in rows])
     values = np.array([float(value) for _, value in rows])
     expected = [max(v for g, v in rows if g == group) if group >= 0 else 0 for group, _ in rows]
-    assert group_max(values, groups, 5).tolist() == expected
+    assert Groups.of(groups).max(values).tolist() == expected
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20))
@@ -73,3 +83,30 @@ def test_weight_saturates_and_punishes_length() -> None:
     assert weights[1] - weights[0] > weights[3] - weights[2] > 0
     short, long = bm25_weight(np.ones(2), np.array([5.0, 50.0]), 10.0, k1=0.9, b=0.4)
     assert short > long
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=20), st.integers(0, 22))
+def test_leading_is_the_head_of_order(values: list[float], count: int) -> None:
+    """Sorting only as far as somebody reads gives the same rows, ties included."""
+    scores, ids = np.array(values, dtype=np.float64), np.arange(len(values))[::-1].copy()
+    assert leading(scores, ids, count).tolist() == order(scores, ids)[:count].tolist()
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.booleans()), max_size=20), st.integers(1, 22))
+def test_best_first_is_order_without_what_is_dropped(rows: list[tuple[float, bool]], begin: int) -> None:
+    """However much of it is sorted at first, every kept row comes once and in its place."""
+    scores, ids = np.array([score for score, _ in rows]), np.arange(len(rows))
+    keep = np.array([kept for _, kept in rows], dtype=np.bool_)
+    ranked = order(scores, ids)
+    assert list(best_first(scores, ids, keep, begin)) == ranked[keep[ranked]].tolist()
+
+
+@given(st.integers(0, 1100), st.booleans())
+def test_two_cosines_at_once_are_the_same(n: int, same: bool) -> None:
+    """Reading the rows once changes no bit of what two passes give."""
+    random = np.random.default_rng(n)
+    rows, one, other = (random.random(shape, dtype=np.float32) for shape in ((n, 24), 24, 24))
+    other = one if same else other
+    first, second = cosines_of_two(rows, one, other)
+    np.testing.assert_array_equal(first, cosines(rows, one))
+    np.testing.assert_array_equal(second, cosines(rows, other))

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Scores", "bm25_idf", "bm25_weight", "cosines", "group_max", "order", "standardise"]
+__all__ = [
+    "Groups",
+    "Scores",
+    "best_first",
+    "bm25_idf",
+    "bm25_weight",
+    "cosines",
+    "cosines_of_two",
+    "leading",
+    "order",
+    "standardise",
+]
 
 Scores = NDArray[np.float64]
 """float64, shape (n,)."""
@@ -41,6 +55,30 @@ def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> Scores:
     return np.asarray(np.einsum("nd,d->n", rows, vector), dtype=np.float64)
 
 
+def cosines_of_two(
+    rows: NDArray[np.float32], one: NDArray[np.float32], other: NDArray[np.float32]
+) -> tuple[Scores, Scores]:
+    """Return the cosines of every row with two vectors; the rows, which are the most of it, are read once.
+
+    Example:
+        >>> [c.tolist() for c in cosines_of_two(np.eye(2, dtype=np.float32), *np.eye(2, dtype=np.float32))]
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    if np.array_equal(one, other):
+        both = cosines(rows, one)
+        return both, both
+    found = np.empty((2, len(rows)), dtype=np.float32)
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        np.einsum("nd,d->n", rows[part], one, out=found[0, part])
+        np.einsum("nd,d->n", rows[part], other, out=found[1, part])
+    return found[0].astype(np.float64), found[1].astype(np.float64)
+
+
+_ROWS_AT_ONCE = 512
+"""So many rows stay in the processor's cache between two products."""
+
+
 def bm25_idf(total: int, matching: int) -> float:
     """Return the inverse document frequency of a term, never negative.
 
@@ -61,19 +99,84 @@ def bm25_weight(
     return np.asarray(counts * (k1 + 1) / (counts + norm), dtype=np.float64)
 
 
-def group_max(values: Scores, groups: NDArray[np.int64], n_groups: int) -> Scores:
-    """Return, for each value, the largest value of its group; 0 for values in no group (-1).
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """Disjoint groups of rows, laid out for taking the best of each again and again.
+
+    `members` are the rows group by group, None when they lie so already; `starts` is where each group begins.
+    """
+
+    count: int
+    members: NDArray[np.int64] | None
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, groups: NDArray[np.int64]) -> Groups:
+        """Return the groups of rows by the number of each row's group; -1 for none.
+
+        Example:
+            >>> Groups.of(np.array([4, 4, 2, -1])).max(np.array([1.0, 5.0, 2.0, 9.0])).tolist()
+            [5.0, 5.0, 2.0, 0.0]
+        """
+        members = np.flatnonzero(groups >= 0)
+        # Rows of one group mostly stand together: then the order they have will do.
+        together = len(members) == len(groups)
+        if not together or np.count_nonzero(np.diff(groups)) + 1 > len(np.unique(groups)):
+            members = members[np.argsort(groups[members], kind="stable")]
+            together = False
+        own = groups[members]
+        starts = np.flatnonzero(np.r_[np.ones(min(len(own), 1), dtype=bool), own[1:] != own[:-1]])
+        return cls(len(groups), None if together else members, starts, np.diff(np.r_[starts, len(own)]))
+
+    def best(self, values: Scores) -> Scores:
+        """Return the largest value of each group, in the order of `starts`."""
+        if not len(self.starts):
+            return np.zeros(0)
+        own = values if self.members is None else values[self.members]
+        best: Scores = np.maximum.reduceat(own, self.starts)
+        return best
+
+    def max(self, values: Scores) -> Scores:
+        """Return, for each row, the largest value of its group; 0 for rows in no group."""
+        each = np.repeat(self.best(values), self.sizes)
+        if self.members is None:
+            return each
+        out = np.zeros(self.count)
+        out[self.members] = each
+        return out
+
+
+def leading(scores: Scores, ties: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the first `count` of `order(scores, ties)` without sorting the rest.
 
     Example:
-        >>> group_max(np.array([1.0, 5.0, 2.0]), np.array([0, 0, -1]), 1).tolist()
-        [5.0, 5.0, 0.0]
+        >>> leading(np.array([0.5, 0.9, 0.5]), np.array([7, 8, 3]), 2).tolist()
+        [1, 2]
     """
-    member = groups >= 0
-    best = np.full(n_groups, -np.inf)
-    np.maximum.at(best, groups[member], values[member])
-    out = np.zeros(len(values))
-    out[member] = best[groups[member]]
-    return out
+    if count >= len(scores):
+        return order(scores, ties)
+    if count <= 0:
+        return np.zeros(0, dtype=np.int64)
+    rounded = np.round(scores, 9)
+    least = np.partition(rounded, len(rounded) - count)[len(rounded) - count]
+    rows = np.flatnonzero(rounded >= least)
+    return rows[np.lexsort((ties[rows], -rounded[rows]))][:count].astype(np.int64)
+
+
+def best_first(
+    scores: Scores, ties: NDArray[np.int64], keep: NDArray[np.bool_], begin: int = 256
+) -> Iterator[int]:
+    """Yield the rows that are kept in the order of `order`, sorting only as far as somebody reads.
+
+    Example:
+        >>> list(best_first(np.array([0.5, 0.9, 0.7]), np.array([7, 8, 3]), np.array([True, False, True])))
+        [2, 0]
+    """
+    kept = np.flatnonzero(keep)
+    yield from kept[leading(scores[kept], ties[kept], begin)].tolist()
+    if begin < len(kept):
+        yield from kept[order(scores[kept], ties[kept])[begin:]].tolist()
 
 
 def order(scores: Scores, ties: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -112,6 +112,7 @@ def wording_rules() -> bytes:
     return state.digest()
 
 
+@lru_cache(maxsize=256)  # a write asks three times: for what is near, for the plan, and for the store
 def wording(text: str) -> Wording:
     """Return the wording of a statement.
 

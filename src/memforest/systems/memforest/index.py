@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memforest.ranking import Scores, order, standardise
+from memforest.ranking import Scores, best_first, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
@@ -55,7 +55,6 @@ class MemForestIndex:
             self._order_in_time(tx, snapshot, request, scores)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         total = scores.total + led.bonus
-        ranked = order(total, snapshot.turns.ids)
         hits = (
             Hit(
                 turn=i,
@@ -65,7 +64,7 @@ class MemForestIndex:
                 leaf=leaf_of.get(i, int(snapshot.cell_of_turn[i])),
                 why=led.why if i in led.facts else "",
             )
-            for i in ranked[keep.turns[ranked]].tolist()
+            for i in best_first(total, snapshot.turns.ids, keep.turns)
         )
         return Found(hits, recalled.trees)
 
@@ -80,13 +79,13 @@ class MemForestIndex:
         snapshot: Snapshot, request: Search, recalled: Recalled, scores: LeafScores
     ) -> dict[int, int]:
         """Score the turns that browse reached, and return the leaf by which each was reached best."""
-        forest = snapshot.forest
+        forest, pairs = snapshot.forest, snapshot.facts.pairs  # sorted by fact
         reached = np.zeros(len(snapshot.turns.ids))
         leaf_of: dict[int, int] = {}
         for leaf, similarity in recalled.leaves.items():
             item = int(forest.item[leaf])
             turns = (
-                snapshot.turns_of_fact.get(item, ())
+                pairs[slice(*np.searchsorted(pairs[:, 0], (item, item + 1))), 1].tolist()
                 if forest.kind[leaf] == 2
                 else range(item, int(forest.item_end[leaf]))
             )

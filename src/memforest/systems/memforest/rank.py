@@ -13,14 +13,15 @@ on human chat, and what each adds: docs/ranking.md and benchmarks/locomo_recall.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines, group_max, standardise
-from memforest.search.snapshot import Snapshot
+from memforest.ranking import Groups, Scores, cosines, cosines_of_two, standardise
+from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
+from memforest.systems.speak import told_by
 
 __all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
 
@@ -55,21 +56,38 @@ class LeafScores:
             self.total = self.total + values
 
 
-def flow(values: Scores, blocks: NDArray[np.int64], n_nodes: int, share: float) -> Scores:
+def flow(values: Scores, levels: Sequence[Groups], share: float) -> Scores:
     """Return what leaves get from their ancestors: a node is as relevant as its best leaf.
 
     Args:
         values: relevance of the leaves, shape (n,).
-        blocks: the node above each leaf on every level, shape (levels, n), -1 for none.
-        n_nodes: number of nodes.
+        levels: the leaves by the node above them, for every level.
         share: weight of the whole family of trees, split evenly over the levels.
     """
     out = np.zeros(len(values))
     if share == 0 or not len(values):
         return out
-    for nodes in blocks:
-        out += standardise(group_max(values, nodes, n_nodes))
-    return out * (share / max(len(blocks), 1))
+    for nodes in levels:
+        out += standardise(nodes.max(values))
+    return out * (share / max(len(levels), 1))
+
+
+@once_per_snapshot
+def _session_levels(snapshot: Snapshot) -> list[Groups]:
+    """Return the turns by the nodes above them in their sessions' trees, level by level."""
+    return [Groups.of(nodes) for nodes in snapshot.session_blocks]
+
+
+@once_per_snapshot
+def _speaker_levels(snapshot: Snapshot) -> list[Groups]:
+    """Return the supports of `told_by` by the nodes above the fact in its speaker's tree, level by level."""
+    facts = told_by(snapshot).facts
+    return [Groups.of(nodes[facts]) for nodes in snapshot.fact_blocks]
+
+
+@once_per_snapshot
+def _lengths(snapshot: Snapshot) -> Scores:
+    return standardise(np.log1p(snapshot.turns.length.astype(np.float64)))
 
 
 def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexical: Scores) -> Base:
@@ -79,10 +97,11 @@ def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexic
         n, m = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
         return Base(lexical, n, n, m, fact_lexical)
     bare = request.vector if request.bare_vector is None else request.bare_vector
+    turn, turn_bare = cosines_of_two(turns.vectors, request.vector, bare)
     return Base(
         lexical=lexical,
-        turn=cosines(turns.vectors, request.vector),
-        turn_bare=cosines(turns.vectors, bare),
+        turn=turn,
+        turn_bare=turn_bare,
         fact=cosines(facts.vectors, bare),
         fact_lexical=fact_lexical,
     )
@@ -106,11 +125,8 @@ def score_leaves(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
 
 def _best_fact(snapshot: Snapshot, base: Base) -> Scores:
     """Return, per turn, the best cosine of itself and the facts it supports."""
-    best = base.turn_bare.copy()
-    pairs = snapshot.facts.pairs
-    if len(pairs):
-        np.maximum.at(best, pairs[:, 1], base.fact[pairs[:, 0]])
-    return best
+    told = told_by(snapshot).best(base.fact, np.full(len(base.turn_bare), -np.inf))
+    return np.maximum(base.turn_bare, told)
 
 
 def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
@@ -133,7 +149,7 @@ def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> 
         scores.add("speaker", weights.speaker * (turns.speaker == named[0]).astype(np.float64))
     if plan.start is not None or plan.end is not None:
         scores.add("date", weights.date * _date_prior(snapshot, request))
-    scores.add("length", weights.length * standardise(np.log1p(turns.length.astype(np.float64))))
+    scores.add("length", weights.length * _lengths(snapshot))
     scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
     if plan.kind in ("when", "since"):
         scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
@@ -165,11 +181,10 @@ def _decay(at: Scores, start: float, end: float) -> Scores:
 
 def _down_the_trees(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
     """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
-    weights, h, n_nodes = request.ranking, scores.total, len(snapshot.forest.ids)
-    scores.add("session_tree", flow(h, snapshot.session_blocks, n_nodes, weights.session_tree))
-    pairs, blocks = snapshot.facts.pairs, snapshot.fact_blocks
-    if weights.participant_tree and len(pairs) and len(blocks):
-        got = flow(h[pairs[:, 1]], blocks[:, pairs[:, 0]], n_nodes, weights.participant_tree)
-        out = np.full(len(h), -np.inf)
-        np.maximum.at(out, pairs[:, 1], got)
-        scores.add("participant_tree", np.where(np.isfinite(out), out, 0.0))
+    weights, h = request.ranking, scores.total
+    scores.add("session_tree", flow(h, _session_levels(snapshot), weights.session_tree))
+    told, levels = told_by(snapshot), _speaker_levels(snapshot)
+    if weights.participant_tree and len(told.turns) and levels:
+        out = np.zeros(len(h))
+        out[told.turns] = told.groups.best(flow(h[told.turn_of], levels, weights.participant_tree))
+        scores.add("participant_tree", out)

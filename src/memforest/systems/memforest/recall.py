@@ -7,14 +7,14 @@ each tree, and ends at leaves, which are scored like any other candidate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines, order
-from memforest.search.snapshot import Snapshot
+from memforest.ranking import Groups, Scores, cosines, leading, order
+from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.memforest.rank import Base
 
 __all__ = ["BEAM_WIDTH", "RECALL_TREES", "Recalled", "browse", "recall"]
@@ -60,43 +60,79 @@ def recall(
     forest = snapshot.forest
     if vector is None or not len(forest.roots):
         return Recalled((), {})
+    trees = _trees(snapshot)
     similarity = leaf_similarity(snapshot, base)
-    inner = forest.kind == 0
-    similarity[inner] = cosines(forest.vectors[inner], vector)
-    leaf_rows = np.flatnonzero(~inner)
-    best_leaf = np.full(len(forest.tree_kind), -1.0)
-    np.maximum.at(best_leaf, forest.tree[leaf_rows], similarity[leaf_rows])
-    root_sim = np.full(len(forest.tree_kind), -1.0)
+    best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
+    best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(similarity[trees.leaf_rows]), -1.0)
+    tall = forest.kind[forest.roots] == 0
+    similarity[forest.roots[tall]] = cosines(trees.root_vectors, vector)
     root_sim[forest.tree[forest.roots]] = similarity[forest.roots]
-    by_root = order(root_sim, np.arange(len(root_sim)))[:top]
-    by_leaf = leaf_rows[order(similarity[leaf_rows], forest.ids[leaf_rows])[:FACTS_TO_TREES]]
-    pool = np.unique(np.r_[by_root, forest.tree[by_leaf]])
+    by_root = leading(root_sim, np.arange(len(root_sim)), top)
+    near_leaves = leading(similarity[trees.leaf_rows], forest.ids[trees.leaf_rows], FACTS_TO_TREES)
+    pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
     scores = root_sim[pool] + best_leaf[pool]
     chosen = [(int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]]
-    root_of = {int(forest.tree[root]): int(root) for root in forest.roots}
+
+    def nearness(nodes: Sequence[int]) -> list[float]:
+        """Compare the question with those inner nodes that browse comes to, and with no others."""
+        rows = np.array(nodes, dtype=np.int64)
+        inner = rows[forest.kind[rows] == 0]
+        similarity[inner] = cosines(forest.vectors[inner], vector)
+        return [float(value) for value in similarity[rows]]
+
     leaves: dict[int, float] = {}
-    near = similarity.tolist()  # plain numbers: single look-ups in an array are slow
     for tree, _ in chosen:
-        leaves.update(browse(snapshot, near, root_of[tree]))
+        leaves.update(browse(snapshot, nearness, int(trees.root_of[tree])))
     return Recalled(tuple(chosen), leaves)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trees:
+    """What recall asks of a snapshot's trees whatever the question."""
+
+    leaf_rows: NDArray[np.int64]
+    leaves: Groups
+    """The leaves, as positions in `leaf_rows`, by tree."""
+    with_leaves: NDArray[np.int64]
+    """The tree of each of these groups."""
+    root_of: NDArray[np.int64]
+    root_vectors: NDArray[np.float32]
+    """Of the roots that are no leaves, in the order of `Forest.roots`."""
+
+
+@once_per_snapshot
+def _trees(snapshot: Snapshot) -> _Trees:
+    forest = snapshot.forest
+    rows = np.flatnonzero(forest.kind != 0)
+    rows = rows[np.argsort(forest.tree[rows], kind="stable")]
+    leaves = Groups.of(forest.tree[rows])
+    root_of = np.full(len(forest.tree_kind), -1, dtype=np.int64)
+    root_of[forest.tree[forest.roots]] = forest.roots
+    tall = forest.roots[forest.kind[forest.roots] == 0]
+    return _Trees(rows, leaves, forest.tree[rows[leaves.starts]], root_of, forest.vectors[tall])
+
+
 def browse(
-    snapshot: Snapshot, similarity: Sequence[float], root: int, beam: int = BEAM_WIDTH
+    snapshot: Snapshot, nearness: Callable[[Sequence[int]], list[float]], root: int, beam: int = BEAM_WIDTH
 ) -> dict[int, float]:
-    """Descend one tree and return the leaves reached with the mean similarity along their paths."""
+    """Descend one tree and return the leaves reached with the mean similarity along their paths.
+
+    Args:
+        snapshot: of the memory.
+        nearness: returns the similarity of nodes to the question; asked level by level.
+        root: where to begin.
+        beam: nodes kept per level.
+    """
     children = snapshot.forest.children
-    frontier = [(root, similarity[root], 1)]
+    frontier = [(root, nearness([root])[0], 1)]
     reached: dict[int, float] = {}
     while frontier:
         for node, total, length in frontier:
             if not children[node]:
                 reached[node] = total / length
-        grown = [
-            (child, total + similarity[child], length + 1)
-            for node, total, length in frontier
-            for child in children[node]
-        ]
-        grown.sort(key=lambda step: (-similarity[step[0]], step[0]))  # rows are in the order of ids
-        frontier = grown[:beam]
+        below = [(child, total, length) for node, total, length in frontier for child in children[node]]
+        near = nearness([child for child, _, _ in below]) if below else []
+        # rows are in the order of ids
+        ranked = sorted(zip(below, near, strict=True), key=lambda step: (-(step[0][1] + step[1]), step[0][0]))
+        frontier = [(child, total + own, length + 1) for (child, total, length), own in ranked[:beam]]
     return reached
