@@ -1,10 +1,11 @@
 """What memory costs as it grows: inserts, refresh, queries, memory, file, opening, at 1k, 10k and 100k facts.
 
-    python benchmarks/scale.py [--sizes 1000 10000 100000] [--dir DIR] [--json FILE]
+    python benchmarks/scale.py [--sizes 1000 10000 100000] [--dir DIR] [--json FILE]   # DIR: kept, and used again
     python benchmarks/scale.py --tree 1000000            # one tree alone, in a file
 
-One seeded conversation (`synthetic/chat.py`) is ingested through the public API, the local extractor included, and
-stopped at each size to be measured. Texts are embedded by the deterministic `HashEmbedder` with as many dimensions as
+One seeded conversation (`synthetic/chat.py`) is ingested through the public API, the local extractor included, as far
+as each size asks, into a memory of its own. These are then measured in turn, so that a busy machine is as busy for
+one as for the other. Texts are embedded by the deterministic `HashEmbedder` with as many dimensions as
 the shipped models have, so that vectors weigh what they weigh in use and no model's time is in the figures.
 
 - *insert*: sessions of one turn that states one thing, half of them said last and half at any time before. The
@@ -98,6 +99,23 @@ def config(dimension: int) -> Config:
     return Config(embedder=embedder, clock=lambda: NOW)
 
 
+_Heights = dict[int, tuple[int, int, int]]
+"""Tree -> (height, leaves, inner nodes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What one insert took, in ms and in nodes."""
+
+    inside: float
+    wait: float
+    refresh: float
+    written: int
+    bound: int
+    refreshed: int
+    refresh_bound: int
+
+
 # -- building and inserting -----------------------------------------------------------------------
 
 
@@ -105,11 +123,16 @@ class Growing:
     """A memory that is filled up to one size after the other."""
 
     def __init__(self, directory: Path, chat: Chat, dimension: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
         self.forest = MemForest(directory, config(dimension))
         self.path = directory / file_name(USER)
         self.chat = chat
         self.sessions = self.probes = 0
+        if self.path.exists():
+            self.sessions, self.probes = self.look(_numbers)  # type: ignore[misc]  # two numbers
         self.build_s = 0.0
+        self.before: _Heights = {}
+        self.costs: list[_Cost] = []
 
     def look(self, read: Callable[[Tx], object]) -> object:
         """Read in a connection of its own."""
@@ -146,44 +169,50 @@ class Growing:
                 print(f"  {have['fact']} facts after {self.build_s:.0f} s", file=sys.stderr, flush=True)
         return have
 
-    def insert_facts(self, row: Row, count: int) -> None:
-        """Add facts one at a time and record what each costs."""
-        inside, waits, refresh = [], [], []
-        written, bounds, refreshed, refresh_bounds = [], [], [], []
-        random = Random(self.sessions)
-        self.forest.ingest_session(USER, *self._probe(random))  # opens the file, and compiles statements
-        for _ in range(count):
-            before = self.look(_heights)
-            result = self.forest.ingest_session(USER, *self._probe(random))
-            ms = result.usage.ms
-            wait = ms["store.commit"] + ms["route.commit"]
-            waits.append(wait)
-            inside.append(ms["store"] + ms["route"] - wait)
-            refresh.append(ms["refresh"])
-            written.append(result.nodes_written)
-            refreshed.append(result.nodes_refreshed)
-            bound, inner = _bound(before, self.look(_heights))  # type: ignore[arg-type]
-            bounds.append(bound)
-            refresh_bounds.append(inner)
-        row.insert_ms, row.insert_p95_ms = _p(inside, 50), _p(inside, 95)
-        row.commit_ms, row.refresh_ms = _p(waits, 50), _p(refresh, 50)
-        row.nodes_written, row.nodes_bound = statistics.fmean(written), statistics.fmean(bounds)
-        row.over_bound = sum(a > b for a, b in zip(written, bounds, strict=True))
-        row.refreshed, row.refresh_bound = statistics.fmean(refreshed), statistics.fmean(refresh_bounds)
-        row.over_refresh = sum(a > b for a, b in zip(refreshed, refresh_bounds, strict=True))
-
-    def _probe(self, random: Random) -> tuple[str, list[dict[str, object]]]:
+    def insert_fact(self, random: Random) -> None:
+        """Add one fact and note what it cost."""
         self.probes += 1
         at = self.sessions if self.probes % 2 else random.randrange(self.sessions)
-        return self.chat.fact(self.probes, at)
+        before = self.before or self.look(_heights)
+        result = self.forest.ingest_session(USER, *self.chat.fact(self.probes, at))
+        ms = result.usage.ms
+        wait = ms["store.commit"] + ms["route.commit"]
+        self.before = self.look(_heights)  # type: ignore[assignment]  # what _heights returns
+        nodes, inner = _bound(before, self.before)  # type: ignore[arg-type]  # likewise
+        self.costs.append(
+            _Cost(
+                inside=ms["store"] + ms["route"] - wait,
+                wait=wait,
+                refresh=ms["refresh"],
+                written=result.nodes_written,
+                bound=nodes,
+                refreshed=result.nodes_refreshed,
+                refresh_bound=inner,
+            )
+        )
+
+    def tell(self, row: Row) -> None:
+        """Put what the inserts cost into a row; the first one opened the file, and does not count."""
+        costs = self.costs[1:]
+        row.insert_ms, row.insert_p95_ms = (_p([c.inside for c in costs], q) for q in (50, 95))
+        row.commit_ms = _p([c.wait for c in costs], 50)
+        row.refresh_ms = _p([c.refresh for c in costs], 50)
+        row.nodes_written = statistics.fmean(c.written for c in costs)
+        row.nodes_bound = statistics.fmean(c.bound for c in costs)
+        row.over_bound = sum(c.written > c.bound for c in costs)
+        row.refreshed = statistics.fmean(c.refreshed for c in costs)
+        row.refresh_bound = statistics.fmean(c.refresh_bound for c in costs)
+        row.over_refresh = sum(c.refreshed > c.refresh_bound for c in costs)
 
     def checkpoint(self) -> None:
         """Fold the log into the file and let go of it."""
         self.forest.save(USER)
 
 
-_Heights = dict[int, tuple[int, int, int]]
-"""Tree -> (height, leaves, inner nodes)."""
+def _numbers(tx: Tx) -> tuple[int, int]:
+    """Return how many of the chat's sessions, and how many single facts, a memory has."""
+    found = dict(tx.execute("SELECT substr(session_id, 1, 1), count(*) FROM session GROUP BY 1").fetchall())
+    return found.get("s", 0), found.get("f", 0)
 
 
 def _heights(tx: Tx) -> _Heights:
@@ -217,7 +246,8 @@ def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str,
     cold = _timed_ms(lambda: forest.query(USER, asked[0]))
     for question in asked[1 : 1 + WARM_UP]:
         forest.query(USER, question)
-    took, steps = [], {}
+    took: list[float] = []
+    steps: dict[str, list[float]] = {}
     for question in asked[1 + WARM_UP :]:
         started = time.perf_counter()
         result = forest.query(USER, question)
@@ -244,12 +274,12 @@ def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str,
 def _floors(path: Path, dimension: int, questions: Sequence[str]) -> tuple[list[float], float]:
     """Return the least that each question could take, in ms, and the MB of the memory's vectors."""
     embedder, db = HashEmbedder(dimension), Database(path)
-    took = []
+    took: list[float] = []
     with db.read() as tx:
         snapshot = SnapshotCache().get(tx)
         held = sum(vectors_by_kind(tx).values()) * dimension * 4
         matrix = np.concatenate([snapshot.turns.vectors, snapshot.facts.vectors])
-        for turn in range(2):  # the first round warms the postings
+        for _ in range(2):  # the first round warms the postings
             took.clear()
             for question in questions:
                 started = time.perf_counter()
@@ -258,7 +288,6 @@ def _floors(path: Path, dimension: int, questions: Sequence[str]) -> tuple[list[
                 bm25(tx, snapshot, "turn", question_tokens(question))
                 bm25(tx, snapshot, "fact", question_tokens(question))
                 took.append((time.perf_counter() - started) * 1000)
-            del turn
     db.close()
     return took, held / 2**20
 
@@ -358,34 +387,30 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def run(args: argparse.Namespace, directory: Path) -> list[Row]:
-    """Build, stop at every size, and measure."""
-    growing = Growing(directory, Chat(args.seed), args.dimension)
-    rows = []
+    """Build a memory of every size, and measure them in turn."""
+    memories, rows = [], []
     for size in sorted(args.sizes):
+        growing = Growing(directory / str(size), Chat(args.seed), args.dimension)
         have = growing.fill(size)
-        row = Row(facts=have["fact"], turns=have["turn"], nodes=have["node"], build_s=growing.build_s)
-        growing.insert_facts(row, args.inserts)
+        memories.append(growing)
+        rows.append(Row(have["fact"], have["turn"], have["node"], growing.build_s))
+    random = Random(args.seed)
+    for _ in range(args.inserts + 1):
+        for growing in memories:
+            growing.insert_fact(random)
+    for growing, row in zip(memories, rows, strict=True):
+        growing.tell(row)
         growing.checkpoint()
+        growing.forest.close()
         row.file_mb = growing.look(size_bytes) / 2**20  # type: ignore[operator]  # a number of bytes
-        command = [sys.executable, __file__, "--measure", str(growing.path)]
-        command += [
-            "--seed",
-            str(args.seed),
-            "--dimension",
-            str(args.dimension),
-            "--questions",
-            str(args.questions),
-        ]
+        command = [sys.executable, __file__, "--measure", str(growing.path), "--seed", str(args.seed)]
+        command += ["--dimension", str(args.dimension), "--questions", str(args.questions)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  # this script
-        found = json.loads(done.stdout)
-        for name, value in found.items():
+        for name, value in json.loads(done.stdout).items():
             if name.startswith("step "):
                 print(f"  {row.facts} {name}: {value:.2f} ms", file=sys.stderr)
             else:
                 setattr(row, name, value)
-        rows.append(row)
-        print(table(rows), file=sys.stderr, flush=True)
-    growing.forest.close()
     return rows
 
 

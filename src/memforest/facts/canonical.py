@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -88,6 +89,7 @@ class FactPlan:
     """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
 
 
+@lru_cache(maxsize=512)  # a write asks for the same statements' identities again and again
 def fact_identity(text: str, start: datetime | None, end: datetime | None) -> str:
     """Return the tagged content hash that identifies a statement: ``f1:`` and 32 hex digits.
 

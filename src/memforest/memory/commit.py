@@ -218,7 +218,8 @@ def _write_fact(
             turns=one.turns,
         )
         _mention(tx, book, one.candidate, occurrence, done)
-    fact = settle(tx, writer, fact)
+    if plan.joins is not None:  # a new one stands already as its first occurrence says
+        fact = settle(tx, writer, fact)
     _put_vector(tx, work, fact)
     entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)}
     touched |= entities
