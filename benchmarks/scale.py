@@ -15,7 +15,8 @@ the shipped models have, so that vectors weigh what they weigh in use and no mod
 - *query*: in a process of its own, which opens the file, asks one question cold (the snapshot is read), warms up on
   20 questions and is timed on others. Beside each query stands its floor, timed in the same process: the
   question's embedding, one product of the vectors of turns and facts with it, and the same lexical scores. The
-  ratio is the median over questions of query / floor.
+  ratio is the median over questions of query / floor. `cpu`: the same in processor time of the whole process,
+  which is what a query takes on a machine with nothing else to do.
 - *RSS*: of that process after its questions, `x vectors`: as a multiple of the float32 vectors it holds.
 """
 
@@ -85,6 +86,10 @@ class Row:
     warm_p95_ms: float = 0.0
     floor_p50_ms: float = 0.0
     ratio: float = 0.0
+    cpu_p50_ms: float = 0.0
+    cpu_p95_ms: float = 0.0
+    floor_cpu_ms: float = 0.0
+    cpu_ratio: float = 0.0
     rss_mb: float = 0.0
     peak_mb: float = 0.0
     vectors_mb: float = 0.0
@@ -236,6 +241,23 @@ def _bound(before: _Heights, after: _Heights) -> tuple[int, int]:
 # -- querying, in a process of its own ------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Took:
+    """Wall and processor time of this process, in ms."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> _Took:
+        return cls(time.perf_counter() * 1000, time.process_time() * 1000)
+
+    @classmethod
+    def since(cls, began: _Took) -> _Took:
+        now = cls.now()
+        return cls(now.wall - began.wall, now.cpu - began.cpu)
+
+
 def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str, float]:
     """Open a memory, ask questions, and return what it took."""
     started = time.perf_counter()
@@ -246,12 +268,12 @@ def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str,
     cold = _timed_ms(lambda: forest.query(USER, asked[0]))
     for question in asked[1 : 1 + WARM_UP]:
         forest.query(USER, question)
-    took: list[float] = []
+    took: list[_Took] = []
     steps: dict[str, list[float]] = {}
     for question in asked[1 + WARM_UP :]:
-        started = time.perf_counter()
+        began = _Took.now()
         result = forest.query(USER, question)
-        took.append((time.perf_counter() - started) * 1000)
+        took.append(_Took.since(began))
         for step, ms in result.usage.ms.items():
             steps.setdefault(step, []).append(ms)
     rss, peak = _rss_mb(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -260,10 +282,14 @@ def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str,
     return {
         "open_ms": opened * 1000,
         "cold_ms": cold,
-        "warm_p50_ms": _p(took, 50),
-        "warm_p95_ms": _p(took, 95),
-        "floor_p50_ms": _p(floors, 50),
-        "ratio": statistics.median(a / b for a, b in zip(took, floors, strict=True)),
+        "warm_p50_ms": _p([t.wall for t in took], 50),
+        "warm_p95_ms": _p([t.wall for t in took], 95),
+        "floor_p50_ms": _p([t.wall for t in floors], 50),
+        "ratio": statistics.median(a.wall / b.wall for a, b in zip(took, floors, strict=True)),
+        "cpu_p50_ms": _p([t.cpu for t in took], 50),
+        "cpu_p95_ms": _p([t.cpu for t in took], 95),
+        "floor_cpu_ms": _p([t.cpu for t in floors], 50),
+        "cpu_ratio": statistics.median(a.cpu / b.cpu for a, b in zip(took, floors, strict=True)),
         "rss_mb": rss,
         "peak_mb": peak,
         "vectors_mb": vectors,
@@ -271,10 +297,10 @@ def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str,
     }
 
 
-def _floors(path: Path, dimension: int, questions: Sequence[str]) -> tuple[list[float], float]:
+def _floors(path: Path, dimension: int, questions: Sequence[str]) -> tuple[list[_Took], float]:
     """Return the least that each question could take, in ms, and the MB of the memory's vectors."""
     embedder, db = HashEmbedder(dimension), Database(path)
-    took: list[float] = []
+    took: list[_Took] = []
     with db.read() as tx:
         snapshot = SnapshotCache().get(tx)
         held = sum(vectors_by_kind(tx).values()) * dimension * 4
@@ -282,12 +308,12 @@ def _floors(path: Path, dimension: int, questions: Sequence[str]) -> tuple[list[
         for _ in range(2):  # the first round warms the postings
             took.clear()
             for question in questions:
-                started = time.perf_counter()
+                began = _Took.now()
                 vector = asyncio.run(embedder.embed([question]))[0]
                 cosines(matrix, vector)
                 bm25(tx, snapshot, "turn", question_tokens(question))
                 bm25(tx, snapshot, "fact", question_tokens(question))
-                took.append((time.perf_counter() - started) * 1000)
+                took.append(_Took.since(began))
     db.close()
     return took, held / 2**20
 
@@ -381,7 +407,7 @@ def table(rows: Sequence[Row]) -> str:
     last, first = rows[-1], rows[0]
     lines.append(
         f"\nInsert at {last.facts:,} / at {first.facts:,}: {last.insert_ms / first.insert_ms:.2f}; "
-        f"query / floor at {last.facts:,}: {last.ratio:.2f}; RSS / vectors: {last.rss_mb / last.vectors_mb:.2f}"
+        f"query / floor at {last.facts:,}: {last.ratio:.2f} (processor time {last.cpu_ratio:.2f}); RSS / vectors: {last.rss_mb / last.vectors_mb:.2f}"
     )
     return "\n".join(lines)
 

@@ -35,24 +35,34 @@ def standardise(values: NDArray[np.floating]) -> Scores:
     out: Scores = np.asarray(values, dtype=np.float64)
     if not len(out):
         return out
-    spread = float(out.std())
+    centred: Scores = out - out.mean()
+    spread = float(np.sqrt((centred * centred).mean()))
     if spread < 1e-12:
         return np.zeros(len(out))
-    standard: Scores = (out - out.mean()) / spread
-    return standard
+    centred /= spread
+    return centred
 
 
 def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> Scores:
     """Return the cosine of every row with a vector, all of unit length; shapes (n, d) and (d,) to (n,).
 
-    Summed in this thread. `@` hands a matrix of a few hundred rows to several BLAS threads, and waiting for them
-    on a busy machine took up to a hundred times as long as the sum.
+    Summed in this thread, row by row. `@` hands a matrix of a few hundred rows to several BLAS threads, and waiting
+    for them on a busy machine took up to a hundred times as long as the sum.
 
     Example:
         >>> cosines(np.eye(2, dtype=np.float32), np.array([0.0, 1.0], dtype=np.float32)).tolist()
         [0.0, 1.0]
     """
-    return np.asarray(np.einsum("nd,d->n", rows, vector), dtype=np.float64)
+    out = np.empty(len(rows), dtype=np.float32)
+    _dot_rows(rows, vector, out)
+    return out.astype(np.float64)
+
+
+def _dot_rows(rows: NDArray[np.float32], vector: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    if hasattr(np, "vecdot"):  # NumPy 2.0; takes 0.7 of the time of the other
+        np.vecdot(rows, vector, out=out)
+    else:
+        np.einsum("nd,d->n", rows, vector, out=out)
 
 
 def cosines_of_two(
@@ -70,8 +80,8 @@ def cosines_of_two(
     found = np.empty((2, len(rows)), dtype=np.float32)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
-        np.einsum("nd,d->n", rows[part], one, out=found[0, part])
-        np.einsum("nd,d->n", rows[part], other, out=found[1, part])
+        _dot_rows(rows[part], one, found[0, part])
+        _dot_rows(rows[part], other, found[1, part])
     return found[0].astype(np.float64), found[1].astype(np.float64)
 
 

@@ -39,12 +39,10 @@ class Recalled:
 
 def leaf_similarity(snapshot: Snapshot, base: Base) -> Scores:
     """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,)."""
-    forest = snapshot.forest
-    out = np.zeros(len(forest.ids))
-    facts = np.flatnonzero(forest.kind == 2)
-    out[facts] = base.fact[forest.item[facts]]
-    out[forest.kind == 1] = -1.0
-    np.maximum.at(out, snapshot.cell_of_turn, base.turn)
+    trees = _trees(snapshot)
+    out = np.zeros(len(snapshot.forest.ids))
+    out[trees.fact_rows] = base.fact[trees.fact_items]
+    out[trees.cell_rows] = trees.cells.best(base.turn)
     return out
 
 
@@ -90,6 +88,12 @@ def recall(
 class _Trees:
     """What recall asks of a snapshot's trees whatever the question."""
 
+    fact_rows: NDArray[np.int64]
+    fact_items: NDArray[np.int64]
+    """The leaves that stand for facts, and which facts."""
+    cell_rows: NDArray[np.int64]
+    cells: Groups
+    """The leaves that hold turns, and the turns by leaf."""
     leaf_rows: NDArray[np.int64]
     leaves: Groups
     """The leaves, as positions in `leaf_rows`, by tree."""
@@ -109,7 +113,19 @@ def _trees(snapshot: Snapshot) -> _Trees:
     root_of = np.full(len(forest.tree_kind), -1, dtype=np.int64)
     root_of[forest.tree[forest.roots]] = forest.roots
     tall = forest.roots[forest.kind[forest.roots] == 0]
-    return _Trees(rows, leaves, forest.tree[rows[leaves.starts]], root_of, forest.vectors[tall])
+    facts, cell_of = np.flatnonzero(forest.kind == 2), snapshot.cell_of_turn
+    cells = Groups.of(cell_of)
+    return _Trees(
+        fact_rows=facts,
+        fact_items=forest.item[facts],
+        cell_rows=cell_of[cells.starts if cells.members is None else cells.members[cells.starts]],
+        cells=cells,
+        leaf_rows=rows,
+        leaves=leaves,
+        with_leaves=forest.tree[rows[leaves.starts]],
+        root_of=root_of,
+        root_vectors=forest.vectors[tall],
+    )
 
 
 def browse(
