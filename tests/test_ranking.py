@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from memforest.ranking import (
-    Groups,
+    Levels,
     best_first,
     bm25_idf,
     bm25_weight,
@@ -46,13 +46,17 @@ def test_nothing_to_standardise() -> None:
     assert standardise(np.zeros(0)).shape == (0,)
 
 
-@given(st.lists(st.tuples(st.integers(-1, 4), st.integers(-9, 9)), min_size=1, max_size=30))
-def test_the_best_of_groups_equals_a_loop(rows: list[tuple[int, int]]) -> None:
-    """Each member gets its group's largest value; who is in no group gets 0."""
-    groups = np.array([group for group, _ in rows])
+@given(st.lists(st.tuples(st.integers(-1, 7), st.integers(-9, 9)), min_size=1, max_size=30))
+def test_flow_equals_a_loop_over_levels(rows: list[tuple[int, int]]) -> None:
+    """Level by level: a node's best leaf, 0 outside of all trees, standardised over all leaves, and added up."""
+    low = np.array([group for group, _ in rows])
     values = np.array([float(value) for _, value in rows])
-    expected = [max(v for g, v in rows if g == group) if group >= 0 else 0 for group, _ in rows]
-    assert Groups.of(groups).max(values).tolist() == expected
+    blocks = np.array([low, np.where(low < 0, -1, low // 2), np.where(low < 0, -1, low // 4)])
+    expected = np.zeros(len(rows))
+    for nodes in blocks:
+        best = [values[nodes == node].max() if node >= 0 else 0.0 for node in nodes]
+        expected += standardise(np.array(best))
+    np.testing.assert_allclose(Levels.of(blocks).flow(values), expected, atol=1e-9)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20))

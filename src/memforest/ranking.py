@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Groups",
+    "Levels",
     "Scores",
     "best_first",
     "bm25_idf",
@@ -126,8 +127,8 @@ class Groups:
         """Return the groups of rows by the number of each row's group; -1 for none.
 
         Example:
-            >>> Groups.of(np.array([4, 4, 2, -1])).max(np.array([1.0, 5.0, 2.0, 9.0])).tolist()
-            [5.0, 5.0, 2.0, 0.0]
+            >>> Groups.of(np.array([4, 4, 2, -1])).best(np.array([1.0, 5.0, 2.0, 9.0])).tolist()
+            [2.0, 5.0]
         """
         members = np.flatnonzero(groups >= 0)
         # Rows of one group mostly stand together: then the order they have will do.
@@ -147,14 +148,68 @@ class Groups:
         best: Scores = np.maximum.reduceat(own, self.starts)
         return best
 
-    def max(self, values: Scores) -> Scores:
-        """Return, for each row, the largest value of its group; 0 for rows in no group."""
-        each = np.repeat(self.best(values), self.sizes)
-        if self.members is None:
-            return each
-        out = np.zeros(self.count)
-        out[self.members] = each
-        return out
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """Leaves by the node above them on every level of a family of trees, each level grouped from the one below."""
+
+    count: int
+    groups: tuple[Groups, ...]
+    """The first groups leaves; each other one groups the groups of the one before."""
+    leaves: tuple[Scores, ...]
+    """Leaves below each group."""
+
+    @classmethod
+    def of(cls, blocks: NDArray[np.int64]) -> Levels:
+        """Return the levels of shape (levels, n): the node above each leaf from the bottom up, -1 for none.
+
+        Leaves of one node have one node above that on the next level, which is what makes it a tree.
+        """
+        count = blocks.shape[1]
+        groups, leaves = [], []
+        below, sizes = np.arange(count), np.ones(count)
+        for nodes in blocks:
+            level = Groups.of(nodes[below])
+            first = level.starts if level.members is None else level.members[level.starts]
+            inside = sizes if level.members is None else sizes[level.members]
+            sizes = np.add.reduceat(inside, level.starts) if len(first) else np.zeros(0)
+            below = below[first]
+            groups.append(level)
+            leaves.append(sizes)
+        return cls(count, tuple(groups), tuple(leaves))
+
+    def flow(self, values: Scores) -> Scores:
+        """Return the sum over levels of each leaf's z-score among all leaves, a node being worth its best leaf.
+
+        Example:
+            >>> Levels.of(np.array([[0, 0, 1, 1]])).flow(np.array([1.0, 3.0, 1.0, 0.0])).tolist()
+            [1.0, 1.0, -1.0, -1.0]
+        """
+        best, worth = values, []
+        for level, leaves in zip(self.groups, self.leaves, strict=True):
+            best = level.best(best)
+            worth.append(_standard_of(best, leaves, self.count))
+        down, outside = np.zeros(0), 0.0
+        for level, (own, none) in zip(reversed(self.groups), reversed(worth), strict=True):
+            own = own + down if len(down) else own
+            outside += none
+            down = np.repeat(own, level.sizes)
+            if level.members is not None:
+                spread = np.full(level.count, outside)
+                spread[level.members] = down
+                down = spread
+        return down if self.groups else np.zeros(self.count)
+
+
+def _standard_of(values: Scores, weights: Scores, count: int) -> tuple[Scores, float]:
+    """Return the z-scores of values that stand for `weights` rows each, and that of the other rows, worth 0."""
+    others = count - float(weights.sum())
+    mean = float(values @ weights) / count
+    centred = values - mean
+    spread = float(np.sqrt((float((centred * centred) @ weights) + others * mean * mean) / count))
+    if spread < 1e-12:
+        return np.zeros(len(values)), 0.0
+    return centred / spread, -mean / spread
 
 
 def leading(scores: Scores, ties: NDArray[np.int64], count: int) -> NDArray[np.int64]:

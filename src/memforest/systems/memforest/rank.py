@@ -13,12 +13,11 @@ on human chat, and what each adds: docs/ranking.md and benchmarks/locomo_recall.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from memforest.ranking import Groups, Scores, cosines, cosines_of_two, standardise
+from memforest.ranking import Levels, Scores, cosines, cosines_of_two, standardise
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.speak import told_by
@@ -56,33 +55,29 @@ class LeafScores:
             self.total = self.total + values
 
 
-def flow(values: Scores, levels: Sequence[Groups], share: float) -> Scores:
+def flow(values: Scores, levels: Levels, share: float) -> Scores:
     """Return what leaves get from their ancestors: a node is as relevant as its best leaf.
 
     Args:
         values: relevance of the leaves, shape (n,).
-        levels: the leaves by the node above them, for every level.
+        levels: the nodes above the leaves.
         share: weight of the whole family of trees, split evenly over the levels.
     """
-    out = np.zeros(len(values))
     if share == 0 or not len(values):
-        return out
-    for nodes in levels:
-        out += standardise(nodes.max(values))
-    return out * (share / max(len(levels), 1))
+        return np.zeros(len(values))
+    return levels.flow(values) * (share / max(len(levels.groups), 1))
 
 
 @once_per_snapshot
-def _session_levels(snapshot: Snapshot) -> list[Groups]:
-    """Return the turns by the nodes above them in their sessions' trees, level by level."""
-    return [Groups.of(nodes) for nodes in snapshot.session_blocks]
+def _session_levels(snapshot: Snapshot) -> Levels:
+    """Return the turns by the nodes above them in their sessions' trees."""
+    return Levels.of(snapshot.session_blocks)
 
 
 @once_per_snapshot
-def _speaker_levels(snapshot: Snapshot) -> list[Groups]:
-    """Return the supports of `told_by` by the nodes above the fact in its speaker's tree, level by level."""
-    facts = told_by(snapshot).facts
-    return [Groups.of(nodes[facts]) for nodes in snapshot.fact_blocks]
+def _speaker_levels(snapshot: Snapshot) -> Levels:
+    """Return the supports of `told_by` by the nodes above the fact in its speaker's tree."""
+    return Levels.of(snapshot.fact_blocks[:, told_by(snapshot).facts])
 
 
 @once_per_snapshot
@@ -184,7 +179,7 @@ def _down_the_trees(snapshot: Snapshot, request: Search, scores: LeafScores) -> 
     weights, h = request.ranking, scores.total
     scores.add("session_tree", flow(h, _session_levels(snapshot), weights.session_tree))
     told, levels = told_by(snapshot), _speaker_levels(snapshot)
-    if weights.participant_tree and len(told.turns) and levels:
+    if weights.participant_tree and len(told.turns) and levels.groups:
         out = np.zeros(len(h))
         out[told.turns] = told.groups.best(flow(h[told.turn_of], levels, weights.participant_tree))
         scores.add("participant_tree", out)
