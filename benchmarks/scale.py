@@ -156,7 +156,7 @@ class Growing:
         """Ingest sessions until the memory has that many facts."""
         have, shown = (self.count() if self.sessions else {"fact": 0}), time.perf_counter()
         while have["fact"] < facts:
-            rate = have["fact"] / self.sessions if self.sessions else 14
+            rate = have["fact"] / self.sessions if self.sessions else 27
             take = max(1, min(BATCH, int((facts - have["fact"]) / rate)))
             requests = []
             for number in range(self.sessions, self.sessions + take):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from memforest.ranking import (
+    Groups,
     Levels,
     best_first,
     bm25_idf,
@@ -44,6 +45,19 @@ def test_scale_and_origin_do_not_matter(values: np.ndarray, scale: float, origin
 def test_nothing_to_standardise() -> None:
     """An empty memory has empty scores."""
     assert standardise(np.zeros(0)).shape == (0,)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-9, 9)), min_size=1, max_size=60))
+def test_the_best_of_groups_equals_a_loop(rows: list[tuple[int, int]]) -> None:
+    """Whether groups are small or large, in order or mixed: each has its best value, once, in order of `starts`."""
+    groups = np.array([group for group, _ in rows])
+    values = np.array([float(value) for _, value in rows])
+    laid = Groups.of(groups)
+    named = [node for node in dict.fromkeys(groups.tolist()) if node >= 0]
+    expected = {node: values[groups == node].max() for node in named}
+    members = np.arange(len(rows)) if laid.members is None else laid.members
+    assert [expected[int(groups[members[start]])] for start in laid.starts] == laid.best(values).tolist()
+    assert len(laid.starts) == len(named)
 
 
 @given(st.lists(st.tuples(st.integers(-1, 7), st.integers(-9, 9)), min_size=1, max_size=30))

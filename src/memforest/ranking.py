@@ -110,17 +110,24 @@ def bm25_weight(
     return np.asarray(counts * (k1 + 1) / (counts + norm), dtype=np.float64)
 
 
+_SMALL_GROUP = 16
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
     """Disjoint groups of rows, laid out for taking the best of each again and again.
 
     `members` are the rows group by group, None when they lie so already; `starts` is where each group begins.
+    `layers` are, when no group is large, the first row of every group, the second row of those that have two, and
+    so on: taking the best of many small groups is several times as fast by layers as group by group.
     """
 
     count: int
     members: NDArray[np.int64] | None
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]
+    layers: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...] = ()
+    """(groups, a row of each)."""
 
     @classmethod
     def of(cls, groups: NDArray[np.int64]) -> Groups:
@@ -138,15 +145,25 @@ class Groups:
             together = False
         own = groups[members]
         starts = np.flatnonzero(np.r_[np.ones(min(len(own), 1), dtype=bool), own[1:] != own[:-1]])
-        return cls(len(groups), None if together else members, starts, np.diff(np.r_[starts, len(own)]))
+        sizes = np.diff(np.r_[starts, len(own)])
+        layers = []
+        if len(sizes) and sizes.max() <= _SMALL_GROUP:
+            for place in range(int(sizes.max())):
+                large = np.flatnonzero(sizes > place)
+                layers.append((large, members[starts[large] + place]))
+        return cls(len(groups), None if together else members, starts, sizes, tuple(layers))
 
     def best(self, values: Scores) -> Scores:
         """Return the largest value of each group, in the order of `starts`."""
         if not len(self.starts):
             return np.zeros(0)
+        if self.layers:
+            best = values[self.layers[0][1]]
+            for groups, rows in self.layers[1:]:
+                best[groups] = np.maximum(best[groups], values[rows])
+            return best
         own = values if self.members is None else values[self.members]
-        best: Scores = np.maximum.reduceat(own, self.starts)
-        return best
+        return np.asarray(np.maximum.reduceat(own, self.starts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,9 +221,9 @@ class Levels:
 def _standard_of(values: Scores, weights: Scores, count: int) -> tuple[Scores, float]:
     """Return the z-scores of values that stand for `weights` rows each, and that of the other rows, worth 0."""
     others = count - float(weights.sum())
-    mean = float(values @ weights) / count
+    mean = float((values * weights).sum()) / count  # no `@`: it wakes other threads
     centred = values - mean
-    spread = float(np.sqrt((float((centred * centred) @ weights) + others * mean * mean) / count))
+    spread = float(np.sqrt((float((centred * centred * weights).sum()) + others * mean * mean) / count))
     if spread < 1e-12:
         return np.zeros(len(values)), 0.0
     return centred / spread, -mean / spread

@@ -14,8 +14,10 @@ on human chat, and what each adds: docs/ranking.md and benchmarks/locomo_recall.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memforest.ranking import Levels, Scores, cosines, cosines_of_two, standardise
 from memforest.search.snapshot import Snapshot, once_per_snapshot
@@ -125,16 +127,31 @@ def _best_fact(snapshot: Snapshot, base: Base) -> Scores:
 
 
 def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
-    turns, weights = snapshot.turns, request.ranking
+    weights, beside = request.ranking, _beside(snapshot)
     positive = np.maximum(scores.total, 0.0)
     out = np.zeros(len(positive))
-    has = turns.previous >= 0
-    before = turns.previous[has]
-    asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[has])
-    out[has] += (weights.before + weights.reply * asked) * positive[before]
-    has = turns.following >= 0
-    out[has] += weights.after * positive[turns.following[has]]
+    out[beside.later] += (weights.before + weights.reply * beside.asked) * positive[beside.before]
+    out[beside.earlier] += weights.after * positive[beside.after]
     scores.add("leaf_order", out)
+
+
+class _Beside(NamedTuple):
+    """Turns with one before them in their session, which that is, whether it asked; and the same behind."""
+
+    later: NDArray[np.int64]
+    before: NDArray[np.int64]
+    asked: NDArray[np.bool_]
+    earlier: NDArray[np.int64]
+    after: NDArray[np.int64]
+
+
+@once_per_snapshot
+def _beside(snapshot: Snapshot) -> _Beside:
+    turns = snapshot.turns
+    later, earlier = np.flatnonzero(turns.previous >= 0), np.flatnonzero(turns.following >= 0)
+    before = turns.previous[later]
+    asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[later])
+    return _Beside(later, before, asked, earlier, turns.following[earlier])
 
 
 def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:

@@ -61,12 +61,13 @@ def recall(
     trees = _trees(snapshot)
     similarity = leaf_similarity(snapshot, base)
     best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
-    best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(similarity[trees.leaf_rows]), -1.0)
+    of_leaves = similarity[trees.leaf_rows]
+    best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
     tall = forest.kind[forest.roots] == 0
     similarity[forest.roots[tall]] = cosines(trees.root_vectors, vector)
     root_sim[forest.tree[forest.roots]] = similarity[forest.roots]
     by_root = leading(root_sim, np.arange(len(root_sim)), top)
-    near_leaves = leading(similarity[trees.leaf_rows], forest.ids[trees.leaf_rows], FACTS_TO_TREES)
+    near_leaves = leading(of_leaves, trees.leaf_ids, FACTS_TO_TREES)
     pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
     scores = root_sim[pool] + best_leaf[pool]
     chosen = [(int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]]
@@ -95,6 +96,7 @@ class _Trees:
     cells: Groups
     """The leaves that hold turns, and the turns by leaf."""
     leaf_rows: NDArray[np.int64]
+    leaf_ids: NDArray[np.int64]
     leaves: Groups
     """The leaves, as positions in `leaf_rows`, by tree."""
     with_leaves: NDArray[np.int64]
@@ -121,6 +123,7 @@ def _trees(snapshot: Snapshot) -> _Trees:
         cell_rows=cell_of[cells.starts if cells.members is None else cells.members[cells.starts]],
         cells=cells,
         leaf_rows=rows,
+        leaf_ids=forest.ids[rows],
         leaves=leaves,
         with_leaves=forest.tree[rows[leaves.starts]],
         root_of=root_of,
