@@ -56,8 +56,8 @@ def complete_entities(ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 def complete_scopes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the names of all trees."""
-    return _items(_names(ctx, None), incomplete)
+    """Complete the names of trees; a scene has a number for a name, and `memforest tree` lists those."""
+    return _items(_names(ctx, ("session", "entity")), incomplete)
 
 
 def script(shell: str) -> str:
@@ -79,7 +79,7 @@ def _call(ctx: click.Context) -> Call | None:
     return ctx.find_object(Call)
 
 
-def _names(ctx: click.Context, kinds: tuple[str, ...] | None) -> list[str]:
+def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
     """Return the names of trees; none when it is not clear whose, as an error has no place here."""
     from memforest.memory.open import survey
 
@@ -95,7 +95,7 @@ def _names(ctx: click.Context, kinds: tuple[str, ...] | None) -> list[str]:
     except MemForestError:
         return []
     titles = (view.title.partition(" ") for view in found)
-    return [name for kind, _, name in titles if kinds is None or kind in kinds]
+    return [name for kind, _, name in titles if kind in kinds]
 
 
 def _only(users: list[str]) -> str | None:

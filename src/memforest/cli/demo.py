@@ -187,7 +187,7 @@ class _Tour:
             draw_timeline(self.screen, _states(self.memory, person))
 
     def _trees(self) -> None:
-        self.screen.heading("4. The forest: one tree per conversation, person and thing")
+        self.screen.heading("4. The forest: one tree per conversation, person, thing and topic")
         found = self.memory.tree(depth=0)
         kinds = Counter(view.title.split(" ")[0] for view in found)
         counts = ", ".join(f"{count} {kind} trees" for kind, count in kinds.items())
