@@ -467,7 +467,7 @@ def main() -> None:
         directory = args.dir or Path(scratch)
         if args.tree:
             for line in tree_alone(directory, args.tree, args.k, args.seed):
-                print(" ".join(f"{name} {value:,.4g}" for name, value in line.items()), flush=True)
+                print(" ".join(f"{name} {value:,.4g}" for name, value in line.items()))
             return
         rows = run(args, directory)
     print(table(rows))
