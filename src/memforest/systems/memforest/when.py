@@ -106,8 +106,9 @@ def _fits(tx: Tx, snapshot: Snapshot, request: Search, name: str, operator: Oper
     """
     known = vocabulary(tx, snapshot)
     listed = known.attributes.get(_attribute(request) or "")
-    if listed and listed.isdisjoint(thread.values):
-        return False
+    others = (listed or frozenset()) - known.named_in(operator.anchor)
+    if others and others.isdisjoint(thread.values):
+        return False  # the anchor alone is no sign of the kind that is asked about
     if request.plan.kind in _CHOICES and (listed or thread.exchanged):
         return True
     event = request.plan.kind == "when" and operator.kind == "as_of"  # "When did Ana ... in August?"
