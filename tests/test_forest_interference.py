@@ -269,7 +269,7 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_it_holds(folder: Path
     for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         conn.execute(f"DROP TRIGGER {name}")
     conn.execute("DROP TABLE change")
-    conn.execute("DELETE FROM migration WHERE name = 'm0003_changes'")
+    conn.execute("DELETE FROM migration WHERE name = 'm0004_changes'")
     conn.commit()
     conn.close()
     with MemForest(folder, fast_config()) as forest:

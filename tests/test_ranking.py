@@ -10,7 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from memforest.ranking import bm25_idf, bm25_weight, group_max, group_place, order, standardise
+from memforest.ranking import (
+    Groups,
+    Levels,
+    best_first,
+    bm25_idf,
+    bm25_weight,
+    cosines,
+    cosines_of_two,
+    group_place,
+    leading,
+    order,
+    standardise,
+)
 
 numbers = arrays.arrays(
     np.float64, st.integers(1, 30), elements=st.floats(-1e3, 1e3, allow_nan=False).map(lambda x: round(x, 3))
@@ -36,13 +48,30 @@ def test_nothing_to_standardise() -> None:
     assert standardise(np.zeros(0)).shape == (0,)
 
 
-@given(st.lists(st.tuples(st.integers(-1, 4), st.integers(-9, 9)), min_size=1, max_size=30))
-def test_group_max_equals_a_loop(rows: list[tuple[int, int]]) -> None:
-    """Each member gets its group's largest value; who is in no group gets 0."""
+@given(st.lists(st.tuples(st.integers(-1, 3), st.integers(-9, 9)), min_size=1, max_size=60))
+def test_the_best_of_groups_equals_a_loop(rows: list[tuple[int, int]]) -> None:
+    """Whether groups are small or large, in order or mixed: each has its best value, once, in order of `starts`."""
     groups = np.array([group for group, _ in rows])
     values = np.array([float(value) for _, value in rows])
-    expected = [max(v for g, v in rows if g == group) if group >= 0 else 0 for group, _ in rows]
-    assert group_max(values, groups, 5).tolist() == expected
+    laid = Groups.of(groups)
+    named = [node for node in dict.fromkeys(groups.tolist()) if node >= 0]
+    expected = {node: values[groups == node].max() for node in named}
+    members = np.arange(len(rows)) if laid.members is None else laid.members
+    assert [expected[int(groups[members[start]])] for start in laid.starts] == laid.best(values).tolist()
+    assert len(laid.starts) == len(named)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 7), st.integers(-9, 9)), min_size=1, max_size=30))
+def test_flow_equals_a_loop_over_levels(rows: list[tuple[int, int]]) -> None:
+    """Level by level: a node's best leaf, 0 outside of all trees, standardised over all leaves, and added up."""
+    low = np.array([group for group, _ in rows])
+    values = np.array([float(value) for _, value in rows])
+    blocks = np.array([low, np.where(low < 0, -1, low // 2), np.where(low < 0, -1, low // 4)])
+    expected = np.zeros(len(rows))
+    for nodes in blocks:
+        best = [values[nodes == node].max() if node >= 0 else 0.0 for node in nodes]
+        expected += standardise(np.array(best))
+    np.testing.assert_allclose(Levels.of(blocks).flow(values), expected, atol=1e-9)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20))
@@ -101,3 +130,47 @@ def test_group_place_gives_the_greedy_choice(rows: list[tuple[int, int]], weight
 def test_places_in_an_empty_ranking() -> None:
     """Nothing is ranked when nothing is there."""
     assert group_place(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)).shape == (0,)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=20), st.integers(0, 22))
+def test_leading_is_the_head_of_order(values: list[float], count: int) -> None:
+    """Sorting only as far as somebody reads gives the same rows, ties included."""
+    scores, ids = np.array(values, dtype=np.float64), np.arange(len(values))[::-1].copy()
+    assert leading(scores, ids, count).tolist() == order(scores, ids)[:count].tolist()
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.booleans()), max_size=20), st.integers(1, 22))
+def test_best_first_is_order_without_what_is_dropped(rows: list[tuple[float, bool]], begin: int) -> None:
+    """However much of it is sorted at first, every kept row comes once and in its place."""
+    scores, ids = np.array([score for score, _ in rows]), np.arange(len(rows))
+    keep = np.array([kept for _, kept in rows], dtype=np.bool_)
+    ranked = order(scores, ids)
+    assert list(best_first(scores, ids, keep, begin)) == ranked[keep[ranked]].tolist()
+
+
+@given(st.integers(0, 1100), st.booleans())
+def test_two_cosines_at_once_are_the_same(n: int, same: bool) -> None:
+    """Reading the rows once changes no bit of what two passes give."""
+    random = np.random.default_rng(n)
+    rows, one, other = (random.random(shape, dtype=np.float32) for shape in ((n, 24), 24, 24))
+    other = one if same else other
+    first, second = cosines_of_two(rows, one, other)
+    np.testing.assert_array_equal(first, cosines(rows, one))
+    np.testing.assert_array_equal(second, cosines(rows, other))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.floats(-1, 1)), min_size=1, max_size=40), st.integers(1, 4))
+def test_the_mean_of_a_node_is_that_of_the_leaves_below_it(rows: list[tuple[int, float]], width: int) -> None:
+    """On every level, also where leaves of one node do not stand together, and where groups are large."""
+    low = np.array([node for node, _ in rows])
+    blocks = np.stack([low, 100 + low // width, np.full(len(low), 200)])
+    values = np.array([value for _, value in rows])
+    found = dict(
+        pair
+        for nodes, means in Levels.of(blocks).means(values)
+        for pair in zip(nodes.tolist(), means.tolist(), strict=True)
+    )
+    expected = {
+        int(node): float(values[level == node].mean()) for level in blocks for node in np.unique(level)
+    }
+    assert found == pytest.approx(expected, abs=1e-12)

@@ -41,6 +41,11 @@ def test_a_changed_table_holds_what_an_array_would(
     for made, want in [*older, (table, expected)]:
         assert np.array_equal(made.rows, want)
         assert np.array_equal(made.cosines(question), VectorTable.of(want).cosines(question))
+        first, second = made.cosines_of_two(question, -question)
+        assert np.array_equal(first, made.cosines(question))
+        assert np.array_equal(second, made.cosines(-question))
+        some = np.arange(len(want))[::-2]
+        assert np.array_equal(made.cosines_at(some, question), first[some])
         assert np.array_equal(made[np.arange(len(want))], want)
 
 

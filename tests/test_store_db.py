@@ -32,7 +32,7 @@ from memforest.errors import (
     StoreWriteError,
 )
 from memforest.memory.open import file_name
-from memforest.store import meta, migrations
+from memforest.store import derived, meta, migrations
 from memforest.store.db import APPLICATION_ID, Database, Tx
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
@@ -180,6 +180,45 @@ def test_a_file_from_the_future_is_refused(tmp_path: Path) -> None:
     ):
         forest.query("u", "Where does Ana live?")
     assert rows(file, "SELECT * FROM turn") == before
+
+
+def test_a_memory_of_the_first_schema_keeps_its_vectors(tmp_path: Path) -> None:
+    """The second migration moves every vector as it is, and the next write finds near-duplicates of old facts."""
+    database = Database(tmp_path / "old.db")
+    migrations.apply(database, NOW, migrations.MIGRATIONS[:1])
+    rows_before = [("fact", n, bytes([n] * 16), "m", 2, bytes(8)) for n in (3, 1, 2)]
+    with database.write() as tx:
+        tx.executemany("INSERT INTO derived_vector VALUES (?, ?, ?, ?, ?, ?)", rows_before)
+    migrations.apply(database, NOW)
+    with database.read() as tx:
+        assert sorted(tx.execute("SELECT * FROM derived_vector").fetchall()) == sorted(rows_before)
+        assert derived.wording_rules(tx) is None
+    database.close()
+
+
+LOOK = """
+import sys
+from pathlib import Path
+from memforest.store.db import Database
+database = Database(Path(sys.argv[1]))
+with database.read() as tx:
+    print(tx.execute("SELECT count(*) FROM session").fetchone()[0])
+database.close()
+"""
+
+
+def test_a_second_opening_in_one_process_keeps_the_locks_of_the_first(tmp_path: Path) -> None:
+    """Closing any file handle drops a process's locks, after which another process takes the log away."""
+    with MemForest(tmp_path, fast_config()) as forest:
+        sessions = make_sessions(1)
+        forest.ingest_session("u", *sessions[0])
+        assert forest.list_users() == ["u"]  # opens and closes the same file
+        path = str(tmp_path / file_name("u"))
+        done = subprocess.run([sys.executable, "-c", LOOK, path], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "1"
+        forest.list_users()
+        forest.ingest_session("u", *sessions[1])
+        assert len(forest.user("u").sessions()) == 2
 
 
 # -- files that are not ours, or broken -------------------------------------------------------------

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.hand_made import Fact, Said, Tree, hand_made, searching
 
 from memforest.config import Ranking
-from memforest.ranking import standardise
+from memforest.ranking import Levels, standardise
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.rank import LeafScores, base_scores, flow, score_leaves
@@ -43,16 +43,16 @@ def scored(snapshot: Snapshot, request: Search, lexical: list[float] | None = No
 def test_flow_gives_a_leaf_the_best_of_its_blocks() -> None:
     """A node is worth its best leaf; what it hands down is standardised over leaves and split over levels."""
     values = np.array([0.0, 4.0, 1.0, 0.0])
-    blocks = np.array([[0, 0, 1, 1], [2, 2, 2, 2]])
+    levels = Levels.of(np.array([[0, 0, 1, 1], [2, 2, 2, 2]]))
     level_one = standardise(np.array([4.0, 4.0, 1.0, 1.0]))
-    np.testing.assert_allclose(flow(values, blocks, 3, 0.4), 0.2 * level_one)  # the root tells nothing apart
+    np.testing.assert_allclose(flow(values, levels, 0.4), 0.2 * level_one)  # the root tells nothing apart
 
 
 def test_flow_needs_a_share_and_nodes() -> None:
     """Weight 0, no leaves or no levels: nothing flows."""
-    assert not flow(np.array([1.0, 0.0]), np.array([[0, 1]]), 2, 0.0).any()
-    assert flow(np.zeros(0), np.zeros((1, 0), dtype=np.int64), 0, 1.0).shape == (0,)
-    assert not flow(np.array([1.0, 0.0]), np.zeros((0, 2), dtype=np.int64), 0, 1.0).any()
+    assert not flow(np.array([1.0, 0.0]), Levels.of(np.array([[0, 1]])), 0.0).any()
+    assert flow(np.zeros(0), Levels.of(np.zeros((1, 0), dtype=np.int64)), 1.0).shape == (0,)
+    assert not flow(np.array([1.0, 0.0]), Levels.of(np.zeros((0, 2), dtype=np.int64)), 1.0).any()
 
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=24), st.integers(1, 5))
@@ -60,7 +60,7 @@ def test_siblings_get_the_same_and_order_is_kept_inside(values: list[int], width
     """Leaves of one node get the same from it, so flow never changes their order among themselves."""
     h = np.array(values, dtype=np.float64)
     block = np.arange(len(h)) // width
-    got = flow(h, block[None, :], int(block.max()) + 1, 0.4)
+    got = flow(h, Levels.of(block[None, :]), 0.4)
     for node in np.unique(block):
         assert len({round(x, 12) for x in got[block == node]}) == 1
 

@@ -65,6 +65,26 @@ def test_nothing_to_recall_by() -> None:
     assert recall(bare, based(bare), QUESTION).leaves == {}
 
 
+def test_a_node_of_a_scene_is_as_near_as_its_facts_on_average() -> None:
+    """It has no vector: the root is compared by all facts below, and browse by those below each node."""
+    turns = [Said("Ana", 1)] * 4
+    facts = [Fact((0,), axis=0), Fact((1,), axis=0), Fact((2,), axis=1), Fact((3,), axis=0)]
+    shape = ((("fact", 0), ("fact", 1)), (("fact", 2), ("fact", 3)))
+    snapshot = hand_made(turns, facts, [Tree("scene", 1, shape)])
+    found = recall(snapshot, based(snapshot), QUESTION)
+    assert found.trees == ((0, 0.75 + 1.0),)  # the mean of all four, and the best leaf
+    paths = {int(snapshot.forest.item[leaf]): value * 3 for leaf, value in found.leaves.items()}
+    assert paths == {0: 0.75 + 1 + 1, 1: 0.75 + 1 + 1, 2: 0.75 + 0.5 + 0, 3: 0.75 + 0.5 + 1}
+
+
+def test_browse_goes_by_the_node_and_not_by_the_way_to_it() -> None:
+    """Of the nodes of one level the nearest are kept, however near those above them are."""
+    shape = ((("turns", 0, 1), ("turns", 1, 2)), (("turns", 2, 3), ("turns", 3, 4)))
+    snapshot = hand_made([Said("Ana", 1)] * 4, trees=[Tree("session", 1, shape)])
+    near = {6: 0.5, 2: 0.9, 5: 0.1, 0: 0.2, 1: 0.3, 3: 0.4, 4: 0.0}
+    assert set(browse(snapshot, lambda nodes: [near[node] for node in nodes], 6, beam=2)) == {1, 3}
+
+
 def test_the_beam_keeps_the_best_nodes_of_a_level() -> None:
     """With one place per level, browse ends at the best leaf below the best inner node."""
     shape = ((("turns", 0, 1), ("turns", 1, 2)), (("turns", 2, 3), ("turns", 3, 4)))
@@ -73,12 +93,13 @@ def test_the_beam_keeps_the_best_nodes_of_a_level() -> None:
     similarity = np.zeros(len(snapshot.forest.ids))
     similarity[snapshot.forest.inner] = snapshot.forest.vectors.cosines(QUESTION)
     similarity += leaf_similarity(snapshot, based(snapshot)) * (snapshot.forest.kind != 0)
-    assert browse(snapshot, similarity.tolist(), 6, beam=1) == {4: 1.0}  # the mean along root, node, leaf
-    assert set(browse(snapshot, similarity.tolist(), 6, beam=4)) == {0, 1, 3, 4}
+    near = lambda nodes: similarity[nodes].tolist()  # noqa: E731  # shorter than a function
+    assert browse(snapshot, near, 6, beam=1) == {4: 1.0}  # the mean along root, node, leaf
+    assert set(browse(snapshot, near, 6, beam=4)) == {0, 1, 3, 4}
 
 
 def test_leaves_at_different_depths_are_all_reached() -> None:
     """A leaf high in an uneven tree is not lost when the beam moves on."""
     shape = (("turns", 0, 1), (("turns", 1, 2), ("turns", 2, 3)))
     snapshot = hand_made([Said("Ana", 1)] * 3, trees=[Tree("session", 1, shape)])
-    assert set(browse(snapshot, [0.0] * len(snapshot.forest.ids), 4)) == {0, 1, 2}
+    assert set(browse(snapshot, lambda nodes: [0.0] * len(nodes), 4)) == {0, 1, 2}

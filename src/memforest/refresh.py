@@ -141,7 +141,7 @@ async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> 
 
 def _dirty(db: Database) -> int:
     with db.read() as tx:
-        return tree_rows.node_count(tx)[1]
+        return tree_rows.dirty_count(tx)
 
 
 def _since(started: float) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
@@ -66,6 +67,14 @@ class Signature:
         """Equal for any two that may merge, so that only few need to be compared."""
         return (self.wording.bag, self.negated, self.start, self.end)
 
+    @property
+    def digest(self) -> bytes:
+        """Return `bucket` as 16 bytes, the same in every process."""
+        signs, clauses = self.wording.bag
+        return blake2b(
+            repr((sorted(signs), clauses, self.negated, self.start, self.end)).encode(), digest_size=16
+        ).digest()
+
 
 @dataclass(slots=True)
 class FactPlan:
@@ -80,6 +89,7 @@ class FactPlan:
     """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
 
 
+@lru_cache(maxsize=512)  # a write asks for the same statements' identities again and again
 def fact_identity(text: str, start: datetime | None, end: datetime | None) -> str:
     """Return the tagged content hash that identifies a statement: ``f1:`` and 32 hex digits.
 

@@ -38,8 +38,8 @@ class EntityBook:
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._known = {e.key: e.row for e in rows.entities(tx)}
-        self._were = {e.row for e in rows.entities(tx) if e.kind == "participant"}
+        self._known: dict[str, int] = {}
+        self._were: set[int] = set()
         self._speakers: dict[str, int] = {}
         self.promoted: set[int] = set()
 
@@ -48,7 +48,7 @@ class EntityBook:
         key = speaker_key(name)
         if key is None:
             return None
-        row = self._known.get(key)
+        row = self._look_up(key)
         if row is None or row not in self._were:
             if row is not None:
                 self.promoted.add(row)
@@ -69,7 +69,7 @@ class EntityBook:
         if row is not None:
             rows.add_alias(self._tx, key, row)
             return row
-        row = self._known.get(key)
+        row = self._look_up(key)
         if row is None:
             row = rows.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
             self._known[key] = row
@@ -81,8 +81,16 @@ class EntityBook:
 
     def find(self, names: Iterable[str]) -> list[int]:
         """Return the entities that names mean, without making any."""
-        keys = (entity_key(name) for name in names)
-        return [self._known[key] for key in keys if key in self._known]
+        found = (self._look_up(key) for name in names if (key := entity_key(name)) is not None)
+        return [row for row in found if row is not None]
+
+    def _look_up(self, key: str) -> int | None:
+        """Return the entity of a key that is no alias, read when it is first asked for."""
+        if key not in self._known and (found := rows.entity_with_key(self._tx, key)) is not None:
+            self._known[key] = found.row
+            if found.kind == "participant":
+                self._were.add(found.row)
+        return self._known.get(key)
 
 
 def _is_short_form(short: str, full: str) -> bool:

@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from importlib.resources import files
 from itertools import pairwise
 
@@ -26,7 +27,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Wording", "same_wording", "wording"]
+__all__ = ["Wording", "same_wording", "wording", "wording_rules"]
+
+_VERSION = 1
+"""Grows with every change of the code below that gives a text another wording."""
 
 _CLAUSE_END = re.compile(r"[.!?;:…]+(?=[\s\"”')\]]|$)|[。¿¡「」『』]+|[\"“”«»\[\]]")
 _COMMA = re.compile(r",(?!\d)|[、，]| [-–—] ")
@@ -68,7 +72,7 @@ class Wording:
     signs: frozenset[str]
 
     @property
-    def bag(self) -> tuple[object, ...]:
+    def bag(self) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
         """What two equal wordings share in any order; for finding them without comparing all pairs."""
         return (self.signs, tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in self.clauses))
 
@@ -94,6 +98,21 @@ def _lists() -> _Lists:
     )
 
 
+@lru_cache(maxsize=1)
+def wording_rules() -> bytes:
+    """Return 16 bytes that change whenever a text may get another wording: of the word lists and the code."""
+    data = files("memforest.data")
+    lists = [
+        data.joinpath("merge_words.toml"),
+        *(data.joinpath("language", f"{c}.toml") for c in ("en", "es")),
+    ]
+    state = blake2b(str(_VERSION).encode(), digest_size=16)
+    for one in lists:
+        state.update(one.read_bytes())
+    return state.digest()
+
+
+@lru_cache(maxsize=256)  # a write asks three times: for what is near, for the plan, and for the store
 def wording(text: str) -> Wording:
     """Return the wording of a statement.
 

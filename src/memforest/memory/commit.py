@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
-from memforest.facts.canonical import FactPlan, Said, Signature, plan_facts
+from memforest.facts.canonical import FactPlan, Said, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.facts.timeline import timeline
-from memforest.facts.wording import wording
 from memforest.interval import from_ms, to_ms
-from memforest.memory.settle import settle
+from memforest.memory.settle import fact_signature, settle, word_all
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.steps.local.lexicon import holds_many
 from memforest.store import derived, meta, sessions
@@ -35,9 +34,6 @@ from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
 
 __all__ = ["Commit", "Extracted", "commit"]
-
-NEAR_CANDIDATES = 8
-"""Stored facts looked at for a near merge of one candidate (reference configuration: top_k 8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +78,7 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
     done = Commit()
     if not outcomes:
         return done
+    word_all(tx)
     book = EntityBook(tx)
     for speaker in work.speakers:
         book.participant(speaker)
@@ -153,7 +150,9 @@ def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcom
     vectors = {
         one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
     }
-    near = _near(tx, [v for fid, v in vectors.items() if fid not in stored], work.threshold)
+    near = _near(
+        tx, [one.candidate for one in said if one.fact_id in vectors.keys() - stored], work.threshold
+    )
     return plan_facts(said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold)
 
 
@@ -169,40 +168,24 @@ def _said(work: Extracted, cell: CellRow, outcome: ChunkOutcome) -> list[Said]:
 
 
 def _near(
-    tx: Tx, wanted: Sequence[NDArray[np.float32]], threshold: float | None
+    tx: Tx, wanted: Sequence[Candidate], threshold: float | None
 ) -> list[tuple[int, Signature, NDArray[np.float32]]]:
-    """Return the stored facts that are near enough to one of the wanted vectors to be looked at."""
+    """Return the stored facts that may be near-duplicates: those worded alike, however many facts there are."""
     if threshold is None or not wanted:
         return []
-    ids, matrix = derived.vectors_of(tx, "fact")
-    if not len(ids):
-        return []
-    cosines = np.stack(wanted) @ matrix.T
-    rows: set[int] = set()
-    for line in cosines:
-        top = np.argsort(-line, kind="stable")[:NEAR_CANDIDATES]
-        rows.update(int(i) for i in top if line[i] >= threshold)
-    if not rows:
-        return []
-    facts = fact_rows.facts_with_ids(tx, [int(ids[i]) for i in rows])
-    keys = {entity.row: entity.key for entity in fact_rows.entities(tx)}
-    return [
-        (fact.row, _stored_signature(tx, fact, keys), matrix[i])
-        for i in sorted(rows)
-        if (fact := facts[int(ids[i])])
-    ]
+    rows = derived.worded(tx, [signature(candidate).digest for candidate in wanted])
+    facts = fact_rows.facts_with_ids(tx, rows)
+    vectors = derived.vectors_of_items(tx, "fact", rows)
+    return [(row, _stored_signature(tx, facts[row]), vectors[row]) for row in rows if row in vectors]
 
 
-def _stored_signature(tx: Tx, fact: FactRow, keys: Mapping[int, str]) -> Signature:
-    return Signature(
-        wording=wording(fact.text),
-        negated=fact.negated,
-        start=fact.start_ms,
-        end=fact.end_ms,
-        parts=frozenset(
-            (keys[e], role) for e, role in fact_rows.mentions_of(tx, fact.row) if role != "speaker"
-        ),
+def _stored_signature(tx: Tx, fact: FactRow) -> Signature:
+    parts = frozenset(
+        (fact_rows.entity_with_row(tx, entity).key, role)
+        for entity, role in fact_rows.mentions_of(tx, fact.row)
+        if role != "speaker"
     )
+    return fact_signature(fact, parts)
 
 
 # -- writing one fact -----------------------------------------------------------------------------
@@ -240,7 +223,8 @@ def _write_fact(
             turns=one.turns,
         )
         _mention(tx, book, one.candidate, occurrence, done)
-    fact = settle(tx, writer, fact)
+    if plan.joins is not None:  # a new one stands already as its first occurrence says
+        fact = settle(tx, writer, fact)
     _put_vector(tx, work, fact)
     entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)}
     touched |= entities
@@ -265,6 +249,7 @@ def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRo
         stored_ms=stored_ms,
     )
     row = fact_rows.add_fact(tx, fact)
+    derived.put_wording(tx, row, fact_signature(fact).digest)
     derived.put_words(
         tx, "fact", row, index_tokens(candidate.speaker, candidate.text, from_ms(first.said_ms))
     )

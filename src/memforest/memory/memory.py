@@ -102,6 +102,7 @@ class Memory:
             self._receive,
             session_id,
             read,
+            timer=timer,
             infer=infer,
             replace=replace,
             append=False,
@@ -128,7 +129,9 @@ class Memory:
         kept = json_object(metadata, "metadata")
         timer = Timer()
         started = time.perf_counter()
-        got = await asyncio.to_thread(self._receive_more, name, reader, turns, infer=infer, metadata=kept)
+        got = await asyncio.to_thread(
+            self._receive_more, name, reader, turns, timer=timer, infer=infer, metadata=kept
+        )
         timer.add("store", started)
         return await self._finish(name, got, timer, refresh=True)
 
@@ -138,6 +141,7 @@ class Memory:
         reader: TurnReader,
         raw: Sequence[Any],
         *,
+        timer: Timer,
         infer: bool,
         metadata: dict[str, Any],
     ) -> Received:
@@ -148,9 +152,12 @@ class Memory:
             turns = reader.read(raw, first=first, floor=floor)
             if not turns:
                 raise InputError("there is nothing to add; give a text or at least one message")
-            return self._received(
+            got = self._received(
                 tx, session_id, turns, infer=infer, replace=False, append=True, metadata=metadata
             )
+            ended = time.perf_counter()
+        timer.add("store.commit", ended)
+        return got
 
     def _reader(self, *, session_time: datetime | None, now: datetime | None = None) -> TurnReader:
         return TurnReader(
@@ -161,9 +168,12 @@ class Memory:
             now=now,
         )
 
-    def _receive(self, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
+    def _receive(self, session_id: str, turns: Sequence[Turn], timer: Timer, **how: Any) -> Received:
         with self.db.write() as tx:
-            return self._received(tx, session_id, turns, **how)
+            got = self._received(tx, session_id, turns, **how)
+            ended = time.perf_counter()
+        timer.add("store.commit", ended)
+        return got
 
     def _received(self, tx: Tx, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
         late = self._keep_embedder(tx)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest.interval import from_ms
 from memforest.memory.results import Evidence, turn_sources
 from memforest.search.advance import advance
+from memforest.search.lexical import carry_words
 from memforest.search.load import load_snapshot
-from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
 from memforest.store import meta
 from memforest.store.db import Tx, begin_anew
@@ -54,9 +56,13 @@ class SnapshotCache:
                 current = meta.generation(tx)
             if kept is not None and kept.generation == current:
                 return kept
-            made = None if kept is None or kept.generation > current else advance(tx, kept)
-            self._kept = made or load_snapshot(tx)
-            return self._kept
+            if kept is None or kept.generation > current:
+                made = load_snapshot(tx)
+            else:
+                made = advance(tx, kept) or load_snapshot(tx)
+                carry_words(kept, made)
+            self._kept = made
+            return made
 
     @property
     def nbytes(self) -> int:
@@ -70,18 +76,23 @@ class SnapshotCache:
         return 0 if dropped is None else dropped.nbytes
 
 
-def surface_names(snapshot: Snapshot, user_label: str) -> dict[str, str]:
+def surface_names(snapshot: Snapshot, user_label: str) -> Mapping[str, str]:
     """Return every name the memory knows (case-folded) -> the entity's display name.
 
     "I" and "me" in a question mean the user, when the user takes part in the memory.
     """
+    names = _names(snapshot)
+    own = snapshot.names.get(entity_key(user_label) or "")
+    if own is None or snapshot.entities[own].kind != "participant":
+        return names
+    return ChainMap(names, dict.fromkeys(("i", "me", "my", "mine", "yo", "mi"), snapshot.entities[own].label))
+
+
+@once_per_snapshot
+def _names(snapshot: Snapshot) -> dict[str, str]:
     names = {key: snapshot.entities[row].label for key, row in snapshot.names.items()}
     for entity in snapshot.entities.values():
         names.setdefault(entity.label.casefold(), entity.label)
-    own = snapshot.names.get(entity_key(user_label) or "")
-    if own is not None and snapshot.entities[own].kind == "participant":
-        for word in ("i", "me", "my", "mine", "yo", "mi", "me"):
-            names.setdefault(word, snapshot.entities[own].label)
     return names
 
 

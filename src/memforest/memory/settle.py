@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memforest.facts.canonical import fact_identity
+from memforest.facts.canonical import Signature, fact_identity
+from memforest.facts.wording import wording, wording_rules
 from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
 from memforest.store import derived
@@ -18,7 +19,7 @@ from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.systems.memforest.grow import ForestWriter
 
-__all__ = ["settle"]
+__all__ = ["fact_signature", "settle", "word_all"]
 
 
 def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
@@ -39,6 +40,7 @@ def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
     now = _restated(tx, fact, found)
     if now != fact:
         fact_rows.restate(tx, now)
+        derived.put_wording(tx, fact.row, fact_signature(now).digest)
         derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
         if now.text != fact.text:
             writer.scenes.leave(fact.row)
@@ -46,6 +48,20 @@ def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
         writer.move_fact(now)
     writer.withdraw_fact(fact.row, {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)})
     return now
+
+
+def fact_signature(fact: FactRow, parts: frozenset[tuple[str, str]] = frozenset()) -> Signature:
+    """Return the merge signature of a stored fact; `parts` are its mentions, which its digest does without."""
+    return Signature(wording(fact.text), fact.negated, fact.start_ms, fact.end_ms, parts)
+
+
+def word_all(tx: Tx) -> None:
+    """Make every fact's wording anew when they are missing, or were made by the rules of another version."""
+    if derived.wording_rules(tx) == wording_rules():
+        return
+    derived.drop_wordings(tx, wording_rules())
+    for fact in fact_rows.iter_facts(tx):
+        derived.put_wording(tx, fact.row, fact_signature(fact).digest)
 
 
 def _restated(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> FactRow:

@@ -97,7 +97,7 @@ class Writer:
             model=self.model,
             threshold=self.threshold,
         )
-        done = await asyncio.to_thread(self._commit, extracted)
+        done = await asyncio.to_thread(self._commit, extracted, timer)
         timer.add("route", started)
         return work, outcomes, done
 
@@ -135,9 +135,12 @@ class Writer:
         found.update(await self.vectors.make(facts, "fact"))
         return found
 
-    def _commit(self, work: Extracted) -> Commit:
+    def _commit(self, work: Extracted, timer: Timer) -> Commit:
         with self.db.write() as tx:
-            return commit(tx, self.config, work, to_ms(self.config.clock()))
+            done = commit(tx, self.config, work, to_ms(self.config.clock()))
+            ended = time.perf_counter()
+        timer.add("route.commit", ended)
+        return done
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""

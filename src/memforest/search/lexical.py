@@ -1,33 +1,39 @@
 """The lexical leg: BM25 over the tokens that FTS5 indexes.
 
-FTS5 is the durable, incremental inverted index; the scores are ours, because its own ``bm25()`` has fixed
-constants (k1 1.2, b .75). Source of ours: k1 .9 and b .4 are the values tuned for short passages in Anserini
+FTS5 is the durable, incremental inverted index. Two things of it are ours: its postings are held in memory while a
+memory is in use (`memforest.search.postings`), and the scores, because its own ``bm25()`` has fixed constants
+(k1 1.2, b .75). Source of ours: k1 .9 and b .4 are the values tuned for short passages in Anserini
 (https://github.com/castorini/anserini); on conversations they measured 0.7 recall@10 better than 1.2/.75.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.ranking import Scores, bm25_idf, bm25_weight
-from memforest.search.snapshot import Snapshot, once_per_snapshot
+from memforest.search.postings import MAX_TOKENS, Postings, bring_up_to_date, read_postings
+from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store.db import Tx
 
-__all__ = ["K1", "B", "bm25"]
+__all__ = ["K1", "B", "bm25", "carry_words"]
 
 K1 = 0.9
 B = 0.4
 
-_Postings = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Rows that hold a token, and how often."""
+Kind = Literal["turn", "fact"]
+_Rows = NDArray[np.int64]
 
 
-def bm25(tx: Tx, snapshot: Snapshot, kind: Literal["turn", "fact"], tokens: Sequence[str]) -> Scores:
+def bm25(
+    tx: Tx, snapshot: Snapshot, kind: Kind, tokens: Sequence[str], *, max_tokens: int = MAX_TOKENS
+) -> Scores:
     """Return the BM25 score of every turn or fact for the tokens of a question, shape (n,).
 
     Args:
@@ -35,32 +41,77 @@ def bm25(tx: Tx, snapshot: Snapshot, kind: Literal["turn", "fact"], tokens: Sequ
         snapshot: of the memory.
         kind: which index.
         tokens: of the question; repeats count once.
+        max_tokens: a memory of more is not held in memory, but read from disk term by term.
     """
     lengths = (snapshot.turns if kind == "turn" else snapshot.facts).length.astype(np.float64)
     scores = np.zeros(len(lengths))
-    mean = float(lengths.mean()) if len(lengths) else 0.0
-    for token in sorted(set(tokens)):
-        rows, counts = _postings(tx, snapshot, kind, token)
+    wanted = sorted(set(tokens))
+    if not len(lengths) or not wanted:
+        return scores
+    mean = float(lengths.mean())
+    words = None if float(lengths.sum()) > max_tokens else _words(tx, snapshot, kind)
+    for token in wanted:
+        rows, counts = _stored(tx, snapshot, kind, token) if words is None else words.rows(token)
         if len(rows):
-            weight = bm25_weight(counts, lengths[rows], mean, k1=K1, b=B)
+            weight = bm25_weight(counts.astype(np.float64), lengths[rows], mean, k1=K1, b=B)
             scores[rows] += bm25_idf(len(lengths), len(rows)) * weight
     return scores
 
 
-@once_per_snapshot
-def _read_before(_snapshot: Snapshot) -> dict[tuple[str, str], _Postings]:
-    """Return the postings that questions to this snapshot have read: names and years come again and again."""
-    return {}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Words:
+    """The postings of one kind as rows of one snapshot."""
+
+    postings: Postings
+    row_of: _Rows
+    """Item -> row, or -1."""
+    unchanged: _Rows
+    """The same, and -1 for items of which the arrays of the postings tell what was."""
+
+    def rows(self, token: str) -> tuple[_Rows, NDArray[np.integer]]:
+        """Return the rows that hold a token, and how often."""
+        items, counts = self.postings.of(token)
+        rows = self.unchanged[items]
+        if len(self.postings.later):
+            later = self.postings.later_terms.get(token)
+            if later is not None:
+                rows = np.concatenate([rows, self.row_of[later[0]]])
+                counts = np.concatenate([counts, later[1]])
+        here = rows >= 0
+        return (rows, counts) if here.all() else (rows[here], counts[here])
 
 
-def _postings(tx: Tx, snapshot: Snapshot, kind: Literal["turn", "fact"], token: str) -> _Postings:
-    """Return a token's postings, from memory if they were read before; never larger than the index itself."""
-    kept = _read_before(snapshot)
-    if (found := kept.get((kind, token))) is None:
-        row_of = snapshot.turn_row if kind == "turn" else snapshot.fact_row
-        read = [(row_of[item], n) for item, n in derived.postings(tx, kind, token) if item in row_of]
-        rows, counts = np.array(read, dtype=np.int64).reshape(-1, 2).T
-        found = rows, counts.astype(np.float64)
-        if read:  # a question may hold any number of words that nobody said
-            kept[kind, token] = found
+_known: WeakKeyDictionary[Snapshot, dict[Kind, _Words]] = WeakKeyDictionary()
+_before: WeakKeyDictionary[Snapshot, dict[Kind, Postings]] = WeakKeyDictionary()
+
+
+def carry_words(old: Snapshot, new: Snapshot) -> None:
+    """Let a memory's next snapshot begin with the postings of the one before, whose questions have read them."""
+    had = dict(_known.get(old, {}))  # a copy, as another thread may be adding to it
+    _before[new] = {**_before.get(old, {}), **{kind: words.postings for kind, words in had.items()}}
+
+
+def _words(tx: Tx, snapshot: Snapshot, kind: Kind) -> _Words:
+    """Return the postings for a snapshot, read or brought up to date at the first question that needs them."""
+    known = _known.setdefault(snapshot, {})
+    if (found := known.get(kind)) is None:
+        old = _before.get(snapshot, {}).get(kind)
+        postings = read_postings(tx, kind) if old is None else bring_up_to_date(tx, kind, old)
+        ids = (snapshot.turns if kind == "turn" else snapshot.facts).ids
+        row_of = np.full(max(int(ids.max(initial=0)), postings.top) + 1, -1, dtype=np.int64)
+        row_of[ids] = np.arange(len(ids))
+        unchanged = row_of
+        if postings.later:
+            unchanged = row_of.copy()
+            unchanged[list(postings.later)] = -1
+        found = known.setdefault(kind, _Words(postings, row_of, unchanged))
+        _before.get(snapshot, {}).pop(kind, None)
     return found
+
+
+def _stored(tx: Tx, snapshot: Snapshot, kind: Kind, token: str) -> tuple[_Rows, NDArray[np.integer]]:
+    """Return the rows that hold a token, read from disk."""
+    row_of = snapshot.turn_row if kind == "turn" else snapshot.fact_row
+    read = [(row_of[item], n) for item, n in derived.postings(tx, kind, token) if item in row_of]
+    rows, counts = np.array(read, dtype=np.int64).reshape(-1, 2).T
+    return rows, counts

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines
+from memforest.ranking import Scores, cosines, cosines_of_two
 
 __all__ = ["VectorTable"]
 
@@ -113,6 +113,17 @@ class VectorTable:
         if self._plain:
             return cosines(self._shared.array[1 : self._used], vector)
         return np.take(cosines(self._shared.array[: self._used], vector), self._places)
+
+    def cosines_of_two(self, one: Floats, other: Floats) -> tuple[Scores, Scores]:
+        """Return `cosines` with two unit vectors; the rows are read once."""
+        if self._plain:
+            return cosines_of_two(self._shared.array[1 : self._used], one, other)
+        first, second = cosines_of_two(self._shared.array[: self._used], one, other)
+        return np.take(first, self._places), np.take(second, self._places)
+
+    def cosines_at(self, rows: Ints, vector: Floats) -> Scores:
+        """Return `cosines` of some rows, shape (len(rows),), at the cost of those."""
+        return cosines(self[rows], vector)
 
     def changed(self, take: Ints, rows: Sequence[int] | Ints, vectors: Floats) -> VectorTable:
         """Return a table that differs from this one in some rows.

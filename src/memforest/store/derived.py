@@ -14,22 +14,29 @@ from memforest.store.db import Tx
 __all__ = [
     "ItemKind",
     "VectorRow",
+    "all_words",
+    "changed_words",
     "clear_words",
     "dimension",
     "drop_stale",
     "drop_vectors",
+    "drop_wordings",
     "drop_words",
+    "last_word_change",
     "missing_vectors",
     "postings",
     "purge_words",
     "put_summary",
     "put_vectors",
+    "put_wording",
     "put_words",
     "summaries",
     "vector_blocks",
     "vectors_by_digest",
-    "vectors_of",
+    "vectors_of_items",
     "word_counts",
+    "worded",
+    "wording_rules",
 ]
 
 ItemKind = Literal["turn", "fact", "node"]
@@ -39,6 +46,9 @@ VectorRow = tuple[int, bytes, NDArray[np.float32]]
 
 _BLOCK = 1024
 """Vectors read at a time: few enough that their bytes beside the array are no matter."""
+
+CHANGES_KEPT = 8_192
+"""Word rows that may change between two questions before all postings are read anew; a power of two."""
 
 _WORDS = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
@@ -87,15 +97,13 @@ def vectors_by_digest(tx: Tx, model: str, digests: Sequence[bytes]) -> dict[byte
     return found
 
 
-def vectors_of(tx: Tx, kind: ItemKind) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return all items of a kind that have a vector: ids of shape (n,), vectors of shape (n, d)."""
+def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
+    """Return the vectors of those items that have one."""
     rows = tx.execute(
-        "SELECT item, vector FROM derived_vector WHERE kind = ? ORDER BY item", (kind,)
-    ).fetchall()
-    ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-    if not rows:
-        return ids, np.zeros((0, 0), dtype=np.float32)
-    return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
+        "SELECT item, vector FROM derived_vector WHERE kind = ? AND item IN (SELECT value FROM json_each(?))",
+        (kind, json.dumps(list(items))),
+    )
+    return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
 
 
 def vector_blocks(
@@ -145,12 +153,53 @@ def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence
 def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
     """Take an item out of the lexical index."""
     tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
+    cursor = tx.execute("INSERT INTO derived_word_change (kind, item) VALUES (?, ?)", (kind, item))
+    seq = int(cursor.lastrowid or 0)
+    if seq % (CHANGES_KEPT // 8) == 0:
+        tx.execute("DELETE FROM derived_word_change WHERE seq <= ?", (seq - CHANGES_KEPT,))
+
+
+def last_word_change(tx: Tx) -> int:
+    """Return the number of the last change of a word row; it only grows."""
+    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'derived_word_change'").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def changed_words(
+    tx: Tx, kind: Literal["turn", "fact"], after: int
+) -> dict[int, tuple[str, ...] | None] | None:
+    """Return what was indexed or taken out after a change: item -> its tokens now, None when it has no row.
+
+    Returns:
+        None when it is no longer known what has changed since.
+    """
+    first, count = tx.execute(
+        "SELECT coalesce(min(seq), 0), count(*) FROM derived_word_change WHERE seq > ?", (after,)
+    ).fetchone()
+    if count != last_word_change(tx) - after or (count and first != after + 1):
+        return None
+    items = tx.execute(
+        "SELECT DISTINCT item FROM derived_word_change WHERE seq > ? AND kind = ? ORDER BY item",
+        (after, kind),
+    ).fetchall()
+    read = f"SELECT words FROM {_WORDS[kind]} WHERE rowid = ?"
+    rows = {item: tx.execute(read, (item,)).fetchone() for (item,) in items}
+    return {item: None if row is None else tuple(row[0].split()) for item, row in rows.items()}
+
+
+def all_words(tx: Tx, kind: Literal["turn", "fact"]) -> Iterator[tuple[int, str]]:
+    """Yield every indexed item with its tokens, which stand between spaces."""
+    return iter(tx.execute(f"SELECT rowid, words FROM {_WORDS[kind]} ORDER BY rowid"))
 
 
 def drop_words(tx: Tx) -> None:
-    """Empty the lexical index."""
+    """Empty the lexical index; postings that are held in memory are read anew."""
     for table in _WORDS.values():
         tx.execute(f"DELETE FROM {table}")
+    tx.execute(
+        "INSERT INTO derived_word_change (kind, item) VALUES ('all', 0)"
+    )  # the gap says: not known any more
+    tx.execute("DELETE FROM derived_word_change")
 
 
 def purge_words(tx: Tx) -> None:
@@ -190,3 +239,37 @@ def postings(tx: Tx, kind: Literal["turn", "fact"], term: str) -> list[tuple[int
         f"SELECT doc, count(*) FROM {_TERMS[kind]} WHERE term = ? GROUP BY doc ORDER BY doc", (term,)
     )
     return [(row[0], row[1]) for row in rows]
+
+
+# -- wordings: near-duplicates without looking at every fact -------------------------------------------
+
+_RULES = 0
+"""The row that stands for no fact and tells by which rules the other rows were made."""
+
+
+def wording_rules(tx: Tx) -> bytes | None:
+    """Return by which rules the stored wordings were made, None when there are none."""
+    row = tx.execute("SELECT wording FROM derived_wording WHERE fact = ?", (_RULES,)).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def drop_wordings(tx: Tx, rules: bytes) -> None:
+    """Forget all wordings and say by which rules those that follow are made."""
+    tx.execute("DELETE FROM derived_wording")
+    put_wording(tx, _RULES, rules)
+
+
+def put_wording(tx: Tx, fact: int, wording: bytes) -> None:
+    """Store the digest of a fact's wording."""
+    tx.execute("INSERT OR REPLACE INTO derived_wording VALUES (?, ?)", (fact, wording))
+
+
+def worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
+    """Return the facts that are worded in one of these ways, by row id."""
+    found: set[int] = set()
+    for wording in set(wordings):
+        rows = tx.execute(
+            "SELECT fact FROM derived_wording WHERE wording = ? AND fact != ?", (wording, _RULES)
+        )
+        found.update(row[0] for row in rows)
+    return sorted(found)

@@ -26,6 +26,7 @@ __all__ = [
     "entity_by_key",
     "entity_facts",
     "entity_support",
+    "entity_with_key",
     "entity_with_row",
     "fact_by_id",
     "facts_of_cell",
@@ -167,6 +168,7 @@ def restate(tx: Tx, fact: FactRow) -> None:
 
 def delete_fact(tx: Tx, fact: int) -> None:
     """Delete a fact; its occurrences, mentions and states go with it."""
+    tx.execute("DELETE FROM derived_wording WHERE fact = ?", (fact,))
     tx.execute("DELETE FROM fact WHERE id = ?", (fact,))
 
 
@@ -241,9 +243,15 @@ def _entity(row: tuple[int, str, str, str, int]) -> EntityRow:
 
 def entity_by_key(tx: Tx, key: str) -> EntityRow | None:
     """Return the entity with that key or alias, or None."""
+    if (found := entity_with_key(tx, key)) is not None:
+        return found
+    row = tx.execute(f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,)).fetchone()
+    return None if row is None else _entity(row)
+
+
+def entity_with_key(tx: Tx, key: str) -> EntityRow | None:
+    """Return the entity with that key of its own, or None; aliases do not count."""
     row = tx.execute(f"{_ENTITY} WHERE e.key = ?", (key,)).fetchone()
-    if row is None:
-        row = tx.execute(f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,)).fetchone()
     return None if row is None else _entity(row)
 
 

@@ -14,7 +14,15 @@ from memforest.errors import SchemaTooNewError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 
-__all__ = ["MIGRATIONS", "applied", "apply", "m0001_initial", "m0002_scenes", "m0003_changes"]
+__all__ = [
+    "MIGRATIONS",
+    "applied",
+    "apply",
+    "m0001_initial",
+    "m0002_scenes",
+    "m0003_scale",
+    "m0004_changes",
+]
 
 Migration = Callable[[Tx], None]
 
@@ -214,6 +222,44 @@ def m0002_scenes(tx: Tx) -> None:
         tx.execute(statement)
 
 
+_SCALE = (
+    # A row of an index or of a table WITHOUT ROWID spills to a page of its own when it takes more than a quarter of
+    # one (https://www.sqlite.org/fileformat.html section 1.6), so vectors took three times their size.
+    "ALTER TABLE derived_vector RENAME TO old_vector",
+    "DROP INDEX derived_vector_digest",
+    """CREATE TABLE derived_vector (
+        kind TEXT NOT NULL,
+        item INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        model TEXT NOT NULL,
+        dimension INTEGER NOT NULL,
+        vector BLOB NOT NULL,
+        PRIMARY KEY (kind, item)
+    ) STRICT""",
+    "INSERT INTO derived_vector SELECT * FROM old_vector",
+    "DROP TABLE old_vector",
+    "CREATE INDEX derived_vector_digest ON derived_vector (digest)",
+    # Facts that may be near-duplicates are found by the digest of their wording, not by all vectors. The row of
+    # fact 0 says by which rules the others were made.
+    "CREATE TABLE derived_wording (fact INTEGER PRIMARY KEY, wording BLOB NOT NULL) STRICT",
+    "CREATE INDEX derived_wording_wording ON derived_wording (wording)",
+    # Which word rows were written, so that postings in memory are brought up to date and not read anew.
+    """CREATE TABLE derived_word_change (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        item INTEGER NOT NULL
+    ) STRICT""",
+    "CREATE INDEX session_waiting ON session (status) WHERE status = 'received'",
+    "CREATE INDEX cell_open ON cell (session) WHERE status IN ('pending', 'failed')",
+)
+
+
+def m0003_scale(tx: Tx) -> None:
+    """Make what writes and reads of a memory of 100,000 facts need."""
+    for statement in _SCALE:
+        tx.execute(statement)
+
+
 _OF_A_FACT = ("occurrence", "mention", "state")
 
 _CHANGES = (
@@ -257,13 +303,13 @@ _CHANGES = (
 )
 
 
-def m0003_changes(tx: Tx) -> None:
+def m0004_changes(tx: Tx) -> None:
     """Make the change log, and the triggers that write it."""
     for statement in _CHANGES:
         tx.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0002_scenes, m0003_changes)
+MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0002_scenes, m0003_scale, m0004_changes)
 
 
 def applied(tx: Tx) -> list[str]:

@@ -142,9 +142,8 @@ def known_ids(tx: Tx, session: int, ids: Sequence[str]) -> set[str]:
 def unfinished(tx: Tx) -> list[int]:
     """Return the row ids of sessions with work left: not ingested, or with failed cells."""
     rows = tx.execute(
-        """SELECT id FROM session s WHERE status = 'received'
-           OR EXISTS (SELECT 1 FROM cell c WHERE c.session = s.id AND c.status IN ('pending', 'failed'))
-           ORDER BY id"""
+        """SELECT id FROM session WHERE status = 'received'
+           UNION SELECT session FROM cell WHERE status IN ('pending', 'failed') ORDER BY 1"""
     )
     return [row[0] for row in rows]
 

@@ -12,6 +12,7 @@ from memforest.tree import Node, TreeHead
 
 __all__ = [
     "SqliteArena",
+    "dirty_count",
     "dirty_nodes",
     "drop_tree",
     "find_head",
@@ -296,4 +297,9 @@ def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:
 def node_count(tx: Tx) -> tuple[int, int]:
     """Return how many nodes there are and how many inner ones are dirty."""
     total = tx.execute("SELECT count(*) FROM node").fetchone()[0]
-    return total, tx.execute("SELECT count(*) FROM node WHERE dirty AND level > 0").fetchone()[0]
+    return total, dirty_count(tx)
+
+
+def dirty_count(tx: Tx) -> int:
+    """Return how many inner nodes are dirty; reads no others."""
+    return int(tx.execute("SELECT count(*) FROM node WHERE dirty AND level > 0").fetchone()[0])

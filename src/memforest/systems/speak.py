@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, standardise
-from memforest.search.snapshot import Snapshot
+from memforest.ranking import Groups, Scores, standardise
+from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.filters import Allowed
 
-__all__ = ["best_facts"]
+__all__ = ["Told", "best_facts", "told_by"]
 
 LEXICAL = 0.35
 
@@ -24,11 +26,40 @@ def best_facts(snapshot: Snapshot, keep: Allowed, dense: Scores, lexical: Scores
         lexical: BM25 of every fact, shape (m,).
     """
     best = np.full(len(snapshot.turns.ids), -1, dtype=np.int64)
-    pairs = snapshot.facts.pairs
-    if not len(pairs):
+    told = told_by(snapshot)
+    if not len(told.turns):
         return best
-    pairs = pairs[keep.facts[pairs[:, 0]]]
     scores = LEXICAL * standardise(lexical) + (1 - LEXICAL) * standardise(dense)
-    ranked = pairs[np.lexsort((-pairs[:, 0], scores[pairs[:, 0]]))]
-    best[ranked[:, 1]] = ranked[:, 0]  # the last, highest one stays
+    scores[~keep.facts] = -np.inf
+    own = scores[told.facts]
+    highest = np.repeat(told.groups.best(own), told.groups.sizes)
+    chosen = np.flatnonzero((own == highest) & (own > -np.inf))[::-1]
+    best[told.turn_of[chosen]] = told.facts[chosen]  # the first one, of the smallest row, is written last
     return best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """The supports of a snapshot, turn by turn: which facts each turn tells."""
+
+    turns: NDArray[np.int64]
+    """Turns that support a fact; one per group."""
+    turn_of: NDArray[np.int64]
+    facts: NDArray[np.int64]
+    groups: Groups
+    """Positions in `facts` by turn."""
+
+    def best(self, scores: Scores, otherwise: Scores) -> Scores:
+        """Return, per turn, the best score of its facts (shape (m,)), and `otherwise` where it has none."""
+        out = otherwise.copy()
+        out[self.turns] = self.groups.best(scores[self.facts])
+        return out
+
+
+@once_per_snapshot
+def told_by(snapshot: Snapshot) -> Told:
+    """Return the supports of a snapshot by turn, then by fact."""
+    pairs = snapshot.facts.pairs
+    pairs = pairs[np.lexsort((pairs[:, 0], pairs[:, 1]))]
+    groups = Groups.of(pairs[:, 1])
+    return Told(pairs[groups.starts, 1], pairs[:, 1].copy(), pairs[:, 0].copy(), groups)

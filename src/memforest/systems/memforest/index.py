@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, group_place, order, standardise
+from memforest.ranking import Scores, best_first, group_place, order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
@@ -58,7 +58,6 @@ class MemForestIndex:
         scores.add("lead", led.bonus)
         crowded = _diversify(snapshot, keep, request, scores)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
-        ranked = order(scores.total, snapshot.turns.ids)
         hits = (
             Hit(
                 turn=i,
@@ -69,7 +68,7 @@ class MemForestIndex:
                 why=led.why if i in led.facts else "",
                 browsed=recalled.leaves.get(leaf),
             )
-            for i in ranked[keep.turns[ranked]].tolist()
+            for i in best_first(scores.total, snapshot.turns.ids, keep.turns)
         )
         notes = {
             "filters": filter_notes(keep),

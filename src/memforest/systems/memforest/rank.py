@@ -14,15 +14,17 @@ on human chat, and what each adds: docs/ranking.md and benchmarks/locomo_recall.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, group_max, standardise
-from memforest.search.snapshot import Snapshot
+from memforest.ranking import Groups, Levels, Scores, standardise
+from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
+from memforest.systems.speak import told_by
 
-__all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
+__all__ = ["Base", "LeafScores", "SceneLeaves", "base_scores", "flow", "scene_leaves", "score_leaves"]
 
 DAY_MS = 86_400_000
 LATE_DAYS = 14.0
@@ -64,21 +66,55 @@ class LeafScores:
         self.parts["mean"] = np.full(len(before), -float(before.mean()) / scale)
 
 
-def flow(values: Scores, blocks: NDArray[np.int64], n_nodes: int, share: float) -> Scores:
+def flow(values: Scores, levels: Levels, share: float) -> Scores:
     """Return what leaves get from their ancestors: a node is as relevant as its best leaf.
 
     Args:
         values: relevance of the leaves, shape (n,).
-        blocks: the node above each leaf on every level, shape (levels, n), -1 for none.
-        n_nodes: number of nodes.
+        levels: the nodes above the leaves.
         share: weight of the whole family of trees, split evenly over the levels.
     """
-    out = np.zeros(len(values))
     if share == 0 or not len(values):
-        return out
-    for nodes in blocks:
-        out += standardise(group_max(values, nodes, n_nodes))
-    return out * (share / max(len(blocks), 1))
+        return np.zeros(len(values))
+    return levels.flow(values) * (share / max(len(levels.groups), 1))
+
+
+@once_per_snapshot
+def _session_levels(snapshot: Snapshot) -> Levels:
+    """Return the turns by the nodes above them in their sessions' trees."""
+    return Levels.of(snapshot.session_blocks)
+
+
+@once_per_snapshot
+def _speaker_levels(snapshot: Snapshot) -> Levels:
+    """Return the supports of `told_by` by the nodes above the fact in its speaker's tree."""
+    return Levels.of(snapshot.fact_blocks[:, told_by(snapshot).facts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SceneLeaves:
+    """The leaves of all scene trees."""
+
+    facts: NDArray[np.int64]
+    """The fact that each leaf stands for; a fact may have several."""
+    levels: Levels
+    """The leaves by the nodes above them."""
+    places: Groups
+    """The leaves by fact."""
+    supports: Groups
+    """The rows of `Facts.pairs` by fact."""
+
+
+@once_per_snapshot
+def scene_leaves(snapshot: Snapshot) -> SceneLeaves:
+    """Return the leaves of scene trees, laid out for flow up and down."""
+    facts, nodes = snapshot.scene_blocks
+    return SceneLeaves(facts, Levels.of(nodes), Groups.of(facts), Groups.of(snapshot.facts.pairs[:, 0]))
+
+
+@once_per_snapshot
+def _lengths(snapshot: Snapshot) -> Scores:
+    return standardise(np.log1p(snapshot.turns.length.astype(np.float64)))
 
 
 def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexical: Scores) -> Base:
@@ -88,10 +124,11 @@ def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexic
         n, m = np.zeros(len(turns.ids)), np.zeros(len(facts.ids))
         return Base(lexical, n, n, m, fact_lexical)
     bare = request.vector if request.bare_vector is None else request.bare_vector
+    turn, turn_bare = turns.vectors.cosines_of_two(request.vector, bare)
     return Base(
         lexical=lexical,
-        turn=turns.vectors.cosines(request.vector),
-        turn_bare=turns.vectors.cosines(bare),
+        turn=turn,
+        turn_bare=turn_bare,
         fact=facts.vectors.cosines(bare),
         fact_lexical=fact_lexical,
     )
@@ -113,24 +150,36 @@ def score_leaves(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
 
 def _best_fact(snapshot: Snapshot, base: Base) -> Scores:
     """Return, per turn, the best cosine of itself and the facts it supports."""
-    best = base.turn_bare.copy()
-    pairs = snapshot.facts.pairs
-    if len(pairs):
-        np.maximum.at(best, pairs[:, 1], base.fact[pairs[:, 0]])
-    return best
+    told = told_by(snapshot).best(base.fact, np.full(len(base.turn_bare), -np.inf))
+    return np.maximum(base.turn_bare, told)
 
 
 def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
-    turns, weights = snapshot.turns, request.ranking
+    weights, beside = request.ranking, _beside(snapshot)
     positive = np.maximum(scores.total, 0.0)
     out = np.zeros(len(positive))
-    has = turns.previous >= 0
-    before = turns.previous[has]
-    asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[has])
-    out[has] += (weights.before + weights.reply * asked) * positive[before]
-    has = turns.following >= 0
-    out[has] += weights.after * positive[turns.following[has]]
+    out[beside.later] += (weights.before + weights.reply * beside.asked) * positive[beside.before]
+    out[beside.earlier] += weights.after * positive[beside.after]
     scores.add("leaf_order", out)
+
+
+class _Beside(NamedTuple):
+    """Turns with one before them in their session, which that is, whether it asked; and the same behind."""
+
+    later: NDArray[np.int64]
+    before: NDArray[np.int64]
+    asked: NDArray[np.bool_]
+    earlier: NDArray[np.int64]
+    after: NDArray[np.int64]
+
+
+@once_per_snapshot
+def _beside(snapshot: Snapshot) -> _Beside:
+    turns = snapshot.turns
+    later, earlier = np.flatnonzero(turns.previous >= 0), np.flatnonzero(turns.following >= 0)
+    before = turns.previous[later]
+    asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[later])
+    return _Beside(later, before, asked, earlier, turns.following[earlier])
 
 
 def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
@@ -140,7 +189,7 @@ def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> 
         scores.add("speaker", weights.speaker * (turns.speaker == named[0]).astype(np.float64))
     if plan.start is not None or plan.end is not None:
         scores.add("date", weights.date * _date_prior(snapshot, request))
-    scores.add("length", weights.length * standardise(np.log1p(turns.length.astype(np.float64))))
+    scores.add("length", weights.length * _lengths(snapshot))
     scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
     if plan.kind in ("when", "since"):
         scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
@@ -172,27 +221,26 @@ def _decay(at: Scores, start: float, end: float) -> Scores:
 
 def _down_the_trees(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
     """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
-    weights, h, n_nodes = request.ranking, scores.total, len(snapshot.forest.ids)
+    weights, h = request.ranking, scores.total
     share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
-    scores.add("session_tree", flow(h, snapshot.session_blocks, n_nodes, share))
-    pairs, blocks = snapshot.facts.pairs, snapshot.fact_blocks
-    if weights.participant_tree and len(pairs) and len(blocks):
-        got = flow(h[pairs[:, 1]], blocks[:, pairs[:, 0]], n_nodes, weights.participant_tree)
-        out = np.full(len(h), -np.inf)
-        np.maximum.at(out, pairs[:, 1], got)
-        scores.add("participant_tree", np.where(np.isfinite(out), out, 0.0))
-    if weights.scene_tree and len(pairs):
+    scores.add("session_tree", flow(h, _session_levels(snapshot), share))
+    told, levels = told_by(snapshot), _speaker_levels(snapshot)
+    if weights.participant_tree and len(told.turns) and levels.groups:
+        out = np.zeros(len(h))
+        out[told.turns] = told.groups.best(flow(h[told.turn_of], levels, weights.participant_tree))
+        scores.add("participant_tree", out)
+    if weights.scene_tree and len(told.turns):
         scores.add("scene_tree", _from_scenes(snapshot, h, weights.scene_tree))
 
 
 def _from_scenes(snapshot: Snapshot, values: Scores, share: float) -> Scores:
     """Return what turns get from the scenes that the facts they support stand in; the best, if several."""
-    facts, nodes = snapshot.scene_blocks
-    best = np.full(len(snapshot.facts.ids), -np.inf)
-    pairs = snapshot.facts.pairs
-    np.maximum.at(best, pairs[:, 0], values[pairs[:, 1]])
+    scenes = scene_leaves(snapshot)
+    pairs, best = snapshot.facts.pairs, np.full(len(snapshot.facts.ids), -np.inf)
+    best[pairs[scenes.supports.first, 0]] = scenes.supports.best(values[pairs[:, 1]])
     told = np.full(len(best), -np.inf)
-    np.maximum.at(told, facts, flow(best[facts], nodes, len(snapshot.forest.ids), share))
-    out = np.full(len(values), -np.inf)
-    np.maximum.at(out, pairs[:, 1], told[pairs[:, 0]])
+    told[scenes.facts[scenes.places.first]] = scenes.places.best(
+        flow(best[scenes.facts], scenes.levels, share)
+    )
+    out = told_by(snapshot).best(told, np.zeros(len(values)))
     return np.where(np.isfinite(out), out, 0.0)

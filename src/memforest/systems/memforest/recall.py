@@ -7,15 +7,15 @@ each tree, and ends at leaves, which are scored like any other candidate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, order
-from memforest.search.snapshot import Forest, Snapshot
-from memforest.systems.memforest.rank import Base
+from memforest.ranking import Groups, Scores, cosines, leading, order
+from memforest.search.snapshot import Snapshot, once_per_snapshot
+from memforest.systems.memforest.rank import Base, scene_leaves
 
 __all__ = ["BEAM_WIDTH", "RECALL_TREES", "Recalled", "browse", "recall", "similarity_of_scenes"]
 
@@ -39,12 +39,10 @@ class Recalled:
 
 def leaf_similarity(snapshot: Snapshot, base: Base) -> Scores:
     """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,)."""
-    forest = snapshot.forest
-    out = np.zeros(len(forest.ids))
-    facts = np.flatnonzero(forest.kind == 2)
-    out[facts] = base.fact[forest.item[facts]]
-    out[forest.kind == 1] = -1.0
-    np.maximum.at(out, snapshot.cell_of_turn, base.turn)
+    trees = _trees(snapshot)
+    out = np.zeros(len(snapshot.forest.ids))
+    out[trees.fact_rows] = base.fact[trees.fact_items]
+    out[trees.cell_rows] = trees.cells.best(base.turn)
     return out
 
 
@@ -57,69 +55,122 @@ def recall(
 
     Source: paper §4.3, Eq. 7; `score(q, T)` is the sum of both similarities.
     """
-    forest = snapshot.forest
-    if vector is None or not len(forest.roots):
+    if vector is None or not len(_trees(snapshot).roots):
         return Recalled((), {})
+    forest, trees = snapshot.forest, _trees(snapshot)
     similarity = leaf_similarity(snapshot, base)
-    inner = forest.kind == 0
-    similarity[forest.inner] = forest.vectors.cosines(vector)
+    best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
+    of_leaves = similarity[trees.leaf_rows]
+    best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
+    similarity[trees.compared_roots] = cosines(trees.root_vectors, vector)
     similarity_of_scenes(snapshot, base.fact, similarity)
-    leaf_rows = np.flatnonzero(~inner)
-    best_leaf = np.full(len(forest.tree_kind), -1.0)
-    np.maximum.at(best_leaf, forest.tree[leaf_rows], similarity[leaf_rows])
-    root_sim = np.full(len(forest.tree_kind), -1.0)
-    root_sim[forest.tree[forest.roots]] = similarity[forest.roots]
-    by_root = order(root_sim, np.arange(len(root_sim)))[:top]
-    by_leaf = leaf_rows[order(similarity[leaf_rows], forest.ids[leaf_rows])[:FACTS_TO_TREES]]
-    pool = np.unique(np.r_[by_root, forest.tree[by_leaf]])
-    pool = pool[~_lone(forest)[pool]]
+    root_sim[forest.tree[trees.roots]] = similarity[trees.roots]
+    by_root = leading(root_sim, np.arange(len(root_sim)), top)
+    near_leaves = leading(of_leaves, trees.leaf_ids, FACTS_TO_TREES)
+    pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
+    pool = pool[~trees.lone[pool]]
     scores = root_sim[pool] + best_leaf[pool]
     chosen = [(int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]]
-    root_of = {int(forest.tree[root]): int(root) for root in forest.roots}
+
+    def nearness(nodes: Sequence[int]) -> list[float]:
+        """Compare the question with those inner nodes that browse comes to, and with no others."""
+        rows = np.array(nodes, dtype=np.int64)
+        compared = rows[trees.compared[rows]]
+        similarity[compared] = forest.vectors.cosines_at(np.searchsorted(forest.inner, compared), vector)
+        return [float(value) for value in similarity[rows]]
+
     leaves: dict[int, float] = {}
-    near = similarity.tolist()  # plain numbers: single look-ups in an array are slow
     for tree, _ in chosen:
-        leaves.update(browse(snapshot, near, root_of[tree]))
+        leaves.update(browse(snapshot, nearness, int(trees.root_of[tree])))
     return Recalled(tuple(chosen), leaves)
 
 
 def similarity_of_scenes(snapshot: Snapshot, fact: Scores, similarity: Scores) -> None:
     """Give the nodes of scene trees, in place, the mean similarity of the facts below them: they have no vector."""
-    facts, levels = snapshot.scene_blocks
-    if not len(levels):
-        return
-    total, count = np.zeros(len(similarity)), np.zeros(len(similarity))
-    for nodes in levels:
-        np.add.at(total, nodes, fact[facts])
-        np.add.at(count, nodes, 1.0)
-    inside = count > 0
-    similarity[inside] = total[inside] / count[inside]
+    leaves = scene_leaves(snapshot)
+    for nodes, means in leaves.levels.means(fact[leaves.facts]):
+        similarity[nodes] = means
 
 
-def _lone(forest: Forest) -> NDArray[np.bool_]:
-    """Return which trees are scenes of a single fact: they have nothing to descend, and say what the fact says."""
-    roots = forest.roots[forest.kind[forest.roots] != 0]
-    lone = np.zeros(len(forest.tree_kind), dtype=np.bool_)
-    lone[forest.tree[roots]] = True
-    return lone & forest.of_kind("scene")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trees:
+    """What recall asks of a snapshot's trees whatever the question."""
+
+    fact_rows: NDArray[np.int64]
+    fact_items: NDArray[np.int64]
+    """The leaves that stand for facts, and which facts."""
+    cell_rows: NDArray[np.int64]
+    cells: Groups
+    """The leaves that hold turns, and the turns by leaf."""
+    leaf_rows: NDArray[np.int64]
+    leaf_ids: NDArray[np.int64]
+    leaves: Groups
+    """The leaves, as positions in `leaf_rows`, by tree."""
+    with_leaves: NDArray[np.int64]
+    """The tree of each of these groups."""
+    root_of: NDArray[np.int64]
+    """Tree -> the row of its root, -1 for none."""
+    roots: NDArray[np.int64]
+    compared: NDArray[np.bool_]
+    """The inner nodes that have a vector: all but those of scene trees, shape (N,)."""
+    compared_roots: NDArray[np.int64]
+    root_vectors: NDArray[np.float32]
+    lone: NDArray[np.bool_]
+    """Trees that are scenes of a single fact: they have nothing to descend, and say what the fact says."""
+
+
+@once_per_snapshot
+def _trees(snapshot: Snapshot) -> _Trees:
+    forest = snapshot.forest
+    rows = np.flatnonzero(forest.kind != 0)
+    rows = rows[np.argsort(forest.tree[rows], kind="stable")]
+    leaves = Groups.of(forest.tree[rows])
+    scene, roots = forest.of_kind("scene"), forest.roots
+    compared = (forest.kind == 0) & ~scene[forest.tree]
+    compared_roots = roots[compared[roots]]
+    lone = np.zeros(len(scene), dtype=np.bool_)
+    lone[forest.tree[roots[forest.kind[roots] != 0]]] = True
+    facts, cell_of = np.flatnonzero(forest.kind == 2), snapshot.cell_of_turn
+    cells = Groups.of(cell_of)
+    return _Trees(
+        fact_rows=facts,
+        fact_items=forest.item[facts],
+        cell_rows=cell_of[cells.first],
+        cells=cells,
+        leaf_rows=rows,
+        leaf_ids=forest.ids[rows],
+        leaves=leaves,
+        with_leaves=forest.tree[rows[leaves.starts]],
+        root_of=forest.tree_root,
+        roots=roots,
+        compared=compared,
+        compared_roots=compared_roots,
+        root_vectors=forest.vectors[np.searchsorted(forest.inner, compared_roots)],
+        lone=lone & scene,
+    )
 
 
 def browse(
-    snapshot: Snapshot, similarity: Sequence[float], root: int, beam: int = BEAM_WIDTH
+    snapshot: Snapshot, nearness: Callable[[Sequence[int]], list[float]], root: int, beam: int = BEAM_WIDTH
 ) -> dict[int, float]:
-    """Descend one tree and return the leaves reached with the mean similarity along their paths."""
+    """Descend one tree and return the leaves reached with the mean similarity along their paths.
+
+    Args:
+        snapshot: of the memory.
+        nearness: returns the similarity of nodes to the question; asked level by level.
+        root: where to begin.
+        beam: nodes kept per level.
+    """
     children = snapshot.forest.children
-    frontier = [(root, similarity[root], 1)]
+    frontier = [(root, nearness([root])[0], 1)]
     reached: dict[int, float] = {}
     while frontier:
         for node, total, length in frontier:
             if not children[node]:
                 reached[node] = total / length
-        grown = [
-            (child, total + similarity[child], length + 1)
-            for node, total, length in frontier
-            for child in children[node]
-        ]
-        grown.sort(key=lambda step: (-similarity[step[0]], step[0]))  # rows are in the order of ids
-        frontier = grown[:beam]
+        below = [(child, total, length) for node, total, length in frontier for child in children[node]]
+        near = nearness([child for child, _, _ in below]) if below else []
+        # rows are in the order of ids
+        ranked = sorted(zip(below, near, strict=True), key=lambda step: (-step[1], step[0][0]))
+        frontier = [(child, total + own, length + 1) for (child, total, length), own in ranked[:beam]]
     return reached

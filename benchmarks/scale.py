@@ -1,0 +1,479 @@
+"""What memory costs as it grows: inserts, refresh, queries, memory, file, opening, at 1k, 10k and 100k facts.
+
+    python benchmarks/scale.py [--sizes 1000 10000 100000] [--dir DIR] [--json FILE]   # DIR: kept, and used again
+    python benchmarks/scale.py --tree 1000000            # one tree alone, in a file
+
+One seeded conversation (`synthetic/chat.py`) is ingested through the public API, the local extractor included, as far
+as each size asks, into a memory of its own. These are then measured in turn, so that a busy machine is as busy for
+one as for the other. Texts are embedded by the deterministic `HashEmbedder` with as many dimensions as
+the shipped models have, so that vectors weigh what they weigh in use and no model's time is in the figures.
+
+- *insert*: sessions of one turn that states one thing, half of them said last and half at any time before. The
+  time inside the two write transactions (receive, commit) is apart from the wait for the disk at their end. `nodes`
+  are node rows written; `bound` is what height and splits of the touched trees allow.
+- *refresh*: what one such fact makes dirty, brought up to date at once.
+- *query*: in a process of its own, which opens the file, asks one question cold (the snapshot is read), warms up on
+  20 questions and is timed on others. Beside each query stands its floor, timed in the same process: the
+  question's embedding, one product of the vectors of turns and facts with it, and the same lexical scores. The
+  ratio is the median over questions of query / floor. `cpu`: the same in processor time of the whole process,
+  which is what a query takes on a machine with nothing else to do.
+- *RSS*: of that process after its questions, `x vectors`: as a multiple of the float32 vectors it holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import resource
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from memforest import Config, MemForest
+from memforest.memory.open import file_name
+from memforest.memory.read import SnapshotCache
+from memforest.models import MINILM, HashEmbedder
+from memforest.ranking import cosines
+from memforest.search.lexical import bm25
+from memforest.search.texts import question_tokens
+from memforest.store import migrations, trees
+from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
+from memforest.store.db import Database, Tx
+from memforest.tree import TreeHead, insert
+from synthetic.chat import Chat
+
+USER = "ana"
+NOW = datetime(2030, 1, 1, tzinfo=timezone.utc)
+BATCH = 200
+"""Sessions handed over at once."""
+WARM_UP = 20
+
+
+@dataclass(slots=True)
+class Row:
+    """What was measured at one size. Times in ms."""
+
+    facts: int
+    turns: int = 0
+    nodes: int = 0
+    build_s: float = 0.0
+    insert_ms: float = 0.0
+    insert_p95_ms: float = 0.0
+    commit_ms: float = 0.0
+    nodes_written: float = 0.0
+    nodes_bound: float = 0.0
+    over_bound: int = 0
+    refresh_ms: float = 0.0
+    refreshed: float = 0.0
+    refresh_bound: float = 0.0
+    over_refresh: int = 0
+    open_ms: float = 0.0
+    cold_ms: float = 0.0
+    warm_p50_ms: float = 0.0
+    warm_p95_ms: float = 0.0
+    floor_p50_ms: float = 0.0
+    ratio: float = 0.0
+    cpu_p50_ms: float = 0.0
+    cpu_p95_ms: float = 0.0
+    floor_cpu_ms: float = 0.0
+    cpu_ratio: float = 0.0
+    rss_mb: float = 0.0
+    peak_mb: float = 0.0
+    vectors_mb: float = 0.0
+    file_mb: float = 0.0
+
+
+def config(dimension: int) -> Config:
+    """Return the configuration of every step of the benchmark."""
+    embedder = HashEmbedder(dimension)
+    # By the name of a model that has a merge threshold, or no fact would be compared with those that are stored.
+    embedder.model_id = MINILM.model_id
+    return Config(embedder=embedder, clock=lambda: NOW)
+
+
+_Heights = dict[int, tuple[int, int, int]]
+"""Tree -> (height, leaves, inner nodes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What one insert took, in ms and in nodes."""
+
+    inside: float
+    wait: float
+    refresh: float
+    written: int
+    bound: int
+    refreshed: int
+    refresh_bound: int
+
+
+# -- building and inserting -----------------------------------------------------------------------
+
+
+class Growing:
+    """A memory that is filled up to one size after the other."""
+
+    def __init__(self, directory: Path, chat: Chat, dimension: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.forest = MemForest(directory, config(dimension))
+        self.path = directory / file_name(USER)
+        self.chat = chat
+        self.sessions = self.probes = 0
+        if self.path.exists():
+            self.sessions, self.probes = self.look(_numbers)  # type: ignore[misc]  # two numbers
+        self.build_s = 0.0
+        self.before: _Heights = {}
+        self.costs: list[_Cost] = []
+
+    def look(self, read: Callable[[Tx], object]) -> object:
+        """Read in a connection of its own."""
+        db = Database(self.path)
+        try:
+            with db.read() as tx:
+                return read(tx)
+        finally:
+            db.close()
+
+    def count(self) -> dict[str, int]:
+        """Return the rows of every table."""
+        return self.look(count_rows)  # type: ignore[return-value]  # what count_rows returns
+
+    def fill(self, facts: int) -> dict[str, int]:
+        """Ingest sessions until the memory has that many facts."""
+        have, shown = (self.count() if self.sessions else {"fact": 0}), time.perf_counter()
+        while have["fact"] < facts:
+            rate = have["fact"] / self.sessions if self.sessions else 27
+            take = max(1, min(BATCH, int((facts - have["fact"]) / rate)))
+            requests = []
+            for number in range(self.sessions, self.sessions + take):
+                name, turns = self.chat.session(number)
+                requests.append({"user_id": USER, "session_id": name, "turns": turns})
+            started = time.perf_counter()
+            for result in self.forest.ingest_parallel(requests):
+                if isinstance(result, Exception):
+                    raise result
+            self.build_s += time.perf_counter() - started
+            self.sessions += take
+            have = self.count()
+            if time.perf_counter() - shown > 20:
+                shown = time.perf_counter()
+                print(f"  {have['fact']} facts after {self.build_s:.0f} s", file=sys.stderr, flush=True)
+        return have
+
+    def insert_fact(self, random: Random) -> None:
+        """Add one fact and note what it cost."""
+        self.probes += 1
+        at = self.sessions if self.probes % 2 else random.randrange(self.sessions)
+        before = self.before or self.look(_heights)
+        result = self.forest.ingest_session(USER, *self.chat.fact(self.probes, at))
+        ms = result.usage.ms
+        wait = ms["store.commit"] + ms["route.commit"]
+        self.before = self.look(_heights)  # type: ignore[assignment]  # what _heights returns
+        nodes, inner = _bound(before, self.before)  # type: ignore[arg-type]  # likewise
+        self.costs.append(
+            _Cost(
+                inside=ms["store"] + ms["route"] - wait,
+                wait=wait,
+                refresh=ms["refresh"],
+                written=result.nodes_written,
+                bound=nodes,
+                refreshed=result.nodes_refreshed,
+                refresh_bound=inner,
+            )
+        )
+
+    def tell(self, row: Row) -> None:
+        """Put what the inserts cost into a row; the first one opened the file, and does not count."""
+        costs = self.costs[1:]
+        row.insert_ms, row.insert_p95_ms = (_p([c.inside for c in costs], q) for q in (50, 95))
+        row.commit_ms = _p([c.wait for c in costs], 50)
+        row.refresh_ms = _p([c.refresh for c in costs], 50)
+        row.nodes_written = statistics.fmean(c.written for c in costs)
+        row.nodes_bound = statistics.fmean(c.bound for c in costs)
+        row.over_bound = sum(c.written > c.bound for c in costs)
+        row.refreshed = statistics.fmean(c.refreshed for c in costs)
+        row.refresh_bound = statistics.fmean(c.refresh_bound for c in costs)
+        row.over_refresh = sum(c.refreshed > c.refresh_bound for c in costs)
+
+    def checkpoint(self) -> None:
+        """Fold the log into the file and let go of it."""
+        self.forest.save(USER)
+
+
+def _numbers(tx: Tx) -> tuple[int, int]:
+    """Return how many of the chat's sessions, and how many single facts, a memory has."""
+    found = dict(tx.execute("SELECT substr(session_id, 1, 1), count(*) FROM session GROUP BY 1").fetchall())
+    return found.get("s", 0), found.get("f", 0)
+
+
+def _heights(tx: Tx) -> _Heights:
+    rows = tx.execute("SELECT id, height, count FROM tree")
+    inner = dict(tx.execute("SELECT tree, count(*) FROM node WHERE level > 0 GROUP BY tree").fetchall())
+    return {tree: (height, count, inner.get(tree, 0)) for tree, height, count in rows}
+
+
+def _bound(before: _Heights, after: _Heights) -> tuple[int, int]:
+    """Return how many nodes, and how many inner nodes, may have been written: paths, leaves and splits."""
+    nodes = inner = 0
+    for tree, (height, count, now) in after.items():
+        was_height, was, had = before.get(tree, (0, 0, 0))
+        leaves, splits = count - was, max(0, now - had - max(0, height - was_height))
+        if leaves:
+            inner += leaves * height + splits
+            nodes += leaves * (height + 1) + splits
+    return nodes, inner
+
+
+# -- querying, in a process of its own ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Took:
+    """Wall and processor time of this process, in ms."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> _Took:
+        return cls(time.perf_counter() * 1000, time.process_time() * 1000)
+
+    @classmethod
+    def since(cls, began: _Took) -> _Took:
+        now = cls.now()
+        return cls(now.wall - began.wall, now.cpu - began.cpu)
+
+
+def measure(path: Path, chat: Chat, dimension: int, questions: int) -> dict[str, float]:
+    """Open a memory, ask questions, and return what it took."""
+    started = time.perf_counter()
+    forest = MemForest(path.parent, config(dimension))
+    forest.load(USER)
+    opened = time.perf_counter() - started
+    asked = list(chat.questions(1 + WARM_UP + questions))
+    cold = _timed_ms(lambda: forest.query(USER, asked[0]))
+    for question in asked[1 : 1 + WARM_UP]:
+        forest.query(USER, question)
+    took: list[_Took] = []
+    steps: dict[str, list[float]] = {}
+    for question in asked[1 + WARM_UP :]:
+        began = _Took.now()
+        result = forest.query(USER, question)
+        took.append(_Took.since(began))
+        for step, ms in result.usage.ms.items():
+            steps.setdefault(step, []).append(ms)
+    rss, peak = _rss_mb(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    forest.close()
+    floors, vectors = _floors(path, dimension, asked[1 + WARM_UP :])
+    return {
+        "open_ms": opened * 1000,
+        "cold_ms": cold,
+        "warm_p50_ms": _p([t.wall for t in took], 50),
+        "warm_p95_ms": _p([t.wall for t in took], 95),
+        "floor_p50_ms": _p([t.wall for t in floors], 50),
+        "ratio": statistics.median(a.wall / b.wall for a, b in zip(took, floors, strict=True)),
+        "cpu_p50_ms": _p([t.cpu for t in took], 50),
+        "cpu_p95_ms": _p([t.cpu for t in took], 95),
+        "floor_cpu_ms": _p([t.cpu for t in floors], 50),
+        "cpu_ratio": statistics.median(a.cpu / b.cpu for a, b in zip(took, floors, strict=True)),
+        "rss_mb": rss,
+        "peak_mb": peak,
+        "vectors_mb": vectors,
+        **{f"step {step}": _p(values, 50) for step, values in steps.items()},
+    }
+
+
+def _floors(path: Path, dimension: int, questions: Sequence[str]) -> tuple[list[_Took], float]:
+    """Return the least that each question could take, in ms, and the MB of the memory's vectors."""
+    embedder, db = HashEmbedder(dimension), Database(path)
+    took: list[_Took] = []
+    with db.read() as tx:
+        snapshot = SnapshotCache().get(tx)
+        held = sum(vectors_by_kind(tx).values()) * dimension * 4
+        matrix = np.concatenate([snapshot.turns.vectors.rows, snapshot.facts.vectors.rows])
+        for _ in range(2):  # the first round warms the postings
+            took.clear()
+            for question in questions:
+                began = _Took.now()
+                vector = asyncio.run(embedder.embed([question]))[0]
+                cosines(matrix, vector)
+                bm25(tx, snapshot, "turn", question_tokens(question))
+                bm25(tx, snapshot, "fact", question_tokens(question))
+                took.append(_Took.since(began))
+    db.close()
+    return took, held / 2**20
+
+
+def _rss_mb() -> float:
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _timed_ms(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return (time.perf_counter() - started) * 1000
+
+
+def _p(values: Sequence[float], percent: float) -> float:
+    return float(np.percentile(values, percent))
+
+
+# -- one tree alone -------------------------------------------------------------------------------
+
+
+def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str, float]]:
+    """Insert leaves into one tree in a file, half at the end and half anywhere; time windows of 1,000.
+
+    Every insert reads what it needs from SQLite anew, as a write of one fact does; a transaction holds 1,000.
+    """
+    random, window, out = Random(seed), 1_000, []
+    db = Database(directory / "tree.db")
+    migrations.apply(db, NOW)
+    with db.write() as tx:
+        trees.put_head(tx, "entity", 1, TreeHead(0, k))
+    marks = {size for size in (1_000, 10_000, 100_000, 1_000_000, leaves) if size <= leaves}
+    for first in range(0, leaves, window):
+        took, written, splits = [], [], 0
+        with db.write() as tx:
+            for number in range(first, min(first + window, leaves)):
+                at = number if number % 2 else random.randrange(number + 1)
+                started = time.perf_counter()
+                head = trees.find_head(tx, "entity", 1)
+                assert head is not None
+                arena = trees.SqliteArena(tx)
+                grown = insert(
+                    arena,
+                    head,
+                    key=(at, f"{number:08d}"),
+                    start_ms=at,
+                    end_ms=at + 1,
+                    item_kind="fact",
+                    item=number,
+                )[0]
+                trees.put_head(tx, "entity", 1, grown)
+                arena.flush()
+                took.append((time.perf_counter() - started) * 1e6)
+                written.append(arena.written - grown.height - 1)
+                splits = max(splits, arena.written)
+            committing = time.perf_counter()
+        if first + window in marks:
+            out.append(
+                {
+                    "leaves": first + window,
+                    "height": grown.height,
+                    "us_p50": _p(took, 50),
+                    "us_p95": _p(took, 95),
+                    "written_mean": statistics.fmean(written) + grown.height + 1,
+                    "written_max": splits,
+                    "commit_ms": (time.perf_counter() - committing) * 1000,
+                    "file_mb": db.path.stat().st_size / 2**20,
+                }
+            )
+    db.close()
+    return out
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the measurements as a Markdown table, a column per size."""
+    names = [field.name for field in fields(Row)]
+    lines = ["| | " + " | ".join(f"{row.facts:,} facts" for row in rows) + " |", "|---|" + "---|" * len(rows)]
+    for name in names[1:]:
+        values = (getattr(row, name) for row in rows)
+        lines.append(
+            f"| {name} | "
+            + " | ".join(f"{value:,.4g}" if value < 100 else f"{value:,.0f}" for value in values)
+            + " |"
+        )
+    last, first = rows[-1], rows[0]
+    lines.append(
+        f"\nInsert at {last.facts:,} / at {first.facts:,}: {last.insert_ms / first.insert_ms:.2f}; "
+        f"query / floor at {last.facts:,}: {last.ratio:.2f} (processor time {last.cpu_ratio:.2f}); RSS / vectors: {last.rss_mb / last.vectors_mb:.2f}"
+    )
+    return "\n".join(lines)
+
+
+def run(args: argparse.Namespace, directory: Path) -> list[Row]:
+    """Build a memory of every size, and measure them in turn."""
+    memories, rows = [], []
+    for size in sorted(args.sizes):
+        growing = Growing(directory / str(size), Chat(args.seed), args.dimension)
+        have = growing.fill(size)
+        memories.append(growing)
+        rows.append(Row(have["fact"], have["turn"], have["node"], growing.build_s))
+    random = Random(args.seed)
+    for _ in range(args.inserts + 1):
+        for growing in memories:
+            growing.insert_fact(random)
+    for growing, row in zip(memories, rows, strict=True):
+        growing.tell(row)
+        growing.checkpoint()
+        growing.forest.close()
+        row.file_mb = growing.look(size_bytes) / 2**20  # type: ignore[operator]  # a number of bytes
+        command = [sys.executable, __file__, "--measure", str(growing.path), "--seed", str(args.seed)]
+        command += ["--dimension", str(args.dimension), "--questions", str(args.questions)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  # this script
+        for name, value in json.loads(done.stdout).items():
+            if name.startswith("step "):
+                print(f"  {row.facts} {name}: {value:.2f} ms", file=sys.stderr)
+            else:
+                setattr(row, name, value)
+    return rows
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="in facts")
+    parser.add_argument(
+        "--dir", type=Path, help="where memories are made and kept (default: a temporary directory)"
+    )
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--dimension", type=int, default=384)
+    parser.add_argument("--inserts", type=int, default=60, help="facts inserted one at a time per size")
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--tree", type=int, help="measure one tree alone with that many leaves")
+    parser.add_argument("--k", type=int, default=8, help="fan-out of that tree")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.measure:
+        print(json.dumps(measure(args.measure, Chat(args.seed), args.dimension, args.questions)))
+        return
+    print(
+        f"seed {args.seed}, {args.dimension} dimensions, Python {platform.python_version()}, NumPy {np.__version__}, "
+        f"SQLite {sqlite3.sqlite_version}, {platform.machine()}, {os.cpu_count()} cores"
+    )
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = args.dir or Path(scratch)
+        if args.tree:
+            for line in tree_alone(directory, args.tree, args.k, args.seed):
+                print(" ".join(f"{name} {value:,.4g}" for name, value in line.items()))
+            return
+        rows = run(args, directory)
+    print(table(rows))
+    if args.json:
+        args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Seeded conversations of any length, with a vocabulary that grows as a person's does."""
