@@ -20,16 +20,28 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["KIN", "PAST", "ROLES", "WORDS", "is_thing", "rules", "things"]
+__all__ = ["is_thing", "kin", "listed", "past_forms", "roles", "rules", "things", "word_list"]
 
-WORDS = load_word_lists("en").lists
-"""The word lists of English, by name."""
-KIN = load_lexicon("en").words["kin"]
-"""Words for relatives."""
-ROLES = load_lexicon("en").kinds["role"]
-"""Words for occupations."""
-PAST = WORDS["irregular_past"] | frozenset(("was", "were", "had", "did"))
-"""Past forms that do not end in -ed."""
+
+def word_list(name: str) -> frozenset[str]:
+    """Return one of the word lists of English; they are read at the first use, as importing should cost nothing."""
+    return load_word_lists("en").lists[name]
+
+
+def kin() -> frozenset[str]:
+    """Return words for relatives."""
+    return load_lexicon("en").words["kin"]
+
+
+def roles() -> frozenset[str]:
+    """Return words for occupations."""
+    return load_lexicon("en").kinds["role"]
+
+
+@lru_cache(maxsize=1)
+def past_forms() -> frozenset[str]:
+    """Return past forms that do not end in -ed."""
+    return word_list("irregular_past") | frozenset(("was", "were", "had", "did"))
 
 
 @lru_cache(maxsize=1)
@@ -42,20 +54,26 @@ def _raw() -> Mapping[str, Any]:
 def rules() -> Mapping[str, re.Pattern[str]]:
     """Return the patterns of every class of wording."""
     found = {}
-    for name, listed in _raw().items():
-        if name in ("language", "clause", "things"):
+    for name, sources in _raw().items():
+        if isinstance(sources, str) or name == "clause":
             continue
-        joined = "|".join(f"(?:{source})" for source in listed)
+        joined = "|".join(f"(?:{source})" for source in sources)
         found[name] = re.compile(rf"(?<![\w-])(?:{joined})(?![\w-])", re.IGNORECASE)
     clauses = "|".join(re.escape(mark) for mark in _raw()["clause"])
     found["clause"] = re.compile(clauses)
     return found
 
 
+@lru_cache(maxsize=8)
+def listed(name: str) -> frozenset[str]:
+    """Return one of the plain word lists of the file."""
+    return frozenset(_raw()[name].split())
+
+
 @lru_cache(maxsize=1)
 def things() -> frozenset[str]:
     """Return the words that name kinds of things people have, do, eat or are by turns."""
-    return frozenset(_raw()["things"].split()) | ROLES | load_lexicon("en").kinds["language"]
+    return listed("things") | roles() | load_lexicon("en").kinds["language"]
 
 
 def is_thing(term: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from memforest.steps.local.aspect import WORDS, things
+from memforest.steps.local.aspect import listed, things, word_list
 from memforest.steps.local.language import Code, detect_language
 from memforest.steps.local.sentences import split_sentences
 from memforest.steps.local.tokens import is_verb_form
@@ -30,74 +30,19 @@ TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|&|[^\w\s]")
 _CONNECTORS = frozenset(("&", "of", "the", "and", "de", "du", "la", "le", "del", "in", "on"))
 _APART = frozenset(("and", "&", "in", "on"))
 """Connectors on either side of which there may be two names: "Ana and Bob", "the Tin Kettle in Leeds"."""
-_BREAKS = (
-    STOP_WORDS
-    | WORDS["prepositions"]
-    | WORDS["determiners"]
-    | WORDS["adverbs"]
-    | WORDS["finite"]
-    | WORDS["irregular_past"]
-    | WORDS["modals"]
-    | WORDS["not_names"]
-    | WORDS["backchannel"]
-    | WORDS["interjections"]
-    | WORDS["evaluative_topics"]
-    | WORDS["generic_topics"]
-    | frozenset(
-        [
-            "year",
-            "years",
-            "month",
-            "months",
-            "week",
-            "weeks",
-            "day",
-            "days",
-            "ago",
-            "last",
-            "next",
-            "minute",
-            "minutes",
-            "hour",
-            "hours",
-            "morning",
-            "evening",
-            "afternoon",
-            "night",
-            "spring",
-            "summer",
-            "autumn",
-            "winter",
-            "nothing",
-            "something",
-            "anything",
-            "everything",
-            "nowhere",
-            "everywhere",
-            "anywhere",
-            "far",
-            "late",
-            "early",
-            "half",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "only",
-            "all",
-            "one",
-            "ones",
-            "couple",
-            "usual",
-            "regular",
-        ]
-    )
-)
+
+
+_NO_NOUN = (
+    "prepositions", "determiners", "adverbs", "finite", "irregular_past", "modals", "not_names", "backchannel",
+    "interjections", "evaluative_topics", "generic_topics",
+)  # fmt: skip
+"""Word lists none of which may begin a noun phrase, or be one."""
+
+
+@lru_cache(maxsize=1)
+def _breaks() -> frozenset[str]:
+    """Return the words that are no part of a noun phrase."""
+    return STOP_WORDS.union(listed("no_noun"), *(word_list(name) for name in _NO_NOUN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,32 +131,13 @@ def _is_participle(tokens: list[Token], at: int) -> bool:
     """Return whether a word in -ing qualifies the noun behind it: "a training coordinator"."""
     word, before = tokens[at][0], tokens[at - 1][0].lower() if at else ""
     follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
-    return follows and word.islower() and word.endswith("ing") and before in _BEFORE_PARTICIPLE
+    return follows and word.islower() and word.endswith("ing") and before in _before_participle()
 
 
-_BEFORE_PARTICIPLE = WORDS["determiners"] | frozenset(
-    [
-        "as",
-        "being",
-        "is",
-        "was",
-        "became",
-        "become",
-        "to",
-        "of",
-        "from",
-        "still",
-        "again",
-        "says",
-        "now",
-        "made",
-        "named",
-        "appointed",
-        "hired",
-        "into",
-        "for",
-    ]
-)
+@lru_cache(maxsize=1)
+def _before_participle() -> frozenset[str]:
+    """Return the words behind which a word in -ing may qualify a noun."""
+    return word_list("determiners") | listed("before_participle")
 
 
 def is_content(word: str) -> bool:
@@ -220,7 +146,7 @@ def is_content(word: str) -> bool:
         word[0].isalpha()
         and word[0].islower()
         and len(word) > 2
-        and word not in _BREAKS
+        and word not in _breaks()
         and not _is_verbal(word)
     )
 
@@ -237,7 +163,7 @@ def _named_end(tokens: list[Token], at: int) -> int:
     if not word[0].isupper() or word == "I":
         return at
     following = tokens[at + 1][0] if at + 1 < len(tokens) else "."
-    if word.lower() in _BREAKS and not following[0].isupper():
+    if word.lower() in _breaks() and not following[0].isupper():
         return at
     if at == 0 and not following[0].isupper() and _is_verbal(word.lower()):
         return at  # "Living in Davis ..." begins a sentence, not a name
@@ -257,7 +183,7 @@ def _named_end(tokens: list[Token], at: int) -> int:
 def _connects(tokens: list[Token], at: int) -> bool:
     """Return whether a small word joins two parts of a name: "Stoke on Trent", but not "Leeds in April"."""
     word, following = tokens[at][0].lower(), tokens[at + 1][0] if at + 1 < len(tokens) else "."
-    dated = word in _APART and following.lower() in _BREAKS
+    dated = word in _APART and following.lower() in _breaks()
     return word in _CONNECTORS and following[0].isupper() and not dated
 
 
@@ -271,7 +197,7 @@ def _parts(tokens: list[Token], start: int, end: int, *, named: bool) -> Iterato
             words[-1] = words[-1].removesuffix("'s")
             if words[0] in _CONNECTORS - {"the"} or words[-1] in _CONNECTORS:
                 continue
-            if len(words) == 1 and words[0] in _BREAKS:
+            if len(words) == 1 and words[0] in _breaks():
                 continue
             capital = named and tokens[i][0][0].isupper()
             if capital and (_splits_name(tokens, start, end, i, j)):
@@ -292,4 +218,4 @@ def _splits_name(tokens: list[Token], start: int, end: int, i: int, j: int) -> b
 
 def _opens_small(tokens: list[Token], at: int) -> bool:
     """Return whether a word has its capital only because a sentence begins: "Her Huawei", "Still Oslo"."""
-    return tokens[at][1] == 0 and tokens[at][0].lower() in _BREAKS
+    return tokens[at][1] == 0 and tokens[at][0].lower() in _breaks()

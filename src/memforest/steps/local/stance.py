@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
-from memforest.steps.local.aspect import PAST, WORDS, rules
+from memforest.steps.local.aspect import past_forms, rules, word_list
 from memforest.steps.local.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
 from memforest.steps.local.whose import (
     answers_about,
@@ -131,7 +131,7 @@ def _modifies(text: str, phrase: Phrase) -> bool:
     if behind is None or text[phrase.end] != " " or not is_content(behind.group()):
         return False
     word = behind.group()
-    return not (word.endswith("s") and word[:-1] in WORDS["common_verbs"]) and not _DOES.match(
+    return not (word.endswith("s") and word[:-1] in word_list("common_verbs")) and not _DOES.match(
         text, phrase.end
     )
 
@@ -244,8 +244,8 @@ def _is_past(clause: str, who: str) -> bool:
     """Return whether the first verb of a clause is a simple past."""
     for match in TOKEN.finditer(clause.replace(who, " ")):
         word = match.group().lower()
-        if word in PAST or (word.endswith("ed") and len(word) > 4):
+        if word in past_forms() or (word.endswith("ed") and len(word) > 4):
             return True
-        if word in WORDS["finite"] or (word.endswith("s") and word[:-1] in WORDS["common_verbs"]):
+        if word in word_list("finite") or (word.endswith("s") and word[:-1] in word_list("common_verbs")):
             return False
     return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from memforest.steps.local.aspect import KIN, PAST, ROLES, WORDS, rules, things
+from memforest.steps.local.aspect import kin, past_forms, roles, rules, things, word_list
 from memforest.steps.local.phrases import TOKEN, Phrase, Statement
 
 __all__ = [
@@ -121,11 +121,10 @@ def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
     if _APPOSED.fullmatch(between) or rules()["sharing"].fullmatch(between.strip()):
         return False
     words = [token.group() for token in TOKEN.finditer(between)]
-    roles = ROLES
     for i, word in enumerate(words[:4]):
-        if word in KIN or word in roles or _is_person(word):
+        if word in kin() or word in roles() or _is_person(word):
             return who.lower() not in words[i + 1 :]
-        if word in WORDS["finite"] or word in PAST or word in WORDS["prepositions"]:
+        if word in word_list("finite") or word in past_forms() or word in word_list("prepositions"):
             return False
     return False
 
@@ -144,6 +143,6 @@ _BEING = re.compile(
 def is_person_with_role(text: str, phrase: Phrase) -> bool:
     """Return whether an occupation stands for somebody who has it: "the teacher left", not "is a teacher"."""
     words = phrase.term.split()
-    if phrase.named or words[-1] not in ROLES:
+    if phrase.named or words[-1] not in roles():
         return False
     return _BEING.search(text[: phrase.start]) is None
