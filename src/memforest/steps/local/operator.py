@@ -104,7 +104,7 @@ OPERATOR_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A time operator and the text that it is relative to ("before *the Pirc*"), empty if there is none."""
+    """A time operator and the text that it is relative to ("before *the oolong*"), empty if there is none."""
 
     kind: Kind
     anchor: str
@@ -161,8 +161,8 @@ def read_operator(question: str, *, dated: bool) -> Operator | None:
         dated: whether it states a date or a stretch of time.
 
     Example:
-        >>> read_operator("Which podcast did Zoë listen to before Gravel?", dated=False)
-        Operator(kind='predecessor', anchor='Gravel')
+        >>> read_operator("Which newspaper did Zoë read before Kurier?", dated=False)
+        Operator(kind='predecessor', anchor='Kurier')
     """
     text = question.replace("’", "'").strip().rstrip("?！？ ")
     if _LAST.search(text):

@@ -29,7 +29,7 @@ _PREFIX = re.compile(r'(?P<who>[^:"\n]{1,60}?)(?:, asked "(?P<asked>[^"]*)")?: '
 TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|&|[^\w\s]")
 _CONNECTORS = frozenset(("&", "of", "the", "and", "de", "du", "la", "le", "del", "in", "on"))
 _APART = frozenset(("and", "&", "in", "on"))
-"""Connectors on either side of which there may be two names: "Ana and Bob", "the Tin Kettle in Leeds"."""
+"""Connectors on either side of which there may be two names: "Ana and Bob", "the Blue Heron in Leeds"."""
 
 
 _NO_NOUN = (
@@ -103,7 +103,7 @@ def _phrases(text: str) -> Iterator[Phrase]:
         end = _named_end(tokens, index)
         if end > index:
             inner = _named_end(tokens, end) if tokens[end - 1][0].endswith("'s") and end == index + 1 else end
-            if inner > end:  # "King's Gambit" is one name
+            if inner > end:  # "Queen's Cup" is one name
                 words = [token[0].lower() for token in tokens[index:inner]]
                 yield Phrase(" ".join(words), tokens[index][1], tokens[inner - 1][2], True)
             else:
@@ -128,7 +128,7 @@ def _is_inner_of(tokens: list[Token], start: int, at: int) -> bool:
 
 
 def _is_participle(tokens: list[Token], at: int) -> bool:
-    """Return whether a word in -ing qualifies the noun behind it: "a training coordinator"."""
+    """Return whether a word in -ing qualifies the noun behind it: "a marketing assistant"."""
     word, before = tokens[at][0], tokens[at - 1][0].lower() if at else ""
     follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
     return follows and word.islower() and word.endswith("ing") and before in _before_participle()
@@ -158,7 +158,7 @@ def _is_verbal(word: str) -> bool:
 
 
 def _named_end(tokens: list[Token], at: int) -> int:
-    """Return where the capitalised run at `at` ends ("The Reading Room", "Stone & Rope", "Sony phone")."""
+    """Return where the capitalised run at `at` ends ("The Long Table", "Salt & Pine", "Acme phone")."""
     word = tokens[at][0]
     if not word[0].isupper() or word == "I":
         return at
@@ -217,5 +217,5 @@ def _splits_name(tokens: list[Token], start: int, end: int, i: int, j: int) -> b
 
 
 def _opens_small(tokens: list[Token], at: int) -> bool:
-    """Return whether a word has its capital only because a sentence begins: "Her Huawei", "Still Oslo"."""
+    """Return whether a word has its capital only because a sentence begins: "Her Acme", "Still Oslo"."""
     return tokens[at][1] == 0 and tokens[at][0].lower() in _breaks()

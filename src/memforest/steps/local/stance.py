@@ -1,6 +1,6 @@
 """How a statement stands to the things it names: is it so, since when, is it over, or only thought of?
 
-"Bob still trains at Kinetik", "Bob left Kinetik for Torque", "Bob might try Torque": three stances to a gym,
+"Bob still trains at Ironworks", "Bob left Ironworks for Fitbox", "Bob might try Fitbox": three stances to a gym,
 and nothing in them is about gyms. This module reads the stance of a sentence to each noun phrase in it from
 aspect, tense and modality alone, so that a timeline can be made of any attribute, also of those that the
 state lexicon (`memforest.steps.local.states`) has never heard of.
@@ -214,7 +214,7 @@ MOST_BETWEEN = 4
 
 
 _FAR_FROM = re.compile(r"from\b.*\b(?:in|at|on|with)\b", re.IGNORECASE)
-"""What is left in between is something else: "sheltered from the rain in the Tin Kettle"."""
+"""What is left in between is something else: "sheltered from the rain in the Blue Heron"."""
 
 
 _FRESH_END = re.compile(r"[\w-]+\s+$")

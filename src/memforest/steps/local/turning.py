@@ -1,4 +1,4 @@
-"""Words of change and the things behind them: "dropped the *Pirc* for the *Dutch*", "plays the *flute*".
+"""Words of change and the things behind them: "dropped the *oolong* for the *sencha*", "plays the *flute*".
 
 This reading looks at one sentence and asks nobody whom it is about: it finds out which of a memory's phrases
 are things that are begun, ended or had at all.

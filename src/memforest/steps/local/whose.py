@@ -1,6 +1,6 @@
 """Whose a phrase is: which person a sentence is about, and what in it belongs to somebody else.
 
-"Bob's dentist trains at Kinetik" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at
+"Bob's dentist trains at Ironworks" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at
 Acme" puts her at Acme too.
 """
 

@@ -1,7 +1,7 @@
 """Which of a memory's values are of one kind, so that one takes the other's place.
 
-"Dropped the Pirc for the Dutch" says that two things take each other's place, and "trains at Kinetik", "signed
-up at Torque" show two that stand in the same frames. Two values are alike when they replaced each other, were
+"Dropped the oolong for the sencha" says that two things take each other's place, and "trains at Ironworks", "signed
+up at Fitbox" show two that stand in the same frames. Two values are alike when they replaced each other, were
 values of one listed attribute, stand among the same words, or are told in similar statements; and unlike when
 they stand beside each other in the same sentences, as "cello" and "lesson" do. Values that are alike on average
 form a kind.

@@ -34,7 +34,7 @@ class Topic:
     """What a question asks about, of whom.
 
     `dense` and `lexical` are the cosine and BM25 of every fact to the question, shape (m,). `anchor` is text in
-    which a value may be named ("before the Pirc"), `attribute` the listed attribute that is asked for, if it is
+    which a value may be named ("before the oolong"), `attribute` the listed attribute that is asked for, if it is
     one, and `gap` the words behind which the thing asked for would stand.
     """
 

@@ -161,7 +161,7 @@ def _said_often(tx: Tx, snapshot: Snapshot) -> dict[int, tuple[int, ...]]:
 def _acting_names(texts: Sequence[str]) -> frozenset[str]:
     """Return capitalised words that often open a sentence as its subject and are never written small.
 
-    Nor does one stand in, on or at a person, and "The Tin Kettle" is nobody called Kettle.
+    Nor does one stand in, on or at a person, and "The Blue Heron" is nobody called Heron.
     """
     counts: Counter[str] = Counter()
     other: set[str] = set(STOP_WORDS)
