@@ -56,7 +56,8 @@ def stances_of(
     """
     if statement.language == "es":
         return
-    others = [name for name in others if name.lower() not in terms]
+    whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
+    others = [name for name in others if name in whole and name.lower() not in terms]
     names = (who, *others)
     for sentence, subject in _subjects(statement, who, others, speaker):
         owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}

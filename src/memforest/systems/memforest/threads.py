@@ -102,7 +102,10 @@ def _observe(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[st
     """Return what was said of a person and some values."""
     out = _Heard()
     facts, others = snapshot.facts, known.people - {who}
-    for row in known.rows(values).tolist():
+    rows = known.rows(values)
+    for row in rows[
+        known.about(who)[rows]
+    ].tolist():  # one that does not name the person says nothing of them
         statement = read_statement(known.texts[row])
         fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
         at = _moment(snapshot, row)
