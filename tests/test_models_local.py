@@ -111,7 +111,9 @@ def test_cancelling_stops_the_work() -> None:
     async def scenario() -> None:
         await embedder.embed(["open the model"])
         task = asyncio.ensure_future(embedder.embed(notes(300)))
-        while embedder.usage.texts_run < 6:  # four of the batch at least, whoever else wants the processors
+        for _ in range(4_000):  # until four of the batch are done, whoever else wants the processors
+            if embedder.usage.texts_run >= 6:
+                break
             await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
