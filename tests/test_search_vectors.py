@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memforest.search.vectors import VectorTable
+from memforest.ranking import cosines
+from memforest.search.vectors import SIDE_BY_SIDE, Side, VectorTable
 
 
 def unit(n: int, seed: int = 0, dimension: int = 8) -> NDArray[np.float32]:
@@ -84,3 +85,34 @@ def test_an_empty_table() -> None:
     assert table.changed(
         np.array([-1]), np.zeros(0, dtype=np.int64), np.zeros((0, 0), np.float32)
     ).rows.shape == (1, 0)
+
+
+@pytest.mark.parametrize("n", [SIDE_BY_SIDE - 1, SIDE_BY_SIDE, SIDE_BY_SIDE + 1])
+def test_halves_compared_side_by_side_give_the_same_bits(n: int) -> None:
+    """From a number of rows on two threads share the work; no number shows it, in a changed table neither."""
+    rows, one, other = unit(n), unit(1, 1)[0], unit(1, 2)[0]
+    table = VectorTable.of(rows)
+    assert np.array_equal(table.cosines(one), cosines(rows, one))
+    for found, question in zip(table.cosines_of_two(one, other), (one, other), strict=True):
+        assert np.array_equal(found, cosines(rows, question))
+    changed = table.changed(np.arange(n), [3], unit(1, 3))
+    rows[3] = unit(1, 3)[0]
+    assert np.array_equal(changed.cosines(one), cosines(rows, one))
+
+
+def test_what_fails_beside_is_raised() -> None:
+    """An error of the second thread is the caller's, not lost."""
+
+    def fail() -> int:
+        raise ZeroDivisionError
+
+    with Side(fail) as side:
+        pass
+    with pytest.raises(ZeroDivisionError):
+        side.result()
+
+
+def test_vectors_of_another_length_are_refused_in_large_tables_too() -> None:
+    """A question of the wrong dimension is an error, whoever compares."""
+    with pytest.raises(ValueError, match="dimension"):
+        VectorTable.of(unit(SIDE_BY_SIDE)).cosines(unit(1, 0, 9)[0])

@@ -8,23 +8,60 @@ array is full, the next table gets an array of its own.
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.ranking import Scores, cosines, cosines_of_two
 
-__all__ = ["VectorTable"]
+__all__ = ["SIDE_BY_SIDE", "Side", "VectorTable"]
 
+T = TypeVar("T")
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 ROOM = 1.25
 """A new array has room for this many times what it must hold; pages that are not written to take no memory."""
 SPARE = 1024
+
+
+SIDE_BY_SIDE = 32_768
+"""Rows from which two threads share a comparison. Below, starting one and waiting for it costs more than it saves."""
+
+
+class Side(Generic[T]):
+    """A piece of work in a thread of its own; nothing is kept that a fork or the end of the process could find.
+
+    Raises:
+        Exception: from `result`, whatever the work raised.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._future: Future[T] = Future()
+        self._thread = threading.Thread(target=self._run, args=(work,), name="memforest-side", daemon=True)
+
+    def _run(self, work: Callable[[], T]) -> None:
+        try:
+            self._future.set_result(work())
+        except BaseException as exc:  # noqa: BLE001 - it is raised again where the result is asked for
+            self._future.set_exception(exc)
+
+    def __enter__(self) -> Side[T]:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._thread.join()
+
+    def result(self) -> T:
+        """Return what the work returned; to be called after the block."""
+        return self._future.result(timeout=0)
 
 
 class _Shared:
@@ -110,16 +147,25 @@ class VectorTable:
 
         Each is summed by itself, so it does not depend on where the row stands.
         """
-        if self._plain:
-            return cosines(self._shared.array[1 : self._used], vector)
-        return np.take(cosines(self._shared.array[: self._used], vector), self._places)
+        (found,) = self._compared(lambda part: (cosines(part, vector),))
+        return found
 
     def cosines_of_two(self, one: Floats, other: Floats) -> tuple[Scores, Scores]:
         """Return `cosines` with two unit vectors; the rows are read once."""
-        if self._plain:
-            return cosines_of_two(self._shared.array[1 : self._used], one, other)
-        first, second = cosines_of_two(self._shared.array[: self._used], one, other)
-        return np.take(first, self._places), np.take(second, self._places)
+        first, second = self._compared(lambda part: cosines_of_two(part, one, other))
+        return first, second
+
+    def _compared(self, compare: Callable[[Floats], tuple[Scores, ...]]) -> tuple[Scores, ...]:
+        """Return what a comparison makes of every row: of each row by itself, so halves may run side by side."""
+        array = self._shared.array[int(self._plain) : self._used]
+        if len(array) < SIDE_BY_SIDE or (os.cpu_count() or 1) < 2:
+            found = compare(array)
+        else:
+            middle = len(array) // 2
+            with Side(partial(compare, array[middle:])) as side:
+                head = compare(array[:middle])
+            found = tuple(np.concatenate(pair) for pair in zip(head, side.result(), strict=True))
+        return found if self._plain else tuple(np.take(one, self._places) for one in found)
 
     def cosines_at(self, rows: Ints, vector: Floats) -> Scores:
         """Return `cosines` of some rows, shape (len(rows),), at the cost of those."""
