@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
+import tempfile
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,6 +14,10 @@ from typing import Any
 
 import hypothesis
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.worlds import fast_folder
 
 from memforest import Config, MemForest
 from memforest.clock import Clock
@@ -86,6 +92,13 @@ def _clean_environment() -> Iterator[None]:
 def clock() -> Clock:
     """A clock that always says noon of 1 June 2024, UTC."""
     return lambda: NOW
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty directory, in memory where there is one."""
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
+        yield Path(made)
 
 
 @pytest.fixture

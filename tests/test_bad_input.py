@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import sys
-import tempfile
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
@@ -18,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import CLOCK, fast_config, fast_folder
+from tests.worlds import CLOCK, fast_config
 
 from memforest import Config, MemForest
 from memforest.errors import (
@@ -38,13 +37,6 @@ KEPT = [
     {"speaker": "Ana", "content": "I live in Oslo.", "timestamp": WHEN},
     {"speaker": "Bob", "content": "I work at Acme.", "timestamp": WHEN},
 ]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
 
 
 @pytest.fixture

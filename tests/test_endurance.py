@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from tests.worlds import (
     differences,
     dump,
     fast_config,
-    fast_folder,
     file_of,
     make_sessions,
 )
@@ -39,13 +36,6 @@ TURNS = 10_000 if LONG else 400
 SESSIONS = 100_000 if LONG else 200
 ROOM = 1_000_000
 """Pages, more than any test fills."""
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
 
 
 def many_turns(count: int) -> list[dict[str, Any]]:

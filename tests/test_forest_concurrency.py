@@ -7,17 +7,15 @@ import os
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import differences, dump, fast_config, fast_folder, file_of, make_sessions
+from tests.worlds import differences, dump, fast_config, file_of, make_sessions, said
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import StoreLockedError
@@ -25,21 +23,6 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.types import Chunk, ChunkOutcome
 
 ROOT = str(Path(__file__).parent.parent)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
-
-
-def said(*texts: str, day: int = 1) -> list[dict[str, Any]]:
-    """Return turns of Ana, a minute apart."""
-    return [
-        {"speaker": "Ana", "content": text, "timestamp": f"2023-05-{day:02}T10:{i:02}:00Z"}
-        for i, text in enumerate(texts)
-    ]
 
 
 class Gate:

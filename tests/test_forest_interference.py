@@ -6,8 +6,7 @@ import asyncio
 import multiprocessing
 import sqlite3
 import sys
-import tempfile
-from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -20,7 +19,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
-from tests.worlds import CLOCK, differences, dump, fast_config, fast_folder, file_of, make_sessions, rows
+from tests.worlds import (
+    CLOCK,
+    differences,
+    dump,
+    fast_config,
+    file_of,
+    make_sessions,
+    rows,
+    said,
+)
 
 import processes
 from memforest import AsyncMemForest, MemForest
@@ -32,22 +40,6 @@ from memforest.steps.local.summarise import LocalSummariser
 from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
 from memforest.types import Chunk, ChunkOutcome, SummaryRequest
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
-
-
-def said(*texts: str, day: int = 1) -> list[dict[str, Any]]:
-    """Return turns of Ana, a minute apart."""
-    return [
-        {"speaker": "Ana", "content": text, "timestamp": f"2023-05-{day:02}T10:{i:02}:00Z"}
-        for i, text in enumerate(texts)
-    ]
-
 
 # -- processes ------------------------------------------------------------------------------------
 

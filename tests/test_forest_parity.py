@@ -7,8 +7,6 @@ import inspect
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import differences, dump, fast_config, fast_folder, file_of, make_sessions
+from tests.worlds import differences, dump, fast_config, file_of, make_sessions
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import InputError, MemForestError, NotFoundError, TimestampError
@@ -35,13 +33,6 @@ QUESTIONS = [
     "When did Ana go to Lisbon?",
     "zzzz",
 ]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
 
 
 @pytest.fixture

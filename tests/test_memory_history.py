@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +17,6 @@ from tests.worlds import (
     differences,
     dump,
     fast_config,
-    fast_folder,
     file_of,
     make_history,
     make_sessions,
@@ -28,13 +26,6 @@ from tests.worlds import (
 
 from memforest import MemForest
 from memforest.errors import InputError, SessionConflictError
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
 
 
 def build(directory: Path, calls: Sequence[tuple[Any, ...]]) -> Path:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, fast_folder, file_of, make_sessions, rows
+from tests.worlds import fast_config, file_of, make_sessions, rows, said
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import ModelError, StepError
@@ -46,13 +45,6 @@ class Watched:
         return await self._local.summarise(requests)
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
-
-
 EMBEDDED = """SELECT node FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
     WHERE t.kind != 'scene'"""
 """The summaries that have vectors: a scene's nodes are the means of their facts."""
@@ -69,14 +61,6 @@ def dirty(folder: Path) -> set[str]:
                LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope WHERE n.dirty AND n.level > 0""",
         )
     }
-
-
-def said(*texts: str, day: int = 1, speaker: str = "Ana") -> list[dict[str, Any]]:
-    """Return turns of one speaker, a minute apart."""
-    return [
-        {"speaker": speaker, "content": text, "timestamp": f"2023-05-{day:02}T{10 + i // 60}:{i % 60:02}:00Z"}
-        for i, text in enumerate(texts)
-    ]
 
 
 def many(n: int, word: str) -> list[str]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, fast_folder, file_of, make_sessions
+from tests.worlds import fast_config, file_of, make_sessions
 
 from memforest import MemForest
 from memforest.search.advance import advance
@@ -25,13 +22,6 @@ from memforest.search.vectors import VectorTable
 from memforest.store.db import Database
 
 QUESTIONS = ("Where does Ana live?", "Who works at Acme?", "What did Bob buy before he moved to Oslo?")
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
 
 
 def plain(value: Any) -> Any:

@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,13 +26,6 @@ from memforest.store.db import Database
 from memforest.systems.memforest.rank import base_scores, score_leaves
 from memforest.systems.memforest.recall import recall, similarity_of_scenes
 from memforest.systems.memforest.scenes import YOUNG
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An empty directory, in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-        yield Path(made)
 
 
 @lru_cache(maxsize=2)

@@ -88,6 +88,14 @@ def make_sessions(
     return made
 
 
+def said(*texts: str, day: int = 1, speaker: str = "Ana") -> list[dict[str, Any]]:
+    """Return turns of one speaker in May 2023, a minute apart."""
+    return [
+        {"speaker": speaker, "content": text, "timestamp": f"2023-05-{day:02}T{10 + i // 60}:{i % 60:02}:00Z"}
+        for i, text in enumerate(texts)
+    ]
+
+
 def file_of(directory: Path) -> Path:
     """Return the only database in a directory."""
     (path,) = directory.glob("*.db")

@@ -73,7 +73,7 @@ class Statement:
     language: Code = "en"
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)  # more than a vocabulary reads, so that a write does not make it read all anew
 def read_statement(text: str) -> Statement:
     """Return a statement's speaker, question and sentences; remembered, because statements do not change."""
     found = _PREFIX.match(text)

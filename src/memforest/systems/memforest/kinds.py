@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.steps.local.phrases import Sentence, Statement, chosen_phrases
+from memforest.steps.local.aspect import listed
+from memforest.steps.local.phrases import Phrase, Statement, chosen_phrases
 from memforest.text import STOP_WORDS
 
 __all__ = ["Kind", "find_kinds"]
@@ -37,31 +38,6 @@ WINDOW = 3
 """Words on either side that are a value's frame."""
 
 _FRAME_WORD = re.compile(r"[\w']+")
-_NO_FRAME = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "his",
-        "her",
-        "their",
-        "my",
-        "its",
-        "some",
-        "new",
-        "old",
-        "another",
-        "that",
-        "this",
-        "and",
-        "but",
-        "so",
-        "for",
-        "to",
-        "of",
-    ]
-)
-_NO_FRONT = frozenset(["a", "an", "the", "his", "her", "their", "my", "new", "old"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +76,8 @@ def find_kinds(
     """
     if not values:
         return ()
-    alike = _likeness(statements, values, uses, vectors, names)
+    placed = _placed(statements, frozenset(values))
+    alike = _likeness(placed, values, uses, vectors, names)
     place = {value: i for i, value in enumerate(values)}
     for old, new in replaced:
         _add(alike, place, old, new, REPLACED_WEIGHT)
@@ -110,10 +87,29 @@ def find_kinds(
             for new in known[i + 1 :]:
                 _add(alike, place, old, new, ATTRIBUTE_WEIGHT)
     pairs = {frozenset(pair) for pair in replaced}
-    alike -= BESIDE_WEIGHT * _beside(statements, place, pairs)
+    alike -= BESIDE_WEIGHT * _beside(placed, place, pairs)
     np.fill_diagonal(alike, 0.0)
-    fronts = _fronts(statements, frozenset(values))
+    fronts = _fronts(placed)
     return tuple(_kind(values, members, alike, uses, fronts) for members in _clusters(alike, LEAST_ALIKE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A sentence in which values stand, those values, and the question that it answers."""
+
+    asked: str
+    text: str
+    phrases: tuple[Phrase, ...]
+
+
+def _placed(statements: Sequence[Statement], wanted: Set[str]) -> list[_Placed]:
+    """Return the sentences that name values; finding them is most of the work, so it is done once."""
+    return [
+        _Placed(statement.asked, sentence.text, phrases)
+        for statement in statements
+        for sentence in statement.sentences
+        if (phrases := tuple(chosen_phrases(sentence, wanted)))
+    ]
 
 
 def _kind(
@@ -178,15 +174,15 @@ def _clusters(alike: Matrix, least: float) -> list[list[int]]:
     return [sorted(group) for _, group in sorted(groups.items())]
 
 
-def _beside(statements: Sequence[Statement], place: Mapping[str, int], pairs: Set[frozenset[str]]) -> Matrix:
+def _beside(placed: Sequence[_Placed], place: Mapping[str, int], pairs: Set[frozenset[str]]) -> Matrix:
     """Return in which share of its sentences the rarer of two values stands beside the other, shape (n, n).
 
     A sentence that tells a replacement has two values of one kind, and does not count.
     """
     counts = np.zeros(len(place))
     both = np.zeros((len(place), len(place)))
-    for sentence in (sentence for statement in statements for sentence in statement.sentences):
-        found = sorted({phrase.term for phrase in chosen_phrases(sentence, place.keys())})
+    for sentence in placed:
+        found = sorted({phrase.term for phrase in sentence.phrases})
         for one in found:
             counts[place[one]] += 1
             for other in found:
@@ -197,14 +193,14 @@ def _beside(statements: Sequence[Statement], place: Mapping[str, int], pairs: Se
 
 
 def _likeness(
-    statements: Sequence[Statement],
+    placed: Sequence[_Placed],
     values: Sequence[str],
     uses: Mapping[str, NDArray[np.int64]],
     vectors: NDArray[np.float32],
     names: Set[str],
 ) -> Matrix:
     """Return how alike the statements about two values are: cosine of their means, and shared frames."""
-    frames = _frames(statements, values, names)
+    frames = _frames(placed, values, names)
     alike = FRAME_WEIGHT * (frames @ frames.T)
     if vectors.ndim == 2 and vectors.shape[1]:
         centred = vectors - vectors.mean(axis=0)
@@ -214,16 +210,14 @@ def _likeness(
     return np.asarray(alike, dtype=np.float64)
 
 
-def _frames(statements: Sequence[Statement], values: Sequence[str], names: Set[str]) -> Matrix:
+def _frames(placed: Sequence[_Placed], values: Sequence[str], names: Set[str]) -> Matrix:
     """Return the words around each value, weighted by how few values they stand beside; unit rows."""
-    wanted = frozenset(values)
     found: dict[str, Counter[tuple[str, ...]]] = {value: Counter() for value in values}
-    for statement in statements:
-        asked = [w for w in _FRAME_WORD.findall(statement.asked.lower()) if w not in STOP_WORDS]
-        for sentence in statement.sentences:
-            for term, frame in _sentence_frames(sentence, wanted, names):
-                found[term].update(frame)
-                found[term].update({("asked", _mask(word, names)): 1 for word in asked})
+    for sentence in placed:
+        asked = [w for w in _FRAME_WORD.findall(sentence.asked.lower()) if w not in STOP_WORDS]
+        for term, frame in _sentence_frames(sentence, names):
+            found[term].update(frame)
+            found[term].update({("asked", _mask(word, names)): 1 for word in asked})
     spread = Counter(key for frame in found.values() for key in frame)
     column = {key: i for i, key in enumerate(k for k, n in spread.items() if n > 1)}
     out = np.zeros((len(values), max(len(column), 1)))
@@ -236,10 +230,10 @@ def _frames(statements: Sequence[Statement], values: Sequence[str], names: Set[s
 
 
 def _sentence_frames(
-    sentence: Sentence, wanted: Set[str], names: Set[str]
+    sentence: _Placed, names: Set[str]
 ) -> Iterable[tuple[str, dict[tuple[str, ...], float]]]:
     """Yield (value, its frame in this sentence): words by side and distance."""
-    for phrase in chosen_phrases(sentence, wanted):
+    for phrase in sentence.phrases:
         left = _framing(sentence.text[: phrase.start], names)[-WINDOW:][::-1]
         right = _framing(sentence.text[phrase.end :], names)[:WINDOW]
         frame: dict[tuple[str, ...], float] = defaultdict(float)
@@ -254,21 +248,22 @@ def _sentence_frames(
 
 
 def _framing(text: str, names: Set[str]) -> list[str]:
-    return [_mask(word, names) for word in _FRAME_WORD.findall(text.lower()) if word not in _NO_FRAME]
+    no_frame = listed("no_frame")
+    return [_mask(word, names) for word in _FRAME_WORD.findall(text.lower()) if word not in no_frame]
 
 
 def _mask(word: str, names: Set[str]) -> str:
     return "§" if word.removesuffix("'s") in names else word
 
 
-def _fronts(statements: Sequence[Statement], wanted: Set[str]) -> dict[str, Counter[str]]:
+def _fronts(placed: Sequence[_Placed]) -> dict[str, Counter[str]]:
     """Return value -> how often each word stands right in front of it, articles and owners left out."""
+    no_front = listed("no_front")
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for sentence in (sentence for statement in statements for sentence in statement.sentences):
-        for phrase in chosen_phrases(sentence, wanted):
-            before = [
-                w for w in _FRAME_WORD.findall(sentence.text[: phrase.start].lower()) if w not in _NO_FRONT
-            ]
-            if before:
-                found[phrase.term][before[-1]] += 1
+    for sentence in placed:
+        for phrase in sentence.phrases:
+            words = _FRAME_WORD.findall(sentence.text[: phrase.start].lower())
+            front = next((word for word in reversed(words) if word not in no_front), None)
+            if front is not None:
+                found[phrase.term][front] += 1
     return found

@@ -11,14 +11,14 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.snapshot import Snapshot
-from memforest.steps.local.aspect import is_thing
+from memforest.steps.local.aspect import is_thing, listed
 from memforest.steps.local.phrases import Statement, read_statement
 from memforest.steps.local.states import UNSPECIFIED
 from memforest.steps.local.turning import held_phrases, turning_points
@@ -40,30 +40,9 @@ PIECE = 0.6
 
 _WORD = re.compile(r"[\w&'.-]+")
 _SMALL_WORD = re.compile(r"[\w']+")
-_NUMBERS = frozenset(
-    [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "several",
-        "many",
-        "few",
-        "some",
-    ]
-)
 _INSIDE = re.compile(r"\b(?:in|on|at) (?:the )?([^\W\d_a-z][\w-]+)\b(?!'s)")
 _SECOND = re.compile(r"(?:(?<=[a-z,] )|\bThe )[^\W\d_a-z][\w-]+ ([^\W\d_a-z][\w-]+)")
 _ACTOR = re.compile(r'(?:^|[.!?:] "?|")(?P<name>[^\W\d_a-z][\w-]+)(?:\'s)? (?P<verb>[a-z]+)')
-_IRREGULAR = frozenset(["is", "was", "has", "had", "went", "got", "took"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +64,13 @@ class Vocabulary:
     replaced: frozenset[tuple[str, str]]
     attributes: Mapping[str, frozenset[str]]
     """The values that some statement is known to give to a listed attribute."""
+    _about: dict[str, NDArray[np.bool_]] = field(default_factory=dict, init=False, repr=False)
 
     def about(self, who: str) -> NDArray[np.bool_]:
-        """Return which facts name a person, shape (m,)."""
-        return np.array([who in text for text in self.texts], dtype=np.bool_)
+        """Return which facts name a person, shape (m,); looked for once, and kept with the vocabulary."""
+        if who not in self._about:
+            self._about[who] = np.array([who in text for text in self.texts], dtype=np.bool_)
+        return self._about[who]
 
     def rows(self, values: Iterable[str]) -> NDArray[np.int64]:
         """Return the facts that use any of some values."""
@@ -171,7 +153,7 @@ def _acting_names(texts: Sequence[str]) -> frozenset[str]:
         inside.update(_INSIDE.findall(text))
         inside.update(_SECOND.findall(text))
         for match in _ACTOR.finditer(text):
-            if match["verb"].endswith(("s", "ed")) or match["verb"] in _IRREGULAR:
+            if match["verb"].endswith(("s", "ed")) or match["verb"] in listed("acting"):
                 counts[match["name"]] += 1
     return frozenset(
         name
@@ -239,11 +221,12 @@ class _Read:
 
 def _terms(statements: Sequence[Statement], names: Set[str]) -> dict[str, list[int]]:
     """Return term -> rows of the statements that use it; a person's name or a number makes none."""
+    counts = listed("counts")
     uses: dict[str, list[int]] = defaultdict(list)
     for row, statement in enumerate(statements):
         for term in {phrase.term for sentence in statement.sentences for phrase in sentence.phrases}:
             words = [word.removesuffix("'s") for word in term.split()]
-            if words[0] not in _NUMBERS and names.isdisjoint(words):
+            if words[0] not in counts and names.isdisjoint(words):
                 uses[term].append(row)
     return uses
 
