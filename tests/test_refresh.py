@@ -33,16 +33,18 @@ class Watched:
         self.fails_on = ""
         self.meanwhile: Any = None
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
-        """Summarise, unless one of the requests is of the scope that fails."""
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | StepError]:
+        """Summarise what is not of the scope that fails."""
         self.batches += 1
         self.asked += requests
         if self.meanwhile is not None:
             doing, self.meanwhile = self.meanwhile, None
             await doing()
-        if self.fails_on and any(request.label == self.fails_on for request in requests):
-            raise StepError("the model refused")
-        return await self._local.summarise(requests)
+        made = await self._local.summarise(requests)
+        return [
+            StepError("the model refused") if request.label == self.fails_on else text
+            for request, text in zip(requests, made, strict=True)
+        ]
 
 
 EMBEDDED = """SELECT node FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree

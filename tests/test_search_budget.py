@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.search.budget import count_tokens, fit, render
+from memforest.search.budget import fit, render
+from memforest.text import count_tokens
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 

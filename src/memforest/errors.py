@@ -16,7 +16,12 @@
     └── ModelError                        a local or remote model
         ├── WeightsError                  weights are missing or fail their checksum
         ├── EmbedderMismatchError         the store was made with another embedder
+        ├── ModelUnavailableError         rate limit, time-out, server error or lost connection, after retries
+        ├── ModelRefusedError             key, permission or model is wrong: no other call can succeed
+        ├── ModelRequestError             the endpoint does not accept this request (too long, for one)
+        ├── BudgetError                   the calls or tokens allowed to an operation are used up
         └── StepError                     one step (extract, summarise, …) failed on one input
+            └── ReplyError                a model's reply is unusable, after one repair
 
 Messages say what was wrong and what to do about it. Values are shown with ``!r`` and cut, because
 they come from transcripts.
@@ -25,6 +30,7 @@ they come from transcripts.
 from __future__ import annotations
 
 __all__ = [
+    "BudgetError",
     "ConfigError",
     "CorruptStoreError",
     "EmbedderMismatchError",
@@ -32,7 +38,11 @@ __all__ = [
     "InputError",
     "MemForestError",
     "ModelError",
+    "ModelRefusedError",
+    "ModelRequestError",
+    "ModelUnavailableError",
     "NotFoundError",
+    "ReplyError",
     "SchemaTooNewError",
     "SessionConflictError",
     "StepError",
@@ -109,5 +119,63 @@ class EmbedderMismatchError(ModelError):
     """The store was made with another embedder than the one configured."""
 
 
+class ModelUnavailableError(ModelError):
+    """A model could not be reached: rate limit, time-out, server error or lost connection, after all retries.
+
+    Args:
+        message: what happened.
+        status: the HTTP status, if there was a reply.
+        retries: how often the call was tried again.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retries: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retries = retries
+
+
+class ModelRefusedError(ModelError):
+    """The endpoint refuses key, permission, address or model (401, 403, 404): no other call can succeed.
+
+    Args:
+        message: what happened, and which setting to mend.
+        status: the HTTP status.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ModelRequestError(ModelError):
+    """The endpoint does not accept this one request: it is too long, or asks for what is not offered.
+
+    Args:
+        message: what the endpoint said.
+        status: the HTTP status.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class BudgetError(ModelError):
+    """The calls or tokens that an operation may spend are used up; what was made stays."""
+
+
 class StepError(ModelError):
     """One step (extract, summarise, plan, answer) failed on one input."""
+
+
+class ReplyError(StepError):
+    """A model's reply is unusable, and so was the one that it was asked to repair.
+
+    Args:
+        message: what is wrong with the reply.
+        reply: the last reply, cut.
+    """
+
+    def __init__(self, message: str, *, reply: str = "") -> None:
+        super().__init__(message)
+        self.reply = reply

@@ -122,20 +122,13 @@ async def refresh(
 
 async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> list[_Made]:
     """Return the nodes of a level with their texts, without those that the step fails on."""
-    try:
-        texts = await summariser.summarise(batch.requests)
-        return [
-            _Made(node, request.inputs, text)
-            for node, request, text in zip(batch.nodes, batch.requests, texts, strict=True)
-        ]
-    except StepError as exc:
-        if len(batch.nodes) == 1:
-            done.failures.append(f"{batch.requests[0].kind} {cut(batch.requests[0].label, 40)}: {exc}")
-            return []
-    # One input has failed the batch: one by one, so that the others do not wait for it.
+    texts = await summariser.summarise(batch.requests)
     made = []
-    for node, request in zip(batch.nodes, batch.requests, strict=True):
-        made += await _summarise(summariser, _Level([node], [request]), done)
+    for node, request, text in zip(batch.nodes, batch.requests, texts, strict=True):
+        if isinstance(text, StepError):
+            done.failures.append(f"{request.kind} {cut(request.label, 40)}: {text}")
+        else:
+            made.append(_Made(node, request.inputs, text))
     return made
 
 
@@ -158,7 +151,8 @@ def _read_level(db: Database, above: int, max_words: int) -> tuple[int, _Level |
         children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
         ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
         inputs = _inputs(tx, ready, children)
-        labels = tree_rows.labels(tx, {node.tree for node in ready})
+        trees = {node.tree for node in ready}
+        labels, roots = tree_rows.labels(tx, trees), tree_rows.roots(tx, trees)
     requests = [
         SummaryRequest(
             kind=labels[node.tree][0],
@@ -167,6 +161,8 @@ def _read_level(db: Database, above: int, max_words: int) -> tuple[int, _Level |
             end=from_ms(node.end_ms),
             inputs=inputs[node.id],
             max_words=max_words,
+            level=level,
+            root=node.id in roots,
         )
         for node in ready
     ]

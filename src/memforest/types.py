@@ -13,17 +13,21 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 __all__ = [
+    "BrowsePlan",
     "Candidate",
     "Chunk",
     "ChunkOutcome",
     "EntityKind",
+    "Equivalence",
     "Mention",
     "Precision",
     "QuestionPlan",
     "Skipped",
     "State",
+    "StepUsage",
     "SummaryRequest",
     "TimeSource",
+    "TreeCard",
     "Turn",
 ]
 
@@ -131,11 +135,15 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ChunkOutcome:
-    """What became of one chunk; `failure` is the reason when the step failed as a whole."""
+    """What became of one chunk; `failure` is the reason when the step failed as a whole.
+
+    With `left`, nothing was tried, because the budget was used up: the chunk stays open, and `failure` says why.
+    """
 
     candidates: tuple[Candidate, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     failure: str | None = None
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,8 @@ class SummaryRequest:
     """The input of one inner node's summary: its children's texts in time order.
 
     `kind` is the tree kind (``session``, ``entity``, ``scene``), `label` names the scope, `start` and
-    `end` are the node's interval, `max_words` bounds the result.
+    `end` are the node's interval, `max_words` bounds the result. `level` counts from the leaves, 1 for a
+    node right above them; `root` is true for the node that stands for the whole tree.
     """
 
     kind: str
@@ -152,6 +161,42 @@ class SummaryRequest:
     end: datetime
     inputs: tuple[str, ...]
     max_words: int = 60
+    level: int = 1
+    root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """A question to a judge: which of the known statements, if any, says the same as the new one?"""
+
+    statement: str
+    known: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCard:
+    """A recalled tree as a planner sees it: its kind, what it is about, its interval, leaves and root summary."""
+
+    kind: str
+    label: str
+    start: datetime
+    end: datetime
+    leaves: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsePlan:
+    """How recalled trees are to be browsed for a question.
+
+    `queries` has one entry per tree, in order: what to look for in it, several for questions that compare or
+    order two things. `kind` and `anchor` are the question's type and the event that it is relative to, where
+    the planner is sure of them; see `QuestionPlan`.
+    """
+
+    queries: tuple[tuple[str, ...], ...]
+    kind: str | None = None
+    anchor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +229,27 @@ class QuestionPlan:
     start: datetime | None = None
     end: datetime | None = None
     as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepUsage:
+    """What one step spent on models.
+
+    `calls` counts requests that were begun, `failures` those without a usable reply and `retries` what was sent
+    again on the way. `cached_tokens` are prompt tokens that the server had kept, `prefix_tokens` (estimated)
+    those that are the same in every request of the step, so that it could. `seconds` is the sum over calls, which
+    overlap.
+    """
+
+    calls: int = 0
+    failures: int = 0
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    prefix_tokens: int = 0
+    seconds: float = 0.0
+
+    def plus(self, other: StepUsage) -> StepUsage:
+        """Return both together."""
+        return StepUsage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))

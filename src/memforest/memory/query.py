@@ -30,7 +30,7 @@ from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.write import Timer
 from memforest.models import Embedder
-from memforest.search.budget import count_tokens, render
+from memforest.search.budget import render
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import asks, question_tokens, turn_text
 from memforest.steps.base import AnswerEvidence
@@ -38,6 +38,7 @@ from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.systems.base import MemoryIndex, Search
+from memforest.text import count_tokens
 
 __all__ = ["Asked", "Reader"]
 

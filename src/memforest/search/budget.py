@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
 
-__all__ = ["count_tokens", "fit", "render"]
+from memforest.text import count_tokens
 
-CHARS_PER_TOKEN = 4
-"""Latin text has about four characters a token in common vocabularies (OpenAI's rule of thumb:
-https://help.openai.com/en/articles/4936856)."""
-
-
-def count_tokens(text: str) -> int:
-    """Estimate the tokens of a text without knowing the model: four ASCII characters or one other.
-
-    An over-estimate for accented text, so that a budget is kept rather than broken.
-
-    Example:
-        >>> count_tokens("twelve chars"), count_tokens("東京")
-        (3, 2)
-    """
-    plain = sum(ch.isascii() for ch in text)
-    return math.ceil(plain / CHARS_PER_TOKEN) + (len(text) - plain)
+__all__ = ["fit", "render"]
 
 
 def render(number: int, said: datetime, speaker: str, text: str, quote: str) -> str:

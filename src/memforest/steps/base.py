@@ -12,9 +12,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memforest.types import Chunk, ChunkOutcome, QuestionPlan, SummaryRequest
+from memforest.errors import StepError
+from memforest.types import (
+    BrowsePlan,
+    Chunk,
+    ChunkOutcome,
+    Equivalence,
+    QuestionPlan,
+    SummaryRequest,
+    TreeCard,
+)
 
-__all__ = ["Answer", "AnswerEvidence", "Answerer", "Extractor", "Planner", "Summariser"]
+__all__ = [
+    "Answer",
+    "AnswerEvidence",
+    "Answerer",
+    "BrowsePlanner",
+    "Browser",
+    "Extractor",
+    "Judge",
+    "Planner",
+    "Summariser",
+]
 
 
 class Extractor(Protocol):
@@ -28,16 +47,28 @@ class Extractor(Protocol):
         ...
 
 
+class Judge(Protocol):
+    """Says whether statements that are near each other are one fact (paper §4.1)."""
+
+    name: str
+
+    async def judge(self, questions: Sequence[Equivalence]) -> list[int | None]:
+        """Return per question which of the known statements says the same as the new one, or None for none.
+
+        What cannot be judged is None: a missed merge costs a line of context, a false one destroys a memory.
+        """
+        ...
+
+
 class Summariser(Protocol):
     """Summarises inner nodes from their children (paper Alg. 1)."""
 
     name: str
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
-        """Return one summary per request, in order.
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | StepError]:
+        """Return one summary per request, in order, with an error in the place of one that could not be made.
 
-        Raises:
-            StepError: if a request cannot be summarised; the refresh leaves its level dirty.
+        A node whose summary failed stays dirty, and so does all above it.
         """
         ...
 
@@ -54,6 +85,38 @@ class Planner(Protocol):
             question: as the user typed it.
             reference: aware UTC; what "now" and "last month" are relative to.
             names: every surface form the memory knows (case-folded) -> the entity's display name.
+        """
+        ...
+
+
+class BrowsePlanner(Protocol):
+    """Says what to look for in each of the recalled trees (paper §4.3)."""
+
+    name: str
+
+    async def plan_browse(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, trees: Sequence[TreeCard]
+    ) -> BrowsePlan:
+        """Return the sub-queries of each tree.
+
+        Raises:
+            StepError: if there is no usable plan; the trees are then browsed by the question itself.
+        """
+        ...
+
+
+class Browser(Protocol):
+    """Chooses where to go down in a tree (paper §4.3, LLM-guided browse)."""
+
+    name: str
+
+    async def choose(
+        self, query: str, *, reference: datetime, children: Sequence[TreeCard], most: int
+    ) -> list[int]:
+        """Return the positions of the promising children, best first, at most `most`; none when none is.
+
+        Raises:
+            StepError: if there is no usable choice; the tree is then browsed by embedding.
         """
         ...
 

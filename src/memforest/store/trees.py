@@ -29,6 +29,7 @@ __all__ = [
     "place",
     "placements",
     "put_head",
+    "roots",
     "unplace",
 ]
 
@@ -242,6 +243,14 @@ def labels(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, str]]:
         (json.dumps(list(trees)),),
     )
     return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def roots(tx: Tx, trees: Collection[int]) -> set[int]:
+    """Return the ids of trees' root nodes."""
+    rows = tx.execute(
+        "SELECT root FROM tree WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(trees)),)
+    )
+    return {row[0] for row in rows}
 
 
 def item_texts(tx: Tx, item_kind: str, items: Collection[int]) -> dict[int, str]:

@@ -1,0 +1,102 @@
+"""The one way to a chat model: bounded in flight, counted, within budget, traced.
+
+Steps call `Calls.complete`; what stands behind it is any `ChatModel`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+
+from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from memforest.models.base import ChatModel, ChatReply, ChatRequest
+from memforest.models.ledger import current_ledger
+from memforest.models.trace import Trace
+from memforest.text import count_tokens
+from memforest.types import StepUsage
+
+__all__ = ["Calls"]
+
+
+class Calls:
+    """Sends requests to a chat model.
+
+    Args:
+        model: answers them.
+        max_in_flight: most requests under way at once in one event loop, at least 1.
+        trace: gets a record of every call; None for none.
+    """
+
+    def __init__(self, model: ChatModel, *, max_in_flight: int = 64, trace: Trace | None = None) -> None:
+        self._model = model
+        self._max_in_flight = max_in_flight
+        self._trace = trace
+        # A semaphore belongs to the loop that first waits at it.
+        self._gates: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    @property
+    def model_id(self) -> str:
+        """Id of the model, recorded with what is made by it."""
+        return self._model.model_id
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Return the model's reply, and write down what it cost, as a failure too.
+
+        Raises:
+            BudgetError: if the operation may not spend more.
+            ModelUnavailableError, ModelRefusedError, ModelRequestError: as `ChatModel.complete`. After a
+                refusal every further call of the operation gets it at once, without reaching the model.
+        """
+        ledger = current_ledger()
+        async with self._gate():
+            reserved = ledger.admit(request.step, _tokens(request))
+            started = time.perf_counter()
+            reply: ChatReply | None = None
+            error: ModelError | None = None
+            try:
+                reply = await self._model.complete(request)
+                return reply
+            except ModelError as exc:
+                error = exc
+                if isinstance(exc, ModelRefusedError):
+                    ledger.stopped = exc
+                raise
+            finally:
+                seconds = time.perf_counter() - started
+                ledger.settle(request.step, reserved, _usage(request, reply, error, seconds))
+                if self._trace is not None:
+                    self._trace.write(ledger.operation, self.model_id, request, reply, error, seconds)
+
+    def _gate(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        gate = self._gates.get(loop)
+        if gate is None:
+            gate = self._gates[loop] = asyncio.Semaphore(self._max_in_flight)
+        return gate
+
+
+def _tokens(request: ChatRequest) -> int:
+    return sum(count_tokens(message.content) for message in request.messages)
+
+
+def _usage(
+    request: ChatRequest, reply: ChatReply | None, error: ModelError | None, seconds: float
+) -> StepUsage:
+    """Return what a call cost; one that was cancelled, or failed, costs no tokens that we know of."""
+    if reply is None:
+        retries = error.retries if isinstance(error, ModelUnavailableError) else 0
+        return StepUsage(calls=1, failures=int(error is not None), retries=retries, seconds=seconds)
+    prefix = count_tokens(request.messages[0].content) if request.messages else 0
+    share = prefix / max(_tokens(request), 1)
+    return StepUsage(
+        calls=1,
+        retries=reply.retries,
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+        cached_tokens=reply.cached_tokens,
+        prefix_tokens=round(share * reply.prompt_tokens),
+        seconds=seconds,
+    )

@@ -1,0 +1,112 @@
+"""What an operation spends on models: calls, tokens and seconds per step, against a budget.
+
+One ledger belongs to one operation (an ingest, a query, a resume). It is found through a context variable, so
+that a step writes to the ledger of whoever runs it, and no port needs an argument for it. Tasks and threads
+that an operation starts inherit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from memforest.endpoint import Budget
+from memforest.errors import BudgetError, ModelRefusedError
+from memforest.types import StepUsage
+
+__all__ = ["Ledger", "current_ledger", "keeping"]
+
+FIRST_REPLY_TOKENS = 200
+"""What a reply is expected to take before any has come; then the mean of those that came."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Counts what an operation spends, and refuses a call that its budget does not allow."""
+
+    budget: Budget = field(default_factory=Budget)
+    operation: str = ""
+    """The verb, e.g. ``"ingest"``; shown in traces."""
+    steps: dict[str, StepUsage] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    """Step -> calls that the budget did not allow."""
+    most_in_flight: int = 0
+    stopped: ModelRefusedError | None = None
+    """Why no further call makes sense; every later one gets it at once."""
+    _in_flight: int = 0
+    _reserved_tokens: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Calls that were begun."""
+        return sum(used.calls for used in self.steps.values()) + self._in_flight
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens together, of calls that have ended."""
+        return sum(used.prompt_tokens + used.completion_tokens for used in self.steps.values())
+
+    def admit(self, step: str, prompt_tokens: int) -> int:
+        """Count a call as begun and return the tokens reserved for it.
+
+        Raises:
+            ModelRefusedError: if an earlier call was refused for good.
+            BudgetError: if the call would exceed the budget. Tokens are expected ones, so that the sum may come
+                out a little above it.
+        """
+        if self.stopped is not None:
+            raise self.stopped
+        reserved = prompt_tokens + self._expected_reply()
+        most_calls, most_tokens = self.budget.max_calls, self.budget.max_tokens
+        if most_calls is not None and self.calls >= most_calls:
+            self._refuse(step, f"the budget of {most_calls} model calls is used up")
+        if most_tokens is not None and self.tokens + self._reserved_tokens + reserved > most_tokens:
+            self._refuse(step, f"the budget of {most_tokens} tokens is used up")
+        self._in_flight += 1
+        self._reserved_tokens += reserved
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        return reserved
+
+    def _refuse(self, step: str, why: str) -> None:
+        self.refused[step] = self.refused.get(step, 0) + 1
+        raise BudgetError(why)
+
+    def _expected_reply(self) -> int:
+        calls = sum(used.calls for used in self.steps.values())
+        if not calls:
+            return FIRST_REPLY_TOKENS
+        return sum(used.completion_tokens for used in self.steps.values()) // calls
+
+    def settle(self, step: str, reserved: int, used: StepUsage) -> None:
+        """Count an admitted call as ended."""
+        self._in_flight -= 1
+        self._reserved_tokens -= reserved
+        self.add(step, used)
+
+    def add(self, step: str, used: StepUsage) -> None:
+        """Add usage to a step."""
+        self.steps[step] = self.steps.get(step, StepUsage()).plus(used)
+
+
+_current: ContextVar[Ledger | None] = ContextVar("memforest_ledger", default=None)
+
+
+def current_ledger() -> Ledger:
+    """Return the ledger of the operation under way; one that nobody reads when there is none."""
+    return _current.get() or Ledger()
+
+
+@contextmanager
+def keeping(ledger: Ledger) -> Iterator[Ledger]:
+    """Make a ledger the current one; an operation inside another one writes to the outer one's."""
+    outer = _current.get()
+    if outer is not None:
+        yield outer
+        return
+    token = _current.set(ledger)
+    try:
+        yield ledger
+    finally:
+        _current.reset(token)

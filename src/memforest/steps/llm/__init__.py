@@ -1,0 +1,1 @@
+"""The model-shaped steps done by a chat model."""
