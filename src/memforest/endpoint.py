@@ -60,7 +60,7 @@ class ChatEndpoint:
     """Where the endpoint is, up to and with ``/v1``; None is OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
     """None sends no key to an endpoint that is named by `base_url`, and ``OPENAI_API_KEY`` to OpenAI's."""
-    headers: Mapping[str, str] = field(default=_NOTHING, repr=False)
+    headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING, repr=False)
     """Sent with every request."""
     timeout_s: float = 120.0
     """How long one try may take, in seconds."""
@@ -74,9 +74,9 @@ class ChatEndpoint:
     """None sends none."""
     max_reply_tokens: int | None = None
     """Bounds every reply; None leaves the bound of each step."""
-    extra_body: Mapping[str, Any] = _NOTHING
+    extra_body: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Further fields of the request's body."""
-    steps: Mapping[str, Mapping[str, Any]] = _NOTHING
+    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _NOTHING)
     """Step -> settings of it that differ."""
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class EmbeddingEndpoint:
     """Where the endpoint is, up to and with ``/v1``; None is OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
     """As for `ChatEndpoint`."""
-    headers: Mapping[str, str] = field(default=_NOTHING, repr=False)
+    headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING, repr=False)
     """Sent with every request."""
     timeout_s: float = 60.0
     """How long one try may take, in seconds."""
