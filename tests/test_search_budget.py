@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest.search.budget import fit, render
-from memforest.text import count_tokens
+from memforest.tokens import count_tokens
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 

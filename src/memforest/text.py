@@ -9,7 +9,6 @@ Not here: sentence splitting and attribution (`memforest.steps.local`), dates (`
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 import unicodedata
@@ -20,7 +19,6 @@ import snowballstemmer
 __all__ = [
     "MAX_TOKEN_CHARS",
     "STOP_WORDS",
-    "count_tokens",
     "cut",
     "entity_key",
     "fold",
@@ -395,21 +393,3 @@ def cut(text: str, n: int = 80) -> str:
     line = " ".join(text[: 4 * n + 64].split())
     whole = len(text) <= 4 * n + 64
     return line if whole and len(line) <= n else line[: n - 1] + "…"
-
-
-CHARS_PER_TOKEN = 4
-"""Latin text has about four characters a token in common vocabularies (OpenAI's rule of thumb:
-https://help.openai.com/en/articles/4936856)."""
-
-
-def count_tokens(text: str) -> int:
-    """Estimate the tokens of a text without knowing the model: four ASCII characters or one other.
-
-    An over-estimate for accented text, so that a budget is kept rather than broken.
-
-    Example:
-        >>> count_tokens("twelve chars"), count_tokens("東京")
-        (3, 2)
-    """
-    plain = sum(ch.isascii() for ch in text)
-    return math.ceil(plain / CHARS_PER_TOKEN) + (len(text) - plain)

@@ -38,7 +38,7 @@ from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.systems.base import MemoryIndex, Search
-from memforest.text import count_tokens
+from memforest.tokens import count_tokens
 
 __all__ = ["Asked", "Reader"]
 

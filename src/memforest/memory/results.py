@@ -110,7 +110,7 @@ class QueryResult:
     def context(self, max_tokens: int = 2000) -> str:
         """Render dated, quoted, sourced evidence for a prompt, as much as fits into `max_tokens`.
 
-        Tokens are estimated (`memforest.text.count_tokens`), as the model is not known here. The
+        Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The
         text is data: it is quoted, and a prompt should treat it so.
         """
         lines = [

@@ -13,7 +13,7 @@ from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableErro
 from memforest.models.base import ChatModel, ChatReply, ChatRequest
 from memforest.models.ledger import current_ledger
 from memforest.models.trace import Trace
-from memforest.text import count_tokens
+from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
 __all__ = ["Calls"]

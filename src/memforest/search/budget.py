@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from memforest.text import count_tokens
+from memforest.tokens import count_tokens
 
 __all__ = ["fit", "render"]
 
