@@ -9,15 +9,20 @@ parts that had also held on human chat; `benchmarks/locomo_recall.py` prints wha
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest.clock import Clock, system_clock
+from memforest.endpoint import STEPS, Budget
 from memforest.errors import ConfigError
 
-__all__ = ["Config", "Ranking", "load_default_config"]
+__all__ = ["MODES", "Config", "Ranking", "load_default_config"]
+
+MODES = ("emb", "emb+planner", "llm", "llm+planner")
+"""How a query looks into the recalled trees (paper §6.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,9 @@ class Config:
     """An entity gets a tree of its own with this many distinct facts, if they come from enough sessions."""
     active_min_sessions: int = 2
     """Sessions that those facts must come from. Participants always have a tree."""
-    summary_words: int = 60
-    """Most words of a node's summary. At least 8."""
+    summary_words: int | None = None
+    """Most words of a node's summary, at least 8; None is 60, and 200 where `chat` summarises (reference
+    configuration)."""
     max_turn_chars: int = 100_000
     """A longer turn is refused with an error that names this setting."""
     busy_timeout_s: float = 30.0
@@ -118,13 +124,29 @@ class Config:
     clock: Clock = system_clock
     """A function that returns the present as an aware datetime."""
     extractor: Any = None
-    """An object with the `Extractor` port; None is the local one. Likewise the next three."""
+    """An object with the `Extractor` port; None is that of `chat`, or the local one. Likewise the next three."""
     summariser: Any = None
     """An object with the `Summariser` port."""
     planner: Any = None
     """An object with the `Planner` port."""
     answerer: Any = None
     """An object with the `Answerer` port."""
+    chat: Any = None
+    """The model that does the model-guided steps: None for none (every step is local), a `ChatEndpoint`, or an
+    object with the `ChatModel` port."""
+    chat_steps: Sequence[str] = STEPS
+    """The steps that `chat` does; the others stay local."""
+    mode: str | None = None
+    """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;
+    None is ``"llm+planner"`` with a `chat` model and ``"emb"`` without."""
+    ingest_budget: Budget = field(default_factory=Budget)
+    """What one ingest may spend on models, if it names no budget of its own."""
+    query_budget: Budget = field(default_factory=Budget)
+    """What one query may spend on models, if it names no budget of its own."""
+    trace: str | Path | None = None
+    """A file that gets a line of JSON for every call to `chat`, with what was asked and answered."""
+    redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
+    """Sees every record before it is written to `trace`, and returns what to write of it."""
 
     def __post_init__(self) -> None:
         """Refuse impossible values.
@@ -141,11 +163,17 @@ class Config:
             ("rerank_top", 1),
             ("max_open_files", 3),
             ("max_cache_mb", 0),
-            ("summary_words", 8),
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ConfigError(f"{name}={value!r}: give a whole number of at least {least}")
+        words = self.summary_words
+        if words is not None and (not isinstance(words, int) or isinstance(words, bool) or words < 8):
+            raise ConfigError(f"summary_words={words!r}: give a whole number of at least 8, or None")
+        if self.mode not in (None, *MODES):
+            raise ConfigError(f"mode={self.mode!r}: give one of {', '.join(MODES)}")
+        if unknown := sorted(set(self.chat_steps) - set(STEPS)):
+            raise ConfigError(f"there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}")
         if self.busy_timeout_s < 0:
             raise ConfigError(f"busy_timeout_s={self.busy_timeout_s!r}: give seconds, 0 or more")
         try:

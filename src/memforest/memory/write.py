@@ -151,7 +151,7 @@ class Writer:
             summariser=self.steps.summariser,
             embed=None if maker is None else lambda texts: maker.make(texts, "node"),
             model=self.model,
-            max_words=self.config.summary_words,
+            max_words=self.config.summary_words or 60,
         )
         timer.add("refresh", started)
         for part, ms in (

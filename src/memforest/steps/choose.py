@@ -8,7 +8,15 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import ConfigError
 from memforest.models import CallableReranker, Reranker, open_reranker
-from memforest.steps.base import Answerer, Extractor, Planner, Summariser
+from memforest.steps.base import (
+    Answerer,
+    BrowsePlanner,
+    Browser,
+    Extractor,
+    Judge,
+    Planner,
+    Summariser,
+)
 from memforest.steps.local.answer import LocalAnswerer
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.plan import RulePlanner
@@ -27,6 +35,12 @@ class Steps:
     answerer: Answerer
     reranker: Reranker | None = None
     """None when the best candidates are not read again."""
+    judge: Judge | None = None
+    """None when near-duplicates are told by rules alone."""
+    guide: BrowsePlanner | None = None
+    """None when trees are browsed by the question itself."""
+    browser: Browser | None = None
+    """None when trees are browsed by embedding."""
 
 
 def choose_steps(config: Config) -> Steps:
