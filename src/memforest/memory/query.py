@@ -31,7 +31,7 @@ from memforest.memory.read import (
 )
 from memforest.memory.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult
-from memforest.memory.spending import spent
+from memforest.memory.spending import usage
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.write import Timer
 from memforest.models import Embedder
@@ -107,7 +107,7 @@ class Reader:
                 plan=request.plan,
                 reference_date=asked.reference,
                 index=asked.index.name,
-                usage=spent(ledger, timer.ms),
+                usage=usage(ledger, timer.ms),
                 trace={
                     "generation": snapshot.generation,
                     "embedder": None if self.embedder is None else self.embedder.model_id,
@@ -242,7 +242,7 @@ class Reader:
                     trace={**result.trace, "answerer": made.answerer},
                     warnings=(*result.warnings, *made.warnings),
                 ),
-                usage=spent(ledger, {**result.usage.ms, **timer.ms}),
+                usage=usage(ledger, {**result.usage.ms, **timer.ms}),
             )
 
 
