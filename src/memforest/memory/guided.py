@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
 from memforest.memory.cards import RecalledTree, node_cards, recalled_trees
 from memforest.memory.modes import FALLS_BACK, adopted, sub_queries
@@ -38,7 +39,6 @@ from memforest.types import QuestionPlan, TreeCard
 
 __all__ = ["Browsed", "GuidedBrowse"]
 
-T = TypeVar("T")
 Row = NDArray[np.float32]
 
 
@@ -229,7 +229,7 @@ class GuidedBrowse:
         while waiting := _waiting(trees):
             asks = await asyncio.to_thread(self._asks, snapshot, waiting)
             jobs = [self._choose(ask, run, reference) for ask in asks for run in ask.runs]
-            answers = iter(await _together(jobs))
+            answers = iter(await all_of(jobs))
             for ask in asks:
                 self._follow(ask, [next(answers) for _ in ask.runs])
 
@@ -364,15 +364,3 @@ def _fallbacks(trees: Sequence[_Tree]) -> list[str]:
         f"{reasons[0]}: {len(reasons)} of {len(trees)} trees were browsed by embedding"
         for reasons in failed.values()
     ]
-
-
-async def _together(jobs: Iterable[Awaitable[T]]) -> list[T]:
-    """Await jobs at once and return their results in order; one that raises cancels the others."""
-    tasks = [asyncio.ensure_future(job) for job in jobs]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise

@@ -83,42 +83,45 @@ class Reader:
 
     async def query(self, asked: Asked, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
-        mode = choose_mode(asked.mode, self.steps)
         with keeping(Ledger(asked.budget, "query")) as ledger:
-            timer = Timer()
-            started = time.perf_counter()
-            snapshot, waiting = await asyncio.to_thread(self._snapshot)
-            timer.add("open", started)
-            request = await self._read(asked, snapshot, label, timer)
-            browsed = await self._browse(asked, request, mode, timer)
-            request = replace(request, plan=browsed.plan, leaves=browsed.leaves)
-            started = time.perf_counter()
-            found = await asyncio.to_thread(self._search, asked, request)
-            found = replace(found, trees=found.trees or list(browsed.trees))
-            timer.add("search", started)
-            if self._reranks(asked):
-                found = await _timed(timer, "rerank", partial(self._rerank, asked, found))
-            evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
-            why = explanation(request, found, evidence, browsed.trace) if asked.explain else None
-            return QueryResult(
-                question=asked.question,
-                evidence=evidence,
-                top_facts=tuple(found.facts[: asked.max_facts]),
-                plan=request.plan,
-                reference_date=asked.reference,
-                index=asked.index.name,
-                usage=usage(ledger, timer.ms),
-                trace={
-                    "generation": snapshot.generation,
-                    "embedder": None if self.embedder is None else self.embedder.model_id,
-                    "planner": self.steps.planner.name,
-                    "trees": found.trees,
-                    "reranker": found.reranker,
-                    **browsed.trace,
-                    **({} if why is None else {"explain": why}),
-                },
-                warnings=(*self.warnings, *browsed.warnings, *_waiting(waiting)),
-            )
+            return await self._query(asked, label, ledger)
+
+    async def _query(self, asked: Asked, label: str, ledger: Ledger) -> QueryResult:
+        mode = choose_mode(asked.mode, self.steps)
+        timer = Timer()
+        started = time.perf_counter()
+        snapshot, waiting = await asyncio.to_thread(self._snapshot)
+        timer.add("open", started)
+        request = await self._read(asked, snapshot, label, timer)
+        browsed = await self._browse(asked, request, mode, timer)
+        request = replace(request, plan=browsed.plan, leaves=browsed.leaves)
+        started = time.perf_counter()
+        found = await asyncio.to_thread(self._search, asked, request)
+        found = replace(found, trees=found.trees or list(browsed.trees))
+        timer.add("search", started)
+        if self._reranks(asked):
+            found = await _timed(timer, "rerank", partial(self._rerank, asked, found))
+        evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
+        why = {"explain": explanation(request, found, evidence, browsed.trace)} if asked.explain else {}
+        return QueryResult(
+            question=asked.question,
+            evidence=evidence,
+            top_facts=tuple(found.facts[: asked.max_facts]),
+            plan=request.plan,
+            reference_date=asked.reference,
+            index=asked.index.name,
+            usage=usage(ledger, timer.ms),
+            trace={
+                "generation": snapshot.generation,
+                "embedder": None if self.embedder is None else self.embedder.model_id,
+                "planner": self.steps.planner.name,
+                "trees": found.trees,
+                "reranker": found.reranker,
+                **browsed.trace,
+                **why,
+            },
+            warnings=(*self.warnings, *browsed.warnings, *_waiting(waiting)),
+        )
 
     async def _read(self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer) -> Search:
         """Return the question made ready: planned and embedded."""
@@ -218,7 +221,8 @@ class Reader:
     async def ask(self, asked: Asked, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
         with keeping(Ledger(asked.budget, "ask")) as ledger:
-            result = await self.query(asked, label)
+            with keeping(ledger.part()) as part:
+                result = await self._query(asked, label, part)
             told, timer = telling(result.evidence), Timer()
             made = await _timed(
                 timer,
