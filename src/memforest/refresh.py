@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.errors import ModelError, StepError
+from memforest.errors import BudgetError, ModelError
 from memforest.interval import from_ms
 from memforest.search.texts import digest
 from memforest.steps.base import Summariser
@@ -130,7 +130,9 @@ async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> 
     made = []
     failed: dict[str, list[str]] = {}
     for node, request, text in zip(batch.nodes, batch.requests, texts, strict=True):
-        if isinstance(text, StepError):
+        if isinstance(text, BudgetError):
+            continue  # the ledger has counted it
+        if isinstance(text, ModelError):
             failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
             made.append(_Made(node, request.inputs, text))

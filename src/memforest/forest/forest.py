@@ -200,14 +200,21 @@ class AsyncMemForest:
             done += await self._pool.known(one, lambda memory: memory.resume(budget))
         return done
 
-    async def rebuild(self, user_id: str | None = None, *, scopes: bool = False) -> None:
+    async def rebuild(
+        self,
+        user_id: str | None = None,
+        *,
+        scopes: bool = False,
+        stale: bool = False,
+        budget: Budget | None = None,
+    ) -> None:
         """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
 
         Raises:
             NotFoundError: if the user has no memory.
         """
         for one in await self.list_users() if user_id is None else [user_id]:
-            await self.user(one).rebuild(scopes=scopes)
+            await self.user(one).rebuild(scopes=scopes, stale=stale, budget=budget)
 
     async def save(self, user_id: str | None = None) -> None:
         """Fold the write-ahead log into the files. Adds no durability: every ingest is durable already."""
