@@ -45,6 +45,20 @@ class Budget:
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
                 raise ConfigError(f"{name}={value!r}: give a whole number of at least 0, or None")
 
+    def narrowed(self, max_calls: int | None, max_tokens: int | None) -> Budget:
+        """Return the same budget with the bounds that are given in the place of its own."""
+        return Budget(
+            self.max_calls if max_calls is None else max_calls,
+            self.max_tokens if max_tokens is None else max_tokens,
+        )
+
+    def less(self, calls: int, tokens: int) -> Budget:
+        """Return what is left of it when so much has been spent."""
+        return Budget(
+            None if self.max_calls is None else max(self.max_calls - calls, 0),
+            None if self.max_tokens is None else max(self.max_tokens - tokens, 0),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:

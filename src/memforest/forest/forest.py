@@ -139,7 +139,7 @@ class AsyncMemForest:
         return result
 
     async def ingest_parallel(
-        self, requests: Sequence[Mapping[str, Any]], *, budget: Budget | None = None
+        self, requests: Sequence[Mapping[str, Any]], *, refresh: bool = True, budget: Budget | None = None
     ) -> list[IngestResult | MemForestError]:
         """Ingest many sessions and return their results in order; a failed one returns its error.
 
@@ -149,7 +149,8 @@ class AsyncMemForest:
         user's last one.
 
         Args:
-            requests: mappings with the arguments of `ingest_session`, without ``refresh`` and ``budget``.
+            requests: mappings with the arguments of `ingest_session`, but for the two that follow.
+            refresh: bring summaries up to date at the end; False leaves that to the next ingest or `resume`.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
         by_user: dict[Any, list[int]] = {}
@@ -170,7 +171,8 @@ class AsyncMemForest:
                     results[i] = exc
             try:
                 found = await self._pool.use(
-                    user_id, lambda memory: memory.ingest(list(arrivals.values()), budget=budget)
+                    user_id,
+                    lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
                 )
             except MemForestError as exc:
                 found = [exc] * len(arrivals)
