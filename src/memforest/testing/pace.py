@@ -14,8 +14,9 @@ __all__ = ["Latency", "PrefixCache", "RateLimit"]
 BLOCK_TOKENS = 128
 """Cached tokens are counted in blocks of this many, as OpenAI does
 (https://platform.openai.com/docs/guides/prompt-caching); the first block counts here, to keep tests small."""
-_PIECE_CHARS = 128
-_MAX_PIECES = 200_000
+_PIECE_CHARS = 512
+"""As many ASCII characters as a block is estimated at."""
+_MAX_PIECES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
