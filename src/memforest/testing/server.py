@@ -107,6 +107,8 @@ class ChatServer:
         key: the bearer token that is asked for; None asks for none.
         refuses: types of `response_format` that get 400: ``"json_schema"``, ``"json_object"``.
         prefix_cache: whether prompt tokens that an earlier prompt began with count as cached.
+        keep_bodies: whether `calls` keep the bodies of requests that have ended; without, long runs take less
+            memory.
         port: where to listen; 0 takes a free one.
 
     Example:
@@ -129,6 +131,7 @@ class ChatServer:
         key: str | None = None,
         refuses: Sequence[str] = (),
         prefix_cache: bool = True,
+        keep_bodies: bool = True,
         port: int = 0,
     ) -> None:
         self._model = _Model(
@@ -149,6 +152,7 @@ class ChatServer:
         self.most_in_flight = 0
         """The most calls that were under way at once."""
         self._port = port
+        self._keep_bodies = keep_bodies
         self._in_flight = 0
         self._numbered = 0
         self._raised: list[BaseException] = []
@@ -245,6 +249,8 @@ class ChatServer:
             return reply
         finally:
             self._in_flight -= 1
+            if not self._keep_bodies:
+                call.body = {}
             call.ended_s = time.perf_counter() - self._started
 
     async def _answer(self, request: HttpRequest, call: ServedCall) -> HttpReply:
