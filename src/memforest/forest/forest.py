@@ -251,11 +251,16 @@ class AsyncMemForest:
             max_tokens: budget for the texts of all evidence together, estimated.
             index: ``"memforest"``, or ``"flat"`` for the baseline without trees.
             ranking: weights for this question; `Config.ranking` when not given.
+            mode: how the recalled trees are browsed: ``"emb"``, ``"emb+planner"``, ``"llm"`` or
+                ``"llm+planner"``; `Config.mode` when not given.
+            budget: a `Budget` for model calls; `Config.query_budget` when not given. What it does not allow is
+                done without a model, and `warnings` say so.
             explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters, time order and
                 diversity did, and for each evidence the named parts whose sum is its score, and its path.
 
         Raises:
             InputError: if the question is empty or an argument is out of range.
+            ConfigError: if the mode needs a chat model and there is none.
             NotFoundError: if the user has no memory.
         """
         return await self.user(user_id).search(question, **options)
@@ -287,6 +292,7 @@ class AsyncMemForest:
 
         Raises:
             InputError: if the question is empty or an option is out of range.
+            ConfigError: if the mode needs a chat model and there is none.
             NotFoundError: if the user has no memory.
         """
         return await self.user(user_id).ask(question, **options)

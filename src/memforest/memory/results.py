@@ -155,13 +155,17 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why."""
+    """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why.
+
+    `usage` is what the query and the answer cost together. ``result.trace["answerer"]`` names who answered.
+    """
 
     question: str
     answer: str | None
     citations: tuple[Evidence, ...]
     reason: str
     result: QueryResult
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
