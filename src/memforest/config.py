@@ -68,6 +68,9 @@ class Ranking:
     timeline gives from leading."""
     browse: float = 0.0
     """Relevance of the path by which beam browse reached the leaf."""
+    guided: float = 1.0
+    """What leaves gain that a planned or model-guided browse reached, by their places on the way down; only in the
+    modes other than ``"emb"`` (`Config.mode`), where it stands in for `browse`."""
     diversity: float = 0.0
     """Taken off a turn, when the question wants a list, for each better turn of the same session."""
     rerank: float = 0.5
@@ -141,6 +144,9 @@ class Config:
     mode: str | None = None
     """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;
     None is ``"llm+planner"`` with a `chat` model and ``"emb"`` without."""
+    browse_calls: int = 32
+    """Most calls to `chat` that one query spends on choosing where to go down in trees; what is left is browsed by
+    embedding. At least 0."""
     ingest_budget: Budget = field(default_factory=Budget)
     """What one ingest may spend on models, if it names no budget of its own."""
     query_budget: Budget = field(default_factory=Budget)
@@ -165,6 +171,7 @@ class Config:
             ("rerank_top", 1),
             ("max_open_files", 3),
             ("max_cache_mb", 0),
+            ("browse_calls", 0),
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:

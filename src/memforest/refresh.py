@@ -96,7 +96,11 @@ async def refresh(
         if not batch.nodes:
             continue
         started = time.perf_counter()
-        made = await _summarise(summariser, batch, done)
+        try:
+            made = await _summarise(summariser, batch, done)
+        except ModelError as exc:  # no other level will fare better
+            done.failures.append(f"summaries are left: {exc}")
+            break
         done.summarise_ms += _since(started)
         started = time.perf_counter()
         try:
@@ -124,11 +128,15 @@ async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> 
     """Return the nodes of a level with their texts, without those that the step fails on."""
     texts = await summariser.summarise(batch.requests)
     made = []
+    failed: dict[str, list[str]] = {}
     for node, request, text in zip(batch.nodes, batch.requests, texts, strict=True):
         if isinstance(text, StepError):
-            done.failures.append(f"{request.kind} {cut(request.label, 40)}: {text}")
+            failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
             made.append(_Made(node, request.inputs, text))
+    for reason, scopes in failed.items():
+        more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
+        done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
     return made
 
 

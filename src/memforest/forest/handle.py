@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
+from memforest.endpoint import Budget
 from memforest.forest.options import QueryOptions, TimeLike, read_options, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory import unfold, views
@@ -48,6 +49,7 @@ class AsyncUserMemory:
         timestamp: TimeLike | None = None,
         infer: bool = True,
         metadata: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
     ) -> IngestResult:
         """Add something said just now: a text (by the user), a message, or a list of messages.
 
@@ -59,6 +61,7 @@ class AsyncUserMemory:
             timestamp: the time of messages that have none.
             infer: False stores the text verbatim, without extraction.
             metadata: kept with a new session.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
             InputError: if a message is malformed; nothing was stored.
@@ -73,7 +76,12 @@ class AsyncUserMemory:
 
         async def write(memory: Memory) -> IngestResult:
             return await memory.append(
-                messages, session_id=session_id, timestamp=when, infer=infer, metadata=metadata
+                messages,
+                session_id=session_id,
+                timestamp=when,
+                infer=infer,
+                metadata=metadata,
+                budget=budget,
             )
 
         return await self._pool.use(self.user_id, write)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
-from memforest.facts.canonical import FactPlan, Said, Signature, plan_facts, signature
+from memforest.facts.canonical import FactPlan, Said, Same, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.facts.timeline import timeline
 from memforest.interval import from_ms, to_ms
@@ -33,7 +33,7 @@ from memforest.systems.states import observations
 from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
 
-__all__ = ["Commit", "Extracted", "commit"]
+__all__ = ["Commit", "Extracted", "commit", "said_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class Extracted:
     model: str | None = None
     threshold: float | None = None
     """Least cosine of a near merge."""
+    same: Mapping[str, Same] = field(default_factory=dict)
+    """A judge's verdicts: identity of a new statement -> what says the same."""
 
     @property
     def speakers(self) -> tuple[str, ...]:
@@ -146,6 +148,7 @@ def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:
 def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcome]]) -> list[FactPlan]:
     said = [one for cell, outcome in outcomes for one in _said(work, cell, outcome)]
     ids = {one.fact_id for one in said}
+    ids |= {work.same[one].fact_id for one in ids if one in work.same}
     stored = {fid: fact.row for fid in ids if (fact := fact_rows.fact_by_id(tx, fid)) is not None}
     vectors = {
         one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
@@ -153,7 +156,14 @@ def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcom
     near = _near(
         tx, [one.candidate for one in said if one.fact_id in vectors.keys() - stored], work.threshold
     )
-    return plan_facts(said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold)
+    return plan_facts(
+        said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
+    )
+
+
+def said_of(work: Extracted) -> list[Said]:
+    """Return what a session's outcomes say, with where."""
+    return [one for cell, outcome in work.outcomes for one in _said(work, cell, outcome)]
 
 
 def _said(work: Extracted, cell: CellRow, outcome: ChunkOutcome) -> list[Said]:

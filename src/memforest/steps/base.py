@@ -123,7 +123,7 @@ class Browser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvidence:
-    """One ranked piece of evidence as an answerer sees it. Times are aware UTC."""
+    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote."""
 
     text: str
     quote: str
@@ -131,6 +131,7 @@ class AnswerEvidence:
     start: datetime | None = None
     end: datetime | None = None
     score: float = 0.0
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,5 +151,9 @@ class Answerer(Protocol):
     async def answer(
         self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
     ) -> Answer:
-        """Return an answer that cites its evidence, or one whose text is None."""
+        """Return an answer that cites its evidence, or one whose text is None.
+
+        Raises:
+            StepError: if there is no usable answer; the local answerer then answers.
+        """
         ...

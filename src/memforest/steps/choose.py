@@ -24,6 +24,10 @@ from memforest.steps.local.summarise import LocalSummariser
 
 __all__ = ["Steps", "choose_steps"]
 
+LOCAL_SUMMARY_WORDS = 60
+CHAT_SUMMARY_WORDS = 200
+"""Most words of a summary when the configuration does not say (reference configuration: 200)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -41,6 +45,13 @@ class Steps:
     """None when trees are browsed by the question itself."""
     browser: Browser | None = None
     """None when trees are browsed by embedding."""
+    summary_words: int = LOCAL_SUMMARY_WORDS
+    """Most words of a summary."""
+
+    @property
+    def extracts_apart(self) -> bool:
+        """Whether the extractor asks a model for every chunk, so that all sessions of a call go to it at once."""
+        return bool(getattr(self.extractor, "remote", False))
 
 
 def choose_steps(config: Config) -> Steps:

@@ -34,7 +34,7 @@ class Fault:
 
     @classmethod
     def malformed_json(cls) -> Fault:
-        """The reply's text is no JSON: its last bracket is missing, and a quote is never closed."""
+        """The reply's text is no JSON: colons and the last brackets are missing, and another opens."""
         return cls("malformed_json")
 
     @classmethod
@@ -180,7 +180,8 @@ def spoiled(fault: Fault | None, text: str, prompt: str) -> tuple[str, bool]:
     """Return a reply's text as a fault of the content leaves it, and whether it was cut in the middle."""
     name = None if fault is None else fault.name
     if name == "malformed_json":
-        return text.rstrip().rstrip("}]\"'") + ', "', False
+        # Beyond repair wherever a parser stands: a line break may not be inside a string, nor a comma come first.
+        return text.replace('":', '"').rstrip().rstrip("}]") + ",\n{", False
     if name == "truncated":
         return text[: len(text) // 2], True
     if name == "empty":

@@ -55,11 +55,11 @@ class Listener:
     Belongs to the loop in which `open` is called. A task is cancelled when its client goes away.
 
     Args:
-        handler: answers a request. What it raises is answered with status 400 and handed to `on_error`.
-        on_error: gets what the handler raised.
+        handler: answers a request.
+        on_error: gets what the handler raised, and answers instead of it.
     """
 
-    def __init__(self, handler: Handler, on_error: Callable[[BaseException], None]) -> None:
+    def __init__(self, handler: Handler, on_error: Callable[[BaseException], HttpReply]) -> None:
         self.handler = handler
         self.on_error = on_error
         self.connections: set[_Connection] = set()
@@ -166,11 +166,7 @@ class _Connection(asyncio.Protocol):
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None:
-            self._listener.on_error(error)
-            self._write(HttpReply(400, f"the server failed: {error!r}".encode()))
-        else:
-            self._write(task.result())
+        self._write(task.result() if error is None else self._listener.on_error(error))
 
     def _write(self, reply: HttpReply) -> None:
         if self._transport.is_closing():

@@ -103,12 +103,12 @@ class PrefixCache:
     """
 
     def __init__(self) -> None:
-        self._pieces: OrderedDict[tuple[int, str], int] = OrderedDict()
+        self._pieces: OrderedDict[tuple[int | str, str], int] = OrderedDict()
         self._next = 1
 
-    def add(self, prompt: str) -> None:
-        """Remember a prompt."""
-        node = 0
+    def add(self, prompt: str, *, model: str = "") -> None:
+        """Remember a prompt that a model has read; every model has a memory of its own."""
+        node: int | str = model
         for piece in _pieces(prompt):
             key = (node, piece)
             found = self._pieces.get(key)
@@ -121,9 +121,10 @@ class PrefixCache:
         while len(self._pieces) > _MAX_PIECES:
             self._pieces.popitem(last=False)
 
-    def cached_tokens(self, prompt: str) -> int:
+    def cached_tokens(self, prompt: str, *, model: str = "") -> int:
         """Return how many tokens at the start of a prompt are those of an earlier one: a multiple of 128."""
-        node, chars = 0, 0
+        node: int | str = model
+        chars = 0
         for piece in _pieces(prompt):
             found = self._pieces.get((node, piece))
             if found is None:
