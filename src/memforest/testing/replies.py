@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 from memforest.endpoint import STEPS
-from memforest.errors import ConfigError
 from memforest.models.base import ChatRequest
 from memforest.steps.llm.prompt import prompt_data
 from memforest.testing.rules import RULES
@@ -67,11 +67,11 @@ def _texts(request: Mapping[str, Any] | ChatRequest) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _starts() -> tuple[tuple[str, str], ...]:
-    """Return per step how its prompt begins: with its first line."""
-    found = []
-    for step in STEPS:
-        try:
-            found.append((step, str(prompt_data(step)["system"]).strip().splitlines()[0]))
-        except ConfigError:
-            continue
-    return tuple(found)
+    """Return every prompt's step and how it begins: its first line."""
+    names = (file.name for file in (resources.files("memforest") / "prompts").iterdir())
+    prompts = [prompt_data(name.removesuffix(".toml")) for name in sorted(names) if name.endswith(".toml")]
+    return tuple(
+        (str(prompt["step"]), str(prompt["system"]).strip().splitlines()[0])
+        for prompt in prompts
+        if "system" in prompt
+    )
