@@ -116,7 +116,7 @@ def test_the_whole_path(endpoint: ChatEndpoint, tmp_path: Path, capsys: pytest.C
             assert all(chunk.failure for chunk in result.failed)
         stats = ana.stats()
         assert (stats.sessions, stats.turns, stats.unfinished) == (2, 4, 0)
-        assert stats.failed_chunks == sum(len(result.failed) for result in results)  # type: ignore[union-attr]
+        assert stats.failed_chunks == sum(len(result.failed) for result in results)  # type: ignore[union-attr, misc]
         assert ana.verify().ok
         answers = {}
         for mode in MODES:

@@ -108,7 +108,7 @@ def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
     made: dict[str, Callable[[], Any]] = {
         "extract": lambda: ChatExtractor(calls, timezone=config.zone),
         "judge": lambda: ChatJudge(calls),
-        "summarise": lambda: ChatSummariser(calls),
+        "summarise": lambda: ChatSummariser(calls, timezone=config.zone),
         "plan": lambda: ChatGuide(calls),
         "browse": lambda: ChatBrowser(calls),
         "answer": lambda: ChatAnswerer(calls),

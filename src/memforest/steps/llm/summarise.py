@@ -11,13 +11,13 @@ from datetime import datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from memforest.errors import ModelError, ModelRefusedError, StepError
+from memforest.concurrency import all_of
+from memforest.errors import ModelError, ModelRefusedError
 from memforest.models.calls import Calls
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Summary
 from memforest.steps.llm.source import forms_of
 from memforest.steps.llm.structured import ask
-from memforest.steps.llm.together import together
 from memforest.steps.local.language import detect_language
 from memforest.steps.local.sentences import split_sentences
 from memforest.steps.local.shorten import count_words, shorten
@@ -59,15 +59,15 @@ class ChatSummariser:
         versions = ".".join(str(prompt.version) for prompt in self._prompts.values())
         self.name = f"summarise@{versions}:{calls.model_id}"
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | StepError]:
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
 
         Raises:
             ModelRefusedError: if no call can succeed.
         """
-        return await together(self._summarise(request) for request in requests)
+        return await all_of(self._summarise(request) for request in requests)
 
-    async def _summarise(self, request: SummaryRequest) -> str | StepError:
+    async def _summarise(self, request: SummaryRequest) -> str | ModelError:
         inputs = [text for one in request.inputs if (text := one.strip())]
         room = request.max_words if request.root and request.kind != "scene" else 2 * request.max_words
         if sum(map(count_words, inputs)) <= room:
@@ -84,12 +84,8 @@ class ChatSummariser:
             )
         except ModelRefusedError:
             raise
-        except StepError as exc:
-            return exc
         except ModelError as exc:
-            error = StepError(f"summarise: {exc}")
-            error.__cause__ = exc
-            return error
+            return exc
         return _within(reply.summary, request.max_words)
 
     def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
