@@ -33,7 +33,7 @@ class Watched:
         self.fails_on = ""
         self.meanwhile: Any = None
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | StepError]:
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Summarise what is not of the scope that fails."""
         self.batches += 1
         self.asked += requests

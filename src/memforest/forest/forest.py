@@ -139,7 +139,7 @@ class AsyncMemForest:
         return result
 
     async def ingest_parallel(
-        self, requests: Sequence[Mapping[str, Any]], *, budget: Budget | None = None
+        self, requests: Sequence[Mapping[str, Any]], *, refresh: bool = True, budget: Budget | None = None
     ) -> list[IngestResult | MemForestError]:
         """Ingest many sessions and return their results in order; a failed one returns its error.
 
@@ -149,7 +149,8 @@ class AsyncMemForest:
         user's last one.
 
         Args:
-            requests: mappings with the arguments of `ingest_session`, without ``refresh`` and ``budget``.
+            requests: mappings with the arguments of `ingest_session`, but for the two that follow.
+            refresh: bring summaries up to date at the end; False leaves that to the next ingest or `resume`.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
         by_user: dict[Any, list[int]] = {}
@@ -170,7 +171,8 @@ class AsyncMemForest:
                     results[i] = exc
             try:
                 found = await self._pool.use(
-                    user_id, lambda memory: memory.ingest(list(arrivals.values()), budget=budget)
+                    user_id,
+                    lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
                 )
             except MemForestError as exc:
                 found = [exc] * len(arrivals)
@@ -200,14 +202,21 @@ class AsyncMemForest:
             done += await self._pool.known(one, lambda memory: memory.resume(budget))
         return done
 
-    async def rebuild(self, user_id: str | None = None, *, scopes: bool = False) -> None:
+    async def rebuild(
+        self,
+        user_id: str | None = None,
+        *,
+        scopes: bool = False,
+        stale: bool = False,
+        budget: Budget | None = None,
+    ) -> None:
         """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
 
         Raises:
             NotFoundError: if the user has no memory.
         """
         for one in await self.list_users() if user_id is None else [user_id]:
-            await self.user(one).rebuild(scopes=scopes)
+            await self.user(one).rebuild(scopes=scopes, stale=stale, budget=budget)
 
     async def save(self, user_id: str | None = None) -> None:
         """Fold the write-ahead log into the files. Adds no durability: every ingest is durable already."""

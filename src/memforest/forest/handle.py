@@ -140,7 +140,9 @@ class AsyncUserMemory:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
         return await self._pool.known(self.user_id, Memory.verify)
 
-    async def rebuild(self, *, scopes: bool = False) -> Usage:
+    async def rebuild(
+        self, *, scopes: bool = False, stale: bool = False, budget: Budget | None = None
+    ) -> Usage:
         """Make what is derived anew from what is stored: word rows, summaries and their vectors.
 
         Vectors of unchanged texts are kept; `verify` says whether they are.
@@ -148,11 +150,15 @@ class AsyncUserMemory:
         Args:
             scopes: derive the scenes anew as well, from all facts in time order, so that they no longer depend on
                 the order in which sessions were ingested.
+            stale: make only those summaries anew that another prompt or model than the configured one has made.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
             StoreError: if the file cannot be written.
         """
-        return await self._pool.known(self.user_id, lambda memory: memory.rebuild(scopes=scopes))
+        return await self._pool.known(
+            self.user_id, lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget)
+        )
 
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.

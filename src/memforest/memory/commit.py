@@ -25,6 +25,7 @@ from memforest.steps.local.lexicon import holds_many
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
+from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.sessions import CellRow
@@ -129,6 +130,8 @@ def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
 
 def _place_cells(tx: Tx, writer: ForestWriter, work: Extracted, cells: Sequence[CellRow]) -> None:
     for cell in cells:
+        if tree_rows.placements(tx, "cell", cell.row):
+            continue  # it failed before, and stands where it stood
         first, last = work.turns[cell.first][1], work.turns[cell.last][1]
         key = (to_ms(first.said), f"{work.session_id}\x1f{cell.ordinal:06d}")
         writer.place_cell(work.session, cell.row, key, key[0], to_ms(last.said) + 1)

@@ -274,18 +274,27 @@ class Memory:
         await writes.finish(refresh=True)
         return writes.all()
 
-    async def rebuild(self, *, scopes: bool = False) -> Usage:
+    async def rebuild(
+        self, *, scopes: bool = False, stale: bool = False, budget: Budget | None = None
+    ) -> Usage:
         """Make what is derived anew; see `AsyncUserMemory.rebuild`."""
 
         async def work() -> Usage:
             writer, timer = self._writer(), Timer()
-            await asyncio.to_thread(self._forget_derived)
+            await asyncio.to_thread(self._mark_stale if stale else self._forget_derived)
             await writer.fill_vectors()
             await writer.make_scenes(anew=scopes)
             await writer.refresh(timer)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
-        return await self._writes("rebuild", None, work)
+        return await self._writes("rebuild", budget, work)
+
+    def _mark_stale(self) -> None:
+        """Mark the summaries that another prompt or model than the configured one has made."""
+        with self.db.write() as tx:
+            self._keep_embedder(tx)
+            if tree_rows.mark_stale(tx, self._steps.summariser.name):
+                meta.bump(tx)
 
     def _forget_derived(self) -> None:
         """Write the word rows anew and mark every summary as out of date."""

@@ -167,7 +167,8 @@ class Reader:
             return None, None
         bare = without_names(question, snapshot.speakers)
         maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
-        rows = await self.embedder.embed([question, bare])
+        # Some models want an instruction in front of questions.
+        rows = await getattr(self.embedder, "embed_questions", self.embedder.embed)([question, bare])
         maker.check_dimension()
         return rows[0], rows[1]
 

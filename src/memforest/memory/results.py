@@ -342,6 +342,8 @@ class Stats:
     bytes: int
     unfinished: int = 0
     """Sessions that were received and not read; `resume` goes on with them."""
+    makers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What has made the statements of chunks, and summaries: name, version and model -> how many."""
     spent: Mapping[str, Mapping[str, StepUsage]] = field(default_factory=dict)
     """Operation (``"ingest"``, ``"query"``, …) -> step -> what it has spent on models over the memory's life."""
     scenes: Mapping[str, int] = field(default_factory=dict)

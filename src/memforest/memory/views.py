@@ -282,6 +282,7 @@ def stats(look: Look, user_id: str) -> Stats:
         generation=meta.generation(tx),
         bytes=counts.size_bytes(tx),
         unfinished=counts.unread_sessions(tx),
+        makers=counts.makers(tx),
         spent=spent.total(tx),
         scenes=scene_rows.scene_counts(tx),
         notes=() if (lack := no_scenes(tx)) is None else (lack,),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memforest.errors import StepError
+from memforest.errors import ModelError
 from memforest.types import (
     BrowsePlan,
     Chunk,
@@ -65,7 +65,7 @@ class Summariser(Protocol):
 
     name: str
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | StepError]:
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
 
         A node whose summary failed stays dirty, and so does all above it.
