@@ -401,7 +401,7 @@ def test_a_query_counts_what_it_spends(world: Path) -> None:
     assert found.result.usage.model_calls == found.usage.model_calls - 1 == browse + 1
     assert found.result.usage.most_in_flight >= 2
     best = max(found.result.evidence, key=lambda one: one.scores.get("browse", 0.0))
-    assert best.scores["browse"] > 0.7
+    assert best.scores["browse"] > 0.6
     assert "lantern" in best.text
 
 
