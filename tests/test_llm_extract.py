@@ -62,8 +62,8 @@ def reply(*statements: str | dict[str, Any]) -> str:
 def extract(of: Chunk, *statements: str | dict[str, Any], timezone: str = "UTC") -> ChunkOutcome:
     """Return what becomes of a chunk whose extraction the model answers with these statements."""
     model = Scripted(reply(*statements))
-    (outcome,) = run(ChatExtractor(model.calls, timezone=timezone).extract([of]))
-    return outcome
+    outcomes: list[ChunkOutcome] = run(ChatExtractor(model.calls, timezone=timezone).extract([of]))
+    return outcomes[0]
 
 
 def kept(of: Chunk, *statements: str | dict[str, Any], **how: Any) -> Candidate:
@@ -91,9 +91,7 @@ def test_the_model_gets_the_turns_with_their_time_and_the_context_without_number
     of = chunk(("Ann", "In Oslo."), before=[("Helper", "Where?")], assistant="Helper")
     run(ChatExtractor(model.calls, timezone="Asia/Tokyo").extract([of]))
     data = model.data()
-    assert read_data_block(data, "session") == ({"participants": ["Ann", "Helper"]},) or read_data_block(
-        data, "session"
-    ) == ({"participants": ["Helper", "Ann"]},)
+    assert read_data_block(data, "session") == ({"participants": ["Helper", "Ann"]},)
     assert read_data_block(data, "context") == ({"speaker": "Helper", "role": "assistant", "text": "Where?"},)
     assert read_data_block(data, "turns") == (
         {
@@ -209,7 +207,7 @@ def test_a_statement_in_the_wrong_person_is_put_right(raw: str, read: str) -> No
 
 
 def test_a_name_with_an_i_in_it_is_no_first_person() -> None:
-    """ "World War I" stays."""
+    """The numeral of World War I is left as it is."""
     of = chunk(("Ann", "I read a book about World War I in the garden."))
     assert kept(of, "Ann read a book about World War I in the garden.").text.endswith(
         "World War I in the garden."
@@ -364,7 +362,7 @@ def test_an_odd_date_is_no_error(start: str) -> None:
 
 
 def test_local_days_are_those_of_the_zone() -> None:
-    """ "Yesterday", said at 20:00 UTC, is the eighth in Tokyo, where the ninth has begun."""
+    """What was yesterday at 20:00 UTC on the eighth is the eighth in Tokyo, where the ninth has begun."""
     given = statement("Ann went to Oslo yesterday.", when="yesterday")
     found = kept(LATER, given, timezone="Asia/Tokyo")
     assert found.text == "Ann went to Oslo yesterday (8 May 2024)."
@@ -609,16 +607,8 @@ def test_a_long_turn_is_read_up_to_a_bound_and_blank_ones_not_at_all() -> None:
     outcomes = run(ChatExtractor(model.calls).extract([long, chunk(("Ann", "...!"), ("Bob", ""))]))
     (row,) = read_data_block(model.data(0), "turns")
     assert len(row["text"]) == MAX_TURN_CHARS
-    assert [(one.turn, one.reason) for one in outcomes[0].skipped] == [
-        (0, "too long"),
-        (1, "empty"),
-        (2, "binary"),
-        (3, "binary"),
-    ] or [(one.turn, one.reason) for one in outcomes[0].skipped][:3] == [
-        (0, "too long"),
-        (1, "empty"),
-        (2, "binary"),
-    ]
+    reasons = [(one.turn, one.reason) for one in outcomes[0].skipped]
+    assert reasons == [(0, "too long"), (1, "empty"), (2, "binary"), (3, "empty")]
     assert (len(model.requests), outcomes[1].failure) == (1, None)
 
 
