@@ -20,7 +20,7 @@ __all__ = ["MOST_CHILDREN", "UNASKED", "Descent", "browse_by", "merged", "nearne
 MOST_CHILDREN = 24
 """Most children that are put before a model at once: longer lists are read with less care, and cost a call more."""
 UNASKED = 0.5
-"""Score of a leaf that nobody was asked about, because all children of each level fitted into the beam."""
+"""Share of a level at which nobody was asked, because all children fitted into the beam: neither for nor against."""
 
 Row = NDArray[np.float32]
 
@@ -28,8 +28,8 @@ Row = NDArray[np.float32]
 class Descent:
     """The way down one tree for one sub-query.
 
-    A leaf's score is the mean, over the levels of its path that were ordered, of 1 - place / beam, the first place
-    being 0; `UNASKED` if none was. It is in (0, 1].
+    A leaf's score is the mean, over the levels of its path, of 1 - place / beam, the first place being 0; a level that
+    nobody ordered counts `UNASKED`. It is in (0, 1].
 
     Args:
         snapshot: of the memory; the shape of the tree is taken from it.
@@ -40,8 +40,8 @@ class Descent:
     def __init__(self, snapshot: Snapshot, root: int, beam: int = BEAM_WIDTH) -> None:
         self._children = snapshot.forest.children
         self._beam = beam
-        self._paths: dict[int, tuple[float, int]] = {root: (0.0, 0)}
-        """Node of the frontier, in time order -> (sum of its shares, levels that were ordered)."""
+        self._paths = {root: 0.0}
+        """Node of the frontier, in time order -> sum over the levels down to it."""
         self._parent: dict[int, int] = {}
         self.levels = 0
         """Levels that were gone down."""
@@ -66,10 +66,10 @@ class Descent:
             rows: the children to keep, best first; what is behind the beam is not kept.
             ordered: whether their order counts.
         """
-        kept: dict[int, tuple[float, int]] = {}
+        kept = {}
         for place, row in enumerate(rows[: self._beam]):
-            total, asked = self._paths[self._parent[row]]
-            kept[row] = (total + 1 - place / self._beam, asked + 1) if ordered else (total, asked)
+            share = 1 - place / self._beam if ordered else UNASKED
+            kept[row] = self._paths[self._parent[row]] + share
         self.levels += 1
         self._paths = {row: kept[row] for row in self._parent if row in kept}
         self._settle()
@@ -77,10 +77,10 @@ class Descent:
     def _settle(self) -> None:
         """Take the leaves out of the frontier and look up the children of what is left."""
         self._parent = {}
-        for row, (total, asked) in self._paths.items():
+        for row, total in self._paths.items():
             children = self._children[row]
             if not children:
-                self.reached[row] = total / asked if asked else UNASKED
+                self.reached[row] = total / self.levels if self.levels else UNASKED
             self._parent.update(dict.fromkeys(children, row))
 
 
