@@ -49,7 +49,7 @@ soak: $(VENV)/.dev
 	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -m soak --timeout=3300
 
 docs: $(VENV)/.dev
-	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py
+	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist

@@ -303,6 +303,20 @@ def test_a_taken_port_is_an_error() -> None:
             ChatServer(port=port).start()
 
 
+def test_before_the_start_there_is_no_address() -> None:
+    """Asking for the address, or to be killed, says to start the server first; stopping it twice is harmless."""
+    server = ChatServer()
+    with pytest.raises(ConfigError, match="start"):
+        _ = server.url
+    with pytest.raises(ConfigError, match="start"):
+        server.kill()
+    server.start()
+    with pytest.raises(ConfigError, match="already"):
+        server.start()
+    server.stop()
+    server.stop()
+
+
 def test_the_command_prints_its_address_and_what_it_served() -> None:
     """`python -m memforest.testing` serves in a process of its own until its input ends."""
     command = [sys.executable, "-m", "memforest.testing", "--latency", "0.01,0,0", "--model", "m", "--strict"]

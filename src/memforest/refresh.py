@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from memforest.errors import BudgetError, ModelError
 from memforest.interval import from_ms
-from memforest.search.texts import digest
-from memforest.steps.base import Summariser
+from memforest.search.texts import digest, mean_digest
+from memforest.steps.base import Kept, Summariser
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
@@ -34,7 +34,10 @@ from memforest.text import cut
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["Embed", "Refreshed", "refresh"]
+__all__ = ["KEPT", "Embed", "Refreshed", "refresh", "write_means"]
+
+KEPT = "+kept"
+"""Behind the maker of a summary that is the children's texts."""
 
 WRITE_NODES = 128
 """Most nodes written in one transaction."""
@@ -70,6 +73,12 @@ class _Made:
     node: Node
     inputs: tuple[str, ...]
     text: str
+    root: bool
+
+    @property
+    def kept(self) -> bool:
+        """Whether the text is that of the children, so that their mean is its vector; a root is compared as a whole."""
+        return isinstance(self.text, Kept) and not self.root
 
 
 async def refresh(
@@ -100,6 +109,8 @@ async def refresh(
     if model is not None:
         for first in range(0, len(rows), WRITE_NODES):
             await asyncio.to_thread(_write_vectors, db, rows[first : first + WRITE_NODES], model)
+        for first in range(0, len(vectors.means), WRITE_NODES):
+            await asyncio.to_thread(write_means, db, vectors.means[first : first + WRITE_NODES], model)
     done.left = await asyncio.to_thread(_dirty, db)
     done.store_ms += _since(started)
     return done
@@ -130,7 +141,9 @@ async def _refresh_levels(
             part = made[first : first + WRITE_NODES]
             written = await asyncio.to_thread(_write, db, part, summariser.name)
             done.nodes += len(written)
-            vectors.begin([one for one in written if one.node.tree not in batch.scenes])
+            compared = [one for one in written if one.node.tree not in batch.scenes]
+            vectors.begin([one for one in compared if not one.kept])
+            vectors.means += [one.node.id for one in compared if one.kept]
         done.store_ms += _since(started)
 
 
@@ -140,6 +153,8 @@ class _Vectors:
     def __init__(self, embed: Embed | None) -> None:
         self._embed = embed
         self._parts: list[tuple[list[_Made], asyncio.Task[Mapping[bytes, NDArray[np.float32]]]]] = []
+        self.means: list[int] = []
+        """Nodes that get the mean of their children's vectors, from the leaves up."""
 
     def begin(self, made: list[_Made]) -> None:
         """Begin to embed some texts."""
@@ -177,7 +192,7 @@ async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> 
         if isinstance(text, ModelError):
             failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
-            made.append(_Made(node, request.inputs, text))
+            made.append(_Made(node, request.inputs, text, request.root))
     for reason, scopes in failed.items():
         more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
         done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
@@ -243,7 +258,7 @@ def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
     with db.write() as tx:
         valid = _unmoved(tx, made)
         for one in valid:
-            derived.put_summary(tx, one.node.id, one.text, maker)
+            derived.put_summary(tx, one.node.id, str(one.text), maker + KEPT if one.kept else maker)
         # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
         derived.drop_vectors(tx, "node", [one.node.id for one in valid])
         if valid:
@@ -259,6 +274,43 @@ def _write_vectors(db: Database, rows: Sequence[derived.VectorRow], model: str) 
         derived.put_vectors(tx, "node", model, same)
         if same:
             meta.bump(tx)
+
+
+def write_means(db: Database, nodes: Sequence[int], model: str) -> None:
+    """Write the vectors of nodes that keep their children's texts: the mean of the children's, from the leaves up.
+
+    Longer texts than an embedder reads are compared whole this way, and cost no embedding. A node with a child that
+    has no vector is left out; `Writer.fill_vectors` comes back to it.
+    """
+    with db.write() as tx:
+        texts = derived.kept_texts(tx, nodes)
+        found = tree_rows.nodes_with_ids(tx, list(texts))
+        written = False
+        for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
+            mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
+            if mean is not None:
+                derived.put_vectors(tx, "node", model, [(node.id, mean_digest(texts[node.id]), mean)])
+                written = True
+        if written:
+            meta.bump(tx)
+
+
+def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
+    """Return the unit mean of nodes' vectors: a fact's, the mean of a cell's turns', an inner node's own."""
+    rows: list[NDArray[np.float32]] = []
+    for child in children:
+        if child.item_kind is None:
+            own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
+        elif child.item_kind == "fact":
+            own = list(derived.vectors_of_items(tx, "fact", [child.item or 0]).values())
+        else:
+            own = derived.vectors_of_cell(tx, child.item or 0)
+        if not own:
+            return None
+        rows.append(np.mean(own, axis=0))
+    mean = np.mean(rows, axis=0)
+    length = float(np.linalg.norm(mean))
+    return None if length == 0 else np.asarray(mean / length, dtype=np.float32)
 
 
 def _unmoved(tx: Tx, made: Sequence[_Made]) -> list[_Made]:

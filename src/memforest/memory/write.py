@@ -27,7 +27,7 @@ from memforest.memory.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.refresh import Refreshed, refresh
+from memforest.refresh import Refreshed, refresh, write_means
 from memforest.search.texts import digest, turn_text
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions
@@ -248,7 +248,10 @@ class Writer:
                 rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
                 await asyncio.to_thread(self._put_vectors, kind, rows)
                 filled += len(rows)
-        return filled
+        means = await asyncio.to_thread(self._missing_means)
+        if means:
+            await asyncio.to_thread(write_means, self.db, means, self.model or "")
+        return filled + len(means)
 
     async def make_scenes(self, *, anew: bool = False) -> None:
         """Route the facts of a memory that was written before it had scenes; with `anew`, of any.
@@ -270,6 +273,10 @@ class Writer:
         with self.db.read() as tx:
             rows = derived.missing_vectors(tx, kind)
         return [(item, turn_text(speaker, text) if kind == "turn" else text) for item, speaker, text in rows]
+
+    def _missing_means(self) -> list[int]:
+        with self.db.read() as tx:
+            return list(derived.kept_texts(tx))
 
     def _put_vectors(self, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> None:
         with self.db.write() as tx:

@@ -31,6 +31,7 @@ __all__ = [
     "Browser",
     "Extractor",
     "Judge",
+    "Kept",
     "Planner",
     "Summariser",
 ]
@@ -60,6 +61,12 @@ class Judge(Protocol):
         ...
 
 
+class Kept(str):
+    """A summary that is the children's texts, as they are: they were short enough to keep."""
+
+    __slots__ = ()
+
+
 class Summariser(Protocol):
     """Summarises inner nodes from their children (paper Alg. 1)."""
 
@@ -68,7 +75,8 @@ class Summariser(Protocol):
     async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
 
-        A node whose summary failed stays dirty, and so does all above it.
+        A node whose summary failed stays dirty, and so does all above it. One that is `Kept` needs no embedding inside
+        a tree: its vector is the mean of its children's.
         """
         ...
 

@@ -105,12 +105,13 @@ class Endpoint:
         """Answer a call for a reply or for embeddings: what holds for both."""
         self.numbered += 1
         call.number = self.numbered
+        refusal = _read(request, call)
         limit = self.rate_limit
         if limit is not None and (wait_s := limit.wait_s(call.arrived_s)):
             return refusal_reply(
                 Refusal(429, "Rate limit reached.", code="rate_limit_exceeded", retry_after_s=wait_s)
             )
-        refusal = _read(request, call) or self._refusal(call)
+        refusal = refusal or self._refusal(call)
         if refusal is not None:
             return refusal_reply(refusal)
         digest = hashlib.blake2b(request.body, digest_size=16).digest()

@@ -203,15 +203,20 @@ def _choice(data: str) -> BrowseChoice:
 
 
 def _answer(data: str) -> AnswerReply:
-    """Quote the piece of evidence that shares most words with the question; abstain when none shares any."""
+    """Quote the piece of evidence that shares most words with the question.
+
+    Abstain when none shares any but the names of those who speak.
+    """
     row = (*read_data_block(data, "question"), {})[0]
     pieces = read_data_block(data, "evidence")
-    people = {token for piece in pieces for token in lexical_tokens(str(piece.get("speaker", "")))}
     texts = [f"{piece['statement']} {piece.get('quote', '')}" for piece in pieces]
-    shared = _shared(str(row.get("question", "")), texts, without=people)
-    best = max(range(len(pieces)), key=lambda at: (shared[at], -at), default=None)
-    if best is None or not shared[best]:
+    names = {token for piece in pieces for token in lexical_tokens(str(piece.get("speaker", "")))}
+    question = str(row.get("question", ""))
+    shared, without_names = _shared(question, texts), _shared(question, texts, without=names)
+    fitting = [at for at in range(len(pieces)) if without_names[at]]
+    if not fitting:
         return AnswerReply(reason="no piece of evidence shares a word with the question")
+    best = max(fitting, key=lambda at: (shared[at], -at))
     number, said = int(pieces[best]["number"]), pieces[best].get("said", "")
     return AnswerReply(
         reason=f"piece {number}, said on {said}", answer=str(pieces[best]["statement"]), cited=[number]
@@ -219,7 +224,7 @@ def _answer(data: str) -> AnswerReply:
 
 
 def _shared(query: str, texts: Sequence[str], *, without: Collection[str] = ()) -> list[int]:
-    """Return how many content words of a query each text has; names do not count unless there is nothing else."""
+    """Return how many content words of a query each text has, some left out unless there are no others."""
     asked = set(lexical_tokens(query))
     asked = (asked - set(without)) or asked
     return [len(asked.intersection(lexical_tokens(text))) for text in texts]

@@ -110,7 +110,13 @@ class ChatServer:
 
     @property
     def url(self) -> str:
-        """The endpoint's address, e.g. ``"http://127.0.0.1:40123/v1"``; it stays the same over `revive`."""
+        """The endpoint's address, e.g. ``"http://127.0.0.1:40123/v1"``; it stays the same over `revive`.
+
+        Raises:
+            ConfigError: if the server was not started yet.
+        """
+        if not self._port:
+            raise ConfigError("the server has no address yet; use it in a with statement, or call start()")
         return f"http://127.0.0.1:{self._port}/v1"
 
     def start(self) -> ChatServer:

@@ -204,8 +204,13 @@ def _ended(text: str, language: Code) -> str:
 
 
 def _mentions(entities: Iterable[Named], text: str, language: Code, source: Source) -> tuple[Mention, ...]:
-    """Return the entities of a text: those that the local code finds, and those that the model listed."""
+    """Return the entities of a text: those that the local code finds, and those that the model listed.
+
+    Of a language whose names are not known by their capitals, the local code finds the participants only.
+    """
     found = find_mentions(text, participants=source.participants, known=source.names, language=language)
+    if language == "other":
+        found = tuple(one for one in found if one.kind == "participant")
     listed = [one for entity in entities if (one := _mention(entity, text, source)) is not None]
     return merge_mentions((*found, *listed))[:MAX_MENTIONS]
 

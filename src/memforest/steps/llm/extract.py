@@ -20,7 +20,7 @@ from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Extraction
 from memforest.steps.llm.source import MAX_TURN_CHARS, Said, Source, is_readable, read_source, show_time
 from memforest.steps.llm.structured import ask
-from memforest.text import cut
+from memforest.text import cut, is_binary_looking
 from memforest.types import Chunk, ChunkOutcome, Skipped
 
 __all__ = ["MAX_REPLY_TOKENS", "ChatExtractor"]
@@ -77,7 +77,7 @@ def _unread(chunk: Chunk) -> tuple[Skipped, ...]:
     found = []
     for turn in chunk.turns:
         if not is_readable(turn.text):
-            reason = "binary" if turn.text.strip() else "empty"
+            reason = "binary" if is_binary_looking(turn.text) else "empty"
             found.append(Skipped(turn.ordinal, cut(turn.text, _SHOWN_CHARS), reason))
         elif len(turn.text) > MAX_TURN_CHARS:
             found.append(Skipped(turn.ordinal, cut(turn.text[MAX_TURN_CHARS:], _SHOWN_CHARS), "too long"))

@@ -13,6 +13,7 @@ from typing import Literal
 
 from memforest.steps.llm.replies import Named
 from memforest.steps.llm.source import Said, Source, folded, forms_of, plain_words, stands_in
+from memforest.steps.local.draft import acting_names
 from memforest.steps.local.entities import find_mentions
 from memforest.steps.local.language import Code
 from memforest.steps.local.sentences import MAX_PIECE_CHARS, split_sentences
@@ -57,9 +58,11 @@ def unsupported(text: str, language: Code, entities: Collection[Named], source: 
 def _names(text: str, language: Code, entities: Collection[Named], source: Source) -> list[str]:
     """Return the names in a text: those that its capitals show, and those of the model's that stand in it."""
     whole = folded(text)
-    found = [one.name for one in find_mentions(text, participants=source.participants, language=language)]
-    if language == "other":
-        found = []  # capitals tell no names in German, and other scripts have none
+    found: list[str] = []
+    if language != "other":  # capitals tell no names in German, and other scripts have none
+        found = [one.name for one in find_mentions(text, participants=source.participants, language=language)]
+    if language == "en":
+        found += acting_names(text)  # what opens a sentence as its subject is not told from a name
     listed = [one.name for one in entities if is_name(one) and stands_in(folded(one.name), whole)]
     return list(dict.fromkeys((*found, *listed)))
 

@@ -119,17 +119,18 @@ def is_readable(text: str) -> bool:
 def _read(turn: Turn, zone: tzinfo) -> Said:
     text = turn.text[:MAX_TURN_CHARS]
     language = detect_language(text)
-    dates = dates_of(text, language, turn.said, zone)
+    # A short turn's language is a guess, and what is found here is used only where the model points at it.
+    languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
+    dates = dates_of(text, languages, turn.said, zone)
     return Said(turn, text, folded(text), language, forms_of(text), dates)
 
 
-def dates_of(text: str, language: Code, said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
+def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
     """Return the dates that a text states, as the local extractor finds them."""
-    languages = () if language == "other" else (language,)
     return tuple(
         span
         for span in find_dates(text, said, zone, languages)
-        if span.direction != "for" or language != "en" or until_now(text[: span.start_char])
+        if span.direction != "for" or "en" not in languages or until_now(text[: span.start_char])
     )
 
 
