@@ -546,7 +546,7 @@ FAILURES = [
 def test_a_tree_that_cannot_be_browsed_by_the_model_is_browsed_by_embedding(
     world: Path, error: ModelError
 ) -> None:
-    """Only that tree, from its root; the trace has the reason, and a warning says for how many trees."""
+    """Only that tree; the trace has the reason, and a warning says for how many trees."""
 
     def does(_query: str, children: Sequence[TreeCard]) -> list[int] | ModelError:
         return error if children[0].label == "Ana" else list(range(10))
@@ -574,6 +574,19 @@ def test_a_tree_that_failed_is_asked_about_no_more(world: Path) -> None:
     assert by_title(found)["entity Ana"]["fallback"] == "no choice"
 
 
+def test_what_the_model_chose_before_it_failed_is_kept(world: Path) -> None:
+    """The way goes on by embedding from the nodes that were chosen, not from the root."""
+    browser = Browser(does=lambda _, nodes: [0] if nodes[0].leaves > 1 else StepError("no choice"))
+    found = asking(opened(world, browser=browser), "llm", top_k=200)
+    tree = by_title(found)["entity Ana"]
+    assert (tree["mode"], tree["levels"], tree["fallback"]) == ("llm", 3, None)  # the rest fits the beam
+    wide = Browser(does=lambda _, nodes: [0, 1, 2] if nodes[0].leaves > 1 else StepError("no choice"))
+    tree = by_title(asking(opened(world, browser=wide), "llm"))["entity Ana"]
+    assert (tree["mode"], tree["levels"], tree["leaves"], tree["fallback"]) == ("emb", 3, 10, "no choice")
+    first_months = {one.said.month for one in found.evidence if one.path[0] == "entity Ana"}
+    assert first_months == {1}
+
+
 def test_the_fallback_of_the_question_costs_no_embedding(world: Path) -> None:
     """Trees that are browsed by the question have its vector already; sub-queries are embedded then, all at once."""
     embedder = CountingEmbedder()
@@ -595,7 +608,7 @@ def test_sub_queries_that_cannot_be_embedded_give_way_to_the_question(world: Pat
     embedder.refuses = "vase of"
     found = asking(opened(world, fast_config(embedder=embedder), guide=Guide()), "emb+planner")
     assert "the embedding endpoint is gone" in found.warnings[0]
-    assert all(tree["queries"] == [QUESTION] for tree in found.trace["browse"])
+    assert all(tree["leaves"] for tree in found.trace["browse"])
 
 
 @pytest.mark.parametrize("where", ["plan", "browse"])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -66,7 +66,7 @@ class _Tree:
     ways: list[Descent] = field(default_factory=list)
     calls: int = 0
     fallback: str | None = None
-    """Why it is browsed by embedding although a model was to do it."""
+    """Why it is browsed by embedding, from there on, although a model was to do it."""
     failure: ModelError | None = None
 
     def fall_back(self, error: ModelError) -> None:
@@ -287,18 +287,19 @@ class GuidedBrowse:
     # -- by embedding -----------------------------------------------------------------------------
 
     async def _by_embedding(self, snapshot: Snapshot, trees: Sequence[_Tree], request: Search) -> list[str]:
-        """Browse by embedding what no model has browsed, from the root on; return warnings."""
-        left = [tree for tree in trees if tree.fallback is not None or self._mode.startswith("emb")]
-        if not left:
-            return []
+        """Go the rest of every way down by embedding, which is all of it where no model was asked; return warnings."""
+        left = [
+            (way, query)
+            for tree in trees
+            for way, query in zip(tree.ways, tree.queries, strict=True)
+            if way.below
+        ]
         warnings = []
         try:
-            queries = {query for tree in left for query in tree.queries}
-            vectors = await self._vectors(snapshot, queries, request)
+            vectors = await self._vectors(snapshot, {query for _, query in left}, request)
         except FALLS_BACK as exc:  # the question has its vector already
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
-            for tree in left:
-                tree.queries = (request.question,)
+            left = [(way, request.question) for way, _ in left]
             vectors = await self._vectors(snapshot, (), request)
         await asyncio.to_thread(_by_vectors, snapshot, left, vectors)
         return warnings
@@ -315,7 +316,8 @@ class GuidedBrowse:
             return {request.question: own}
         bare = {query: without_names(query, snapshot.speakers) for query in new}
         texts = sorted({*new, *bare.values()})
-        rows = dict(zip(texts, await self._embedder.embed(texts), strict=True))
+        embed = getattr(self._embedder, "embed_questions", self._embedder.embed)
+        rows = dict(zip(texts, await embed(texts), strict=True))
         return {request.question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
 
 
@@ -333,14 +335,12 @@ def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
     return found
 
 
-def _by_vectors(snapshot: Snapshot, trees: Sequence[_Tree], vectors: Mapping[str, tuple[Row, Row]]) -> None:
-    nearness: dict[str, Callable[[Sequence[int]], list[float]]] = {
-        query: nearness_to(snapshot, *both) for query, both in vectors.items()
-    }
-    for tree in trees:
-        tree.ways = [Descent(snapshot, tree.of.root) for _ in tree.queries]
-        for way, query in zip(tree.ways, tree.queries, strict=True):
-            browse_by(way, nearness[query])
+def _by_vectors(
+    snapshot: Snapshot, ways: Sequence[tuple[Descent, str]], vectors: Mapping[str, tuple[Row, Row]]
+) -> None:
+    nearness = {query: nearness_to(snapshot, *both) for query, both in vectors.items()}
+    for way, query in ways:
+        browse_by(way, nearness[query])
 
 
 def _best_of(snapshot: Snapshot, trees: Sequence[_Tree]) -> dict[int, float]:

@@ -45,8 +45,8 @@ def choose_mode(asked: str | None, steps: Steps) -> str:
     if lacks:
         raise ConfigError(
             f"mode={asked!r} needs a chat model for {' and '.join(map(repr, lacks))}: give "
-            "Config(chat=ChatEndpoint('MODEL', base_url='http://HOST/v1')), with these steps in chat_steps, "
-            "or use mode='emb', which needs none"
+            "Config(chat=ChatEndpoint('MODEL', base_url='http://HOST/v1')) or set MEMFOREST_CHAT_MODEL, with these "
+            "steps in chat_steps; mode='emb' needs none"
         )
     return asked
 

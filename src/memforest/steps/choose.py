@@ -109,9 +109,9 @@ def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
         "extract": lambda: ChatExtractor(calls, timezone=config.zone),
         "judge": lambda: ChatJudge(calls),
         "summarise": lambda: ChatSummariser(calls, timezone=config.zone),
-        "plan": lambda: ChatGuide(calls),
-        "browse": lambda: ChatBrowser(calls),
-        "answer": lambda: ChatAnswerer(calls),
+        "plan": lambda: ChatGuide(calls, timezone=config.zone),
+        "browse": lambda: ChatBrowser(calls, timezone=config.zone),
+        "answer": lambda: ChatAnswerer(calls, timezone=config.zone),
     }
     return {step: make() for step, make in made.items() if step in config.chat_steps}
 

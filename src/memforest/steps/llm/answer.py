@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from memforest.errors import ReplyError
 from memforest.models.calls import Calls
@@ -29,12 +30,12 @@ class ChatAnswerer:
 
     Args:
         calls: the way to the model.
-        zone: whose days the model is shown.
+        timezone: whose days the model is shown: a name or a tzinfo.
     """
 
-    def __init__(self, calls: Calls, *, zone: tzinfo = timezone.utc) -> None:
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
         self._calls = calls
-        self._zone = zone
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
         self._prompt: Prompt[AnswerReply] = load_prompt("answer")
         self.name = self._prompt.maker(calls.model_id)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, tzinfo
+from zoneinfo import ZoneInfo
 
 from memforest.models.calls import Calls
 from memforest.steps.llm.prompt import Prompt, load_prompt
@@ -26,12 +27,12 @@ class ChatGuide:
 
     Args:
         calls: the way to the model.
-        zone: whose days the model is shown.
+        timezone: whose days the model is shown: a name or a tzinfo.
     """
 
-    def __init__(self, calls: Calls, *, zone: tzinfo = timezone.utc) -> None:
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
         self._calls = calls
-        self._zone = zone
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
         self._prompt: Prompt[BrowseGuide] = load_prompt("plan")
         self.name = self._prompt.maker(calls.model_id)
 
