@@ -147,22 +147,26 @@ class Writer:
     async def _make(self, work: _Work, ledger: Ledger) -> _Made:
         """Return a session's outcomes and the vectors of its turns and statements.
 
-        Turns are embedded while the extractor works; so are the statements of a chunk while a model that is
-        asked for one chunk at a time reads the others.
+        Turns are embedded while the extractor works. So are a chunk's statements by a local embedder, while a model
+        reads the other chunks; one behind an endpoint gets them all at once.
         """
         with keeping(ledger):
             chunks = work.chunks
             each = self.steps.extracts_apart and work.infer
             groups = [[chunk] for chunk in chunks] if each else [chunks]
             maker = None if self.vectors is None else self.vectors.anew()
+            at_once = maker is not None and bool(getattr(maker.embedder, "remote", False))
             found: dict[bytes, NDArray[np.float32]] = {}
-            _, *outcomes = await all_of(
+            _, *read = await all_of(
                 (
                     self._embed_turns(work, maker, found),
-                    *(self._read(work, group, maker, found) for group in groups),
+                    *(self._read(work, group, None if at_once else maker, found) for group in groups),
                 )
             )
-            return _Made([outcome for group in outcomes for outcome in group], found, maker)
+            outcomes = [outcome for group in read for outcome in group]
+            if at_once and maker is not None:
+                found.update(await maker.make(_statements(outcomes), "fact"))
+            return _Made(outcomes, found, maker)
 
     async def _read(
         self,
@@ -177,8 +181,7 @@ class Writer:
         else:
             outcomes = [_verbatim(chunk) for chunk in chunks]
         if maker is not None:
-            texts = [candidate.text for outcome in outcomes for candidate in outcome.candidates]
-            found.update(await maker.make(texts, "fact"))
+            found.update(await maker.make(_statements(outcomes), "fact"))
         return list(outcomes)
 
     @staticmethod
@@ -286,6 +289,10 @@ class Writer:
                 writer.scenes.route([item for item, _, _ in rows], self.model)
                 writer.close()
             meta.bump(tx)
+
+
+def _statements(outcomes: Sequence[ChunkOutcome]) -> list[str]:
+    return [candidate.text for outcome in outcomes for candidate in outcome.candidates]
 
 
 def _load(tx: Tx, session: int) -> _Work | SessionConflictError:

@@ -67,6 +67,9 @@ class OpenAIEmbedder:
         endpoint: the model, and how to reach it.
     """
 
+    remote = True
+    """Many texts in one call cost less than many calls."""
+
     def __init__(self, endpoint: EmbeddingEndpoint) -> None:
         self.endpoint = endpoint
         shortened = "" if endpoint.dimensions is None else f"@{endpoint.dimensions}"
