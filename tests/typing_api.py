@@ -17,6 +17,7 @@ from memforest import (
     AskResult,
     AsyncMemForest,
     AsyncUserMemory,
+    Budget,
     CallableEmbedder,
     CallableReranker,
     Config,
@@ -70,6 +71,7 @@ def blocking(path: Path, turns: Sequence[dict[str, str]]) -> None:
         assert_type(forest.query("ana", "Where?", as_of="2023-05-08", top_k=5), QueryResult)
         assert_type(forest.query_parallel([]), list[QueryResult | MemForestError])
         assert_type(forest.ask("ana", "Where?"), AskResult)
+        assert_type(forest.query("ana", "Where?", mode="llm", budget=Budget(max_calls=3)), QueryResult)
         assert_type(forest.resume(), list[IngestResult])
         assert_type(forest.save(), None)
         assert_type(forest.load("ana"), None)

@@ -69,8 +69,8 @@ class Ranking:
     browse: float = 0.0
     """Relevance of the path by which beam browse reached the leaf."""
     guided: float = 1.0
-    """What leaves gain that a planned or model-guided browse reached, by their places on the way down; only in the
-    modes other than ``"emb"`` (`Config.mode`), where it stands in for `browse`."""
+    """What leaves gain that a planned or model-guided browse reached, by their places on the way down, not z-scored; only
+    in the modes other than ``"emb"`` (`Config.mode`), where it stands in for `browse`."""
     diversity: float = 0.0
     """Taken off a turn, when the question wants a list, for each better turn of the same session."""
     rerank: float = 0.5

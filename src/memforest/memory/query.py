@@ -42,7 +42,7 @@ from memforest.search.texts import question_tokens
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
-from memforest.systems.base import MemoryIndex, Search
+from memforest.systems.base import MemoryIndex, Search, TreeIndex
 from memforest.tokens import count_tokens
 
 __all__ = ["Asked", "Reader"]
@@ -149,7 +149,7 @@ class Reader:
 
     async def _browse(self, asked: Asked, request: Search, mode: str, timer: Timer) -> Browsed:
         """Browse before the search, unless the mode leaves that to the index."""
-        if mode == "emb":
+        if mode == "emb" or (asked.mode is None and not isinstance(asked.index, TreeIndex)):
             return Browsed(request.plan)
         guided = GuidedBrowse(
             self.db, self.cache, self.steps, self.embedder, mode=mode, most_calls=asked.browse_calls
