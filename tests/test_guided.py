@@ -418,6 +418,23 @@ def test_parts_sum_to_the_score(world: Path, mode: str) -> None:
     assert found.trace["explain"]["mode"] == mode
 
 
+def test_another_sub_query_never_lowers_a_leaf(world: Path) -> None:
+    """A leaf has its best score over sub-queries: with one more, whose choices are the opposite, none loses."""
+
+    def does(query: str, children: Sequence[TreeCard]) -> list[int]:
+        return list(range(10)) if query == "first" else list(range(9, -1, -1))
+
+    def parts(*queries: str) -> dict[str, float]:
+        guide = Guide(lambda trees: BrowsePlan((queries,) * len(trees)))
+        memory = opened(world, fast_config(browse_calls=99), guide=guide, browser=Browser(does=does))
+        found = asking(memory, "llm+planner", top_k=240)
+        return {one.text: one.scores.get("browse", 0.0) for one in found.evidence}
+
+    one, both = parts("first"), parts("first", "last")
+    assert all(both[text] >= part for text, part in one.items())
+    assert any(both[text] > part for text, part in one.items())
+
+
 def test_an_empty_choice_prunes_the_tree(world: Path) -> None:
     """Nothing of a tree in which nothing is promising is reached; the query's own ranking remains."""
     browser = Browser(does=lambda _query, _children: [])

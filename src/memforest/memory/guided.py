@@ -247,8 +247,6 @@ class GuidedBrowse:
         for tree, way, query in waiting:
             cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
             runs = split(list(cards))
-            if tree.fallback is not None:
-                continue
             if len(cards) <= BEAM_WIDTH:
                 way.keep(list(cards), ordered=False)
             elif not all(card.summary for card in cards.values()):
