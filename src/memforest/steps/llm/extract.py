@@ -12,6 +12,7 @@ from datetime import tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from memforest.concurrency import all_of
 from memforest.errors import BudgetError, ModelRequestError, ModelUnavailableError, StepError
 from memforest.models.calls import Calls
 from memforest.steps.llm.checks import check_extraction
@@ -19,7 +20,6 @@ from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Extraction
 from memforest.steps.llm.source import MAX_TURN_CHARS, Said, Source, is_readable, read_source, show_time
 from memforest.steps.llm.structured import ask
-from memforest.steps.llm.together import together
 from memforest.text import cut, is_binary_looking
 from memforest.types import Chunk, ChunkOutcome, Skipped
 
@@ -55,7 +55,7 @@ class ChatExtractor:
         Raises:
             ModelRefusedError: if no call can succeed.
         """
-        return await together(self._extract(chunk) for chunk in chunks)
+        return await all_of(self._extract(chunk) for chunk in chunks)
 
     async def _extract(self, chunk: Chunk) -> ChunkOutcome:
         unread = _unread(chunk)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
 from memforest.models.calls import Calls
 from memforest.steps.llm.prompt import Prompt, load_prompt
 from memforest.steps.llm.replies import Judgement
 from memforest.steps.llm.structured import ask
-from memforest.steps.llm.together import together
 from memforest.steps.local.entities import find_mentions
 from memforest.text import cut, entity_key, negated, numbers
 from memforest.types import Equivalence
@@ -54,7 +54,7 @@ class ChatJudge:
         asked = [index for index, one in enumerate(questions) if one.known]
         packs = [asked[at : at + MAX_PACKED] for at in range(0, len(asked), MAX_PACKED)]
         found: list[int | None] = [None] * len(questions)
-        replies = await together(self._pack([questions[index] for index in pack]) for pack in packs)
+        replies = await all_of(self._pack([questions[index] for index in pack]) for pack in packs)
         for pack, verdicts in zip(packs, replies, strict=True):
             for index, same in zip(pack, verdicts, strict=True):
                 found[index] = same

@@ -233,6 +233,9 @@ def find_json(text: str, names: Collection[str], listed: str | None = None) -> F
     >>> find_json('{"ranked": [2, 0, 1', {"ranked"})
     Found(value={'ranked': [2, 0]}, state='cut')
     """
+    plain = _plain(text)
+    if plain is not None and (value := _meant(plain, names, listed)) is not None:
+        return Found(value, "whole")
     best: Found | None = None
     rank = (False, -1)
     for found in find_values(_said(text[:MAX_CHARS])):
@@ -242,6 +245,37 @@ def find_json(text: str, names: Collection[str], listed: str | None = None) -> F
         if value is not None and mine >= rank:
             best, rank = Found(value, found.state), mine
     return best
+
+
+def _plain(text: str) -> Any:
+    """Return the value of a text that is JSON and nothing else, as most replies are; None for any other text."""
+    if len(text) > MAX_CHARS:
+        return None
+    try:
+        value = json.loads(
+            text.strip("\ufeff \t\r\n"),
+            parse_constant=lambda _name: None,
+            parse_int=_number,
+            parse_float=_number,
+        )
+    except (ValueError, RecursionError):
+        return None
+    return value if _is_shallow(value) else None
+
+
+def _is_shallow(value: Any) -> bool:
+    """Return whether a value is nested no deeper than `MAX_DEPTH`."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (dict, list))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def _said(text: str) -> str:
