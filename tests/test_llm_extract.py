@@ -209,6 +209,15 @@ def test_a_statement_in_the_wrong_person_is_put_right(raw: str, read: str) -> No
     assert kept(of, raw).text == read
 
 
+def test_a_user_interface_is_nobody() -> None:
+    """Only who is called the user gets the name of the one who speaks as the user."""
+    of = chunk(
+        ("Ann", "I test the user interface as a user researcher."), ("Helper", "Good."), assistant="Helper"
+    )
+    text = "The user tests the user interface as a user researcher."
+    assert kept(of, text).text == "Ann tests the user interface as a user researcher."
+
+
 def test_a_name_with_an_i_in_it_is_no_first_person() -> None:
     """The numeral of World War I is left as it is."""
     of = chunk(("Ann", "I read a book about World War I in the garden."))

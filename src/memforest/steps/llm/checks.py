@@ -46,7 +46,10 @@ _SHOWN_CHARS = 240
 _FIRST_PERSON = re.compile(
     r"(?:^|(?<=[^\w ])|\b[a-z][\w'’]*[,;:]?) ?I(?:['’](?:m|ve|d|ll))? |\b(?:[Mm]y|me|[Mm]yself|mine)\b"
 )
-_THE_USER = re.compile(r"\b(?:[Tt]he )?[Uu]ser\b(?! (?:name|account|interface|manual|group))")
+_THE_USER = re.compile(
+    r"(?:\b[Tt]he user|^User)\b(?!-| (?:account|agent|base|community|data|experience|group|guide|id|interface|manual|name|"
+    r"research|stor|test))"
+)
 _UNSPACED_END = re.compile("[\u3040-\u30ff\u3400-\u9fff]$")
 _KINDS: dict[str, EntityKind] = {
     "person": "person",
