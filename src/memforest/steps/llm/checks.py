@@ -48,7 +48,7 @@ _FIRST_PERSON = re.compile(
 )
 _THE_USER = re.compile(
     r"(?:\b[Tt]he user|^User)\b(?!-| (?:account|agent|base|community|data|experience|group|guide|id|interface|manual|name|"
-    r"research|stor|test))"
+    r"research|researchers?|story|stories|testing)\b)"
 )
 _UNSPACED_END = re.compile("[\u3040-\u30ff\u3400-\u9fff]$")
 _KINDS: dict[str, EntityKind] = {
