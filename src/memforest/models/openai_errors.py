@@ -148,12 +148,15 @@ def read_json(content: bytes, place: Place) -> dict[str, Any]:
     """Read the body of a successful reply.
 
     Raises:
-        ModelRefusedError: if it is no JSON object: the address is that of something else.
-        ModelUnavailableError, ModelRequestError: if it tells of an error after all, as some gateways do.
+        ModelRefusedError: if it is something else than JSON: the address is that of something else.
+        ModelUnavailableError: if it is broken JSON.
+        ModelError: if it tells of an error after all, as some gateways do.
     """
     try:
         body = json.loads(content)
-    except ValueError:
+    except ValueError as exc:
+        if not content or content.lstrip()[:1] in (b"{", b"["):
+            raise ModelUnavailableError(f"{place} sent a reply that is broken: {exc}", status=200) from exc
         body = None
     if not isinstance(body, dict):
         what = f"{place} answers with something else than the JSON of an OpenAI-compatible endpoint"
