@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -250,3 +251,14 @@ def test_an_unknown_argument_is_refused() -> None:
         load_default_config(tops=3)
     with pytest.raises(ConfigError, match="top_k=0"):
         load_default_config(environ={}, top_k=0)
+
+
+@pytest.mark.parametrize("page", ["configuration.md", "models.md"])
+def test_files_in_the_docs_are_settings(page: str, write: Any) -> None:
+    """Every TOML block of the documents loads as it stands."""
+    text = (Path(__file__).resolve().parents[1] / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        config = load_default_config(file=write(block), environ={"MY_OPENAI_KEY": "k", "LITELLM_KEY": "k"})
+        assert config.chat.model

@@ -5,8 +5,8 @@
     mend the request   400, 413, 422 and the rest                             ModelRequestError
 
 The client has tried again before it raises (`max_retries`): on 408, 409, 429, 5xx, time-outs and lost connections,
-after 0.5 s, doubled up to 8 s, less a quarter at random, or after what ``Retry-After`` says, up to two minutes; a
-longer one ends the call at once. See https://github.com/openai/openai-python#retries.
+after 0.5 s, doubled up to 8 s, less up to a quarter at random, or after what ``Retry-After`` says; more than a minute
+or two, by its version, is not waited for. See https://github.com/openai/openai-python#retries.
 """
 
 from __future__ import annotations
