@@ -30,7 +30,8 @@ class Measured:
     """One run. What cannot be said of a system is None.
 
     `cached_share` and `prefix_share` are shares of the prompt tokens: those that the server had kept, and those that
-    are the same in every request of a step. `floor_s` is the larger of `bound_s` and of the work over in flight.
+    are the same in every request of a step. For `bound_s`, `path_s` and `chain` see `writing.bound`; `floor_s` is the larger of the bound and of
+    the work over in flight, which with one in flight is the work.
     """
 
     system: str
@@ -51,6 +52,7 @@ class Measured:
     prefix_share: float | None = None
     chain: int | None = None
     bound_s: float | None = None
+    path_s: float | None = None
     work_s: float | None = None
     floor_s: float | None = None
     steps: Mapping[str, StepCost] = field(default_factory=dict)
@@ -74,7 +76,7 @@ class Measured:
 
 
 HEAD = (
-    f"{'':30}{'wall s':>8}{'floor s':>9}{'ratio':>7}{'bound s':>9}{'work/fl':>9}{'chain':>7}{'calls':>7}{'/turn':>7}"
+    f"{'':30}{'wall s':>8}{'floor s':>9}{'ratio':>7}{'bound s':>9}{'path s':>9}{'work/fl':>9}{'chain':>7}{'calls':>7}{'/turn':>7}"
     f"{'prompt':>10}{'compl.':>9}{'cached':>8}{'prefix':>8}{'flight':>8}{'emb.':>6}{'memories':>10}{'late s':>8}"
 )
 
@@ -88,6 +90,7 @@ def _row(one: Measured) -> str:
     work = None if one.work_s is None else one.work_s / one.in_flight
     return (
         f"{one.system:30}{one.wall_s:8.2f}{_number(one.floor_s, 9)}{_number(one.ratio, 7)}{_number(one.bound_s, 9)}"
+        f"{_number(one.path_s, 9)}"
         f"{_number(work, 9)}{_number(one.chain, 7, 0)}{one.calls:7}{one.calls_per_turn:7.2f}"
         f"{one.prompt_tokens:10}{one.completion_tokens:9}{one.cached_share:8.0%}{_share(one.prefix_share):>8}"
         f"{one.most_in_flight:8}{one.embedding_calls:6}{one.memories:10}{one.late_s:8.2f}"

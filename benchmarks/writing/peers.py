@@ -13,7 +13,7 @@ from writing.measured import BATCH, Measured, StepCost
 from writing.server import DIMENSION, Double
 from writing.sessions import Session
 
-__all__ = ["run_mem0"]
+__all__ = ["mem0_name", "run_mem0"]
 
 SCRIPT = Path(__file__).with_name("mem0_run.py")
 
@@ -51,7 +51,7 @@ def run_mem0(
     got = double.served()
     size = turns_per_add or max(len(one.turns) for one in sessions)
     return Measured(
-        system=f"mem0ai {found['version']}, {turns_per_add or 'all'} turns a call",
+        system=mem0_name(turns_per_add),
         cost=name,
         arrival=arrival,
         in_flight=in_flight,
@@ -71,8 +71,13 @@ def run_mem0(
             "Extract": StepCost(got.chat_calls, got.prompt_tokens, got.completion_tokens, got.chat_s),
             "Embed": StepCost(got.embedding_calls, got.embedding_tokens, 0, got.embedding_s),
         },
-        note=f"{threads} sessions at once" if threads > 1 else "",
+        note=found["version"] + (f", {threads} sessions at once" if threads > 1 else ""),
     )
+
+
+def mem0_name(turns_per_add: int) -> str:
+    """Return the name of a row."""
+    return "mem0ai, " + (f"{turns_per_add} turns a call" if turns_per_add else "a session a call")
 
 
 def _run(python: Path, job: Mapping[str, Any], double: Double) -> dict[str, Any]:
