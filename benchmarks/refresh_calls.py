@@ -24,7 +24,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -40,7 +39,19 @@ HOUR = 3600
 EAGER, BY_SESSION, ONCE = "after every fact", f"after every {SESSION_FACTS}", "once"
 
 PLACES = ("Oslo", "Kyoto", "Lisbon", "Davis", "Miami", "Quito", "Perth", "Turin")
-THINGS = ("tents", "kites", "lamps", "maps", "bikes", "flutes", "stoves", "boots", "chairs", "clocks", "drums")
+THINGS = (
+    "tents",
+    "kites",
+    "lamps",
+    "maps",
+    "bikes",
+    "flutes",
+    "stoves",
+    "boots",
+    "chairs",
+    "clocks",
+    "drums",
+)
 
 
 def sentence(number: int) -> str:
@@ -144,16 +155,18 @@ class Built:
 def build(facts: int, k: int, *, latency_s: float, in_flight: int) -> Built:
     """Write the facts once, and refresh the tree at no latency, one by one, and in parallel."""
     model = EveryNode(in_flight=in_flight)
-    with tempfile.TemporaryDirectory() as name:
-        with MemForest(Path(name), config_of(k, summariser=model)) as forest:
-            started = perf_counter()
-            for one in requests(facts):
-                forest.ingest_session(**one, refresh=False)
-            write_s = perf_counter() - started
-            refresh_s = _refresh(forest, model, 0.0, in_flight)
-            levels = list(model.levels)
-            parallel_s = _refresh(forest, model, latency_s, in_flight)
-            serial_s = _refresh(forest, model, latency_s, 1)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MemForest(folder, config_of(k, summariser=model)) as forest,
+    ):
+        started = perf_counter()
+        for one in requests(facts):
+            forest.ingest_session(**one, refresh=False)
+        write_s = perf_counter() - started
+        refresh_s = _refresh(forest, model, 0.0, in_flight)
+        levels = list(model.levels)
+        parallel_s = _refresh(forest, model, latency_s, in_flight)
+        serial_s = _refresh(forest, model, latency_s, 1)
     rounds = sum(-(-nodes // in_flight) for nodes in levels)
     return Built(
         facts, k, sum(levels), len(levels), write_s, refresh_s, serial_s, parallel_s,
@@ -169,8 +182,14 @@ def _refresh(forest: MemForest, model: EveryNode, latency_s: float, in_flight: i
 
 def print_calls(sizes: Sequence[int], fan_outs: Sequence[int]) -> None:
     """Print part (a)."""
-    print("(a) summaries of one tree, by how often it is refreshed: nodes (paper's measure), calls (memforest's)")
-    print(f"{'k':>4}{'facts':>7}" + "".join(f"{name:>22}" for name in (EAGER, BY_SESSION, ONCE)) + f"{'saved':>16}")
+    print(
+        "(a) summaries of one tree, by how often it is refreshed: nodes (paper's measure), calls (memforest's)"
+    )
+    print(
+        f"{'k':>4}{'facts':>7}"
+        + "".join(f"{name:>22}" for name in (EAGER, BY_SESSION, ONCE))
+        + f"{'saved':>16}"
+    )
     print(f"{'':11}" + f"{'nodes':>13}{'calls':>9}" * 3 + f"{'nodes':>8}{'calls':>8}")
     for k in fan_outs:
         for facts in sizes:

@@ -102,7 +102,12 @@ class Runs:
         return self._find(cost, arrival, allowed, mem0_name(turns), run)
 
     def _find(
-        self, cost: str, arrival: str, in_flight: int, system: str, run: Callable[[CostModel | None], Measured]
+        self,
+        cost: str,
+        arrival: str,
+        in_flight: int,
+        system: str,
+        run: Callable[[CostModel | None], Measured],
     ) -> Measured:
         """Return a run that is kept, or measure it, after one without waiting that shows the double all prompts."""
         for one in self._kept:
@@ -135,7 +140,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--in-flight", nargs="+", type=int, default=(8, 64, 512))
     parser.add_argument("--arrival", nargs="+", choices=tuple(ARRIVALS), default=tuple(ARRIVALS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
-    parser.add_argument("--mem0-python", type=Path, help="an interpreter with mem0ai; its rows are left out without")
+    parser.add_argument(
+        "--mem0-python", type=Path, help="an interpreter with mem0ai; its rows are left out without"
+    )
     parser.add_argument("--keep", type=Path, help="a file of runs: read first, and added to")
     return parser.parse_args(arguments)
 

@@ -14,6 +14,7 @@ The embedded Qdrant is not made for threads (used as it is, it loses memories), 
 at a time; model calls, for which a client waits a hundred times longer, stay concurrent.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -32,10 +33,9 @@ def open_memory(job: dict[str, Any], folder: str) -> Any:
     os.environ.update(MEM0_TELEMETRY="False", MEM0_DIR=folder)
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "OPENROUTER_"))]:
         del os.environ[name]
-    from mem0 import Memory
-
     model = {"model": "double", "api_key": "not-needed", "openai_base_url": job["base_url"]}
-    return Memory.from_config(
+    # Imported here, as it reads the environment when it is imported.
+    return importlib.import_module("mem0").Memory.from_config(
         {
             "llm": {"provider": "openai", "config": model},
             "embedder": {"provider": "openai", "config": model},

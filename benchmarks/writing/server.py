@@ -11,12 +11,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
-from memforest.testing import ChatServer, Latency, ServedCall, local_reply
+from memforest.testing import ChatServer, Fault, Latency, Schedule, ServedCall, local_reply, step_of
 from writing.costs import EMBED, CostModel
 from writing.mem0_replies import is_mem0, reply_to_mem0
 
@@ -92,7 +92,7 @@ class Double:
     def __enter__(self) -> Double:
         """Start the process."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        self._process = subprocess.Popen(  # noqa: S603 - this package's own module
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "writing.server"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
@@ -106,9 +106,15 @@ class Double:
             self._process.stdin.close()
             self._process.wait(10)
 
-    def serve(self, cost: CostModel | None) -> str:
-        """Serve at a new address, at a cost, or without waiting when None; return the address."""
-        return str(self._ask({"do": "serve", "cost": None if cost is None else asdict(cost)})["url"])
+    def serve(self, cost: CostModel | None, *, spoil: Mapping[str, float] | None = None) -> str:
+        """Serve at a new address, and return it.
+
+        Args:
+            cost: how long calls take; None serves without waiting.
+            spoil: step of memforest -> share of its replies, from 0 to 1, that are something else than asked for.
+        """
+        order = {"do": "serve", "cost": None if cost is None else asdict(cost), "spoil": dict(spoil or {})}
+        return str(self._ask(order)["url"])
 
     def served(self) -> Served:
         """Return what was served at the last address so far."""
@@ -146,35 +152,43 @@ def reply(body: dict[str, Any]) -> str:
     return text
 
 
+def _spoiling(spoil: Mapping[str, float]) -> list[Schedule]:
+    def of(step: str) -> Callable[[Mapping[str, Any]], bool]:
+        return lambda body: step_of(body) == step
+
+    return [Schedule.rate(share, Fault.wrong_schema(), when=of(step)) for step, share in spoil.items()]
+
+
+def _serve(order: Mapping[str, Any]) -> tuple[ChatServer, CostModel]:
+    waits = order["cost"] is not None
+    cost = CostModel(**order["cost"]) if waits else CostModel()
+    server = ChatServer(
+        reply,
+        latency=cost,
+        embedding_latency=EMBED if waits else None,
+        faults=_spoiling(order["spoil"]),
+        embedding_dimension=DIMENSION,
+        keep_bodies=False,
+    )
+    return server.start(), cost
+
+
 def _main() -> int:
     """Serve what the parent orders, until it closes the pipe."""
-    server: ChatServer | None = None
-    cost = CostModel()
+    server, cost = _serve({"cost": None, "spoil": {}})
     for line in sys.stdin:
         order = json.loads(line)
+        answer: dict[str, Any] = {}
         if order["do"] == "serve":
-            if server is not None:
-                server.stop()
-            waits = order["cost"] is not None
-            cost = CostModel(**order["cost"]) if waits else CostModel()
-            server = ChatServer(
-                reply,
-                latency=cost,
-                embedding_latency=EMBED if waits else None,
-                embedding_dimension=DIMENSION,
-                keep_bodies=False,
-            ).start()
-            answer: dict[str, Any] = {"url": server.url}
-        elif server is None:
-            raise SystemExit("serve first")
+            server.stop()
+            server, cost = _serve(order)
+            answer = {"url": server.url}
         elif order["do"] == "forget":
             server.calls.clear()
-            answer = {}
         else:
             answer = asdict(served(server.calls, cost))
         print(json.dumps(answer), flush=True)
-    if server is not None:
-        server.stop()
+    server.stop()
     return 0
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from locomo.conversations import read_conversations
 from memforest.cli.formats import read_chat
 
-__all__ = ["DEMO", "Session", "read_sessions"]
+__all__ = ["DEMO", "USER", "Session", "read_questions", "read_sessions"]
 
 DEMO = "nora_and_mateo.json"
 USER = "reader"
@@ -49,14 +51,14 @@ class Session:
 
 
 def read_sessions(
-    path: Path | None, conversation: str | None = None, most: int = 10
+    path: Path | None, conversation: str | None = None, most: int | None = 10
 ) -> tuple[str, Sequence[Session]]:
     """Return a conversation's name and its first sessions; the demo's when there is no file.
 
     Args:
         path: a LoCoMo file.
         conversation: which of its conversations; the first when None.
-        most: how many sessions.
+        most: how many sessions; None is all.
 
     Raises:
         InputError: if the file is no conversation.
@@ -72,3 +74,18 @@ def read_sessions(
         raise ValueError(f"there is no conversation {chosen!r}; the file has {', '.join(memories)}")
     found = memories[chosen].sessions[:most]
     return chosen, [Session(one.session_id, one.turns, one.timestamp) for one in found]
+
+
+def read_questions(path: Path | None, conversation: str, most: int) -> list[tuple[str, Any]]:
+    """Return the first questions about a conversation, each with the time at which it is asked.
+
+    Those of a LoCoMo file are asked at the time of the last session, without those that have no answer.
+
+    Raises:
+        InputError: if the file is no LoCoMo file.
+    """
+    if path is None:
+        script = json.loads((files("memforest.data") / "demo" / DEMO).read_bytes())
+        return [(one["question"], one["reference_date"]) for one in script["questions"][:most]]
+    found = next(one for one in read_conversations(path) if one.id == conversation)
+    return [(question.text, found.sessions[-1].timestamp) for question in found.questions[:most]]
