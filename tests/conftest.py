@@ -28,7 +28,7 @@ collect_ignore = ["typing_api.py"]  # for mypy alone; nothing in it is ever run
 NOW = datetime(2024, 6, 1, 12, 0, tzinfo=timezone.utc)
 FEW_SEEDS = 3
 OUTSIDE = ("HF_", "HUGGING", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "OPENAI_", "MEMFOREST_")
-OURS = ("MEMFOREST_SOAK_SEEDS", "MEMFOREST_WRITE_DOCS", "MEMFOREST_LOCOMO")
+OURS = ("MEMFOREST_LIVE", "MEMFOREST_SOAK_SEEDS", "MEMFOREST_WRITE_DOCS", "MEMFOREST_LOCOMO")
 """Switches of the test suite itself."""
 
 # Two shared cores make wall time a poor judge of one example.

@@ -20,7 +20,9 @@ import pytest
 
 from memforest import MemForest
 from memforest.config import Config, Ranking
+from memforest.endpoint import STEPS
 from memforest.memory.open import file_name
+from memforest.steps.llm.prompt import load_prompt
 from memforest.store import migrations
 from memforest.store.db import _PRAGMAS, Database
 
@@ -184,6 +186,19 @@ def test_the_rooms_in_the_docs_are_those_enforced() -> None:
     rooms = {room for line in lines for room in line.split(" | ")}
     rows = " ".join(re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert {room for room in rooms if f"`{room}`" not in rows} == set()
+
+
+def test_the_prompts_in_the_docs_are_those_in_use() -> None:
+    """docs/prompts.md lists every prompt with its version, step, variables and reply."""
+    files = sorted((ROOT / "src" / "memforest" / "prompts").glob("*.toml"))
+    prompts = [load_prompt(file.stem) for file in files if file.stem != "repair"]
+    rows = [
+        f"| `{one.id}` | {one.version} | {one.step} | {', '.join(f'`{v}`' for v in sorted(one.variables))} "
+        f"| {', '.join(f'`{name}`' for name in one.reply.model_fields)} |"
+        for one in sorted(prompts, key=lambda one: (STEPS.index(one.step), one.id))
+    ]
+    table = "| Prompt | Version | Step | Data | Reply |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    _check_block(ROOT / "docs" / "prompts.md", "prompts", table)
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -26,9 +26,10 @@ from tests.worlds import (
 )
 
 from memforest import MemForest
-from memforest.errors import StoreWriteError
+from memforest.errors import MemForestError, StoreWriteError
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
+from memforest.memory.writes import Arrival
 from memforest.steps.choose import choose_steps
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
@@ -134,6 +135,13 @@ def opened(folder: Path) -> Memory:
     return open_memory(folder, "u", config, choose_steps(config))
 
 
+def ingest(memory: Memory, name: str, turns: list[dict[str, Any]], *, refresh: bool = True) -> None:
+    """Ingest one session, and raise what goes wrong."""
+    [result] = asyncio.run(memory.ingest([Arrival(name, turns)], refresh=refresh))
+    if isinstance(result, MemForestError):
+        raise result
+
+
 def limit_pages(memory: Memory, extra: int) -> None:
     """Leave room for so many more pages; SQLite then says that the disk is full."""
     with memory.db.write() as tx:
@@ -149,7 +157,7 @@ def test_a_disk_that_fills_during_refresh_loses_nothing(folder: Path) -> None:
             forest.ingest_session("u", name, turns)
     memory = opened(folder / "full")
     for name, turns in sessions:
-        asyncio.run(memory.ingest(name, turns, refresh=False))
+        ingest(memory, name, turns, refresh=False)
     limit_pages(memory, 0)
     with pytest.raises(StoreWriteError, match=r"disk.*full.*free some space.*resume"):
         asyncio.run(memory.refresh())
@@ -168,14 +176,14 @@ def test_a_disk_that_fills_at_any_point_loses_nothing_acknowledged(folder: Path,
         forest.ingest_session("u", first, kept)
         forest.ingest_session("u", second, late)
     memory = opened(folder / "full")
-    asyncio.run(memory.ingest(first, kept))
+    ingest(memory, first, kept)
     limit_pages(memory, extra)
     try:
-        asyncio.run(memory.ingest(second, late))
+        ingest(memory, second, late)
     except StoreWriteError as exc:
         assert "full" in str(exc)  # noqa: PT017  # how far it gets depends on the room
     assert asyncio.run(memory.verify()).ok
     limit_pages(memory, ROOM)
-    asyncio.run(memory.ingest(second, late))
+    ingest(memory, second, late)
     memory.close()
     assert differences(dump(file_of(folder / "plain")), dump(file_of(folder / "full"))) == {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.worlds import fast_config, file_of, make_sessions, rows, said
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import ModelError, StepError
 from memforest.models import HashEmbedder
+from memforest.steps.base import Kept
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.systems.memforest.scenes import YOUNG
 from memforest.types import SummaryRequest
@@ -33,7 +36,7 @@ class Watched:
         self.fails_on = ""
         self.meanwhile: Any = None
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | StepError]:
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Summarise what is not of the scope that fails."""
         self.batches += 1
         self.asked += requests
@@ -210,3 +213,56 @@ def test_words_only_memory_drops_vectors_of_old_summaries(folder: Path) -> None:
             "fact": stats.facts,
             "node": len(rows(file_of(folder), EMBEDDED)),
         }
+
+
+class Keeping:
+    """Keeps what is short, as a summariser that pays for every call does; else the local one."""
+
+    name = "keeping"
+
+    def __init__(self) -> None:
+        self._local = LocalSummariser()
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+        """Return the children's texts where they have few words, else a summary of a few words."""
+        return [
+            Kept("\n".join(one.inputs))
+            if sum(len(text.split()) for text in one.inputs) <= 40
+            else (await self._local.summarise([replace(one, max_words=30)]))[0]
+            for one in requests
+        ]
+
+
+KEPT_VECTORS = """SELECT d.node, hex(v.vector) FROM derived_summary d JOIN node n ON n.id = d.node
+    JOIN tree t ON t.id = n.tree AND t.kind != 'scene' LEFT JOIN derived_vector v ON v.kind = 'node' AND v.item = d.node
+    WHERE d.maker = 'keeping+kept'"""
+
+
+def test_a_node_that_keeps_its_childrens_texts_has_their_mean(folder: Path) -> None:
+    """It costs no embedding, its vector is of unit length, and it is the same when it is made anew."""
+    with MemForest(folder, fast_config(summariser=Keeping())) as forest:
+        last = [forest.ingest_session("u", f"s{i}", said(*many(7, f"tent{i}"))) for i in range(4)][-1]
+        kept = rows(file_of(folder), KEPT_VECTORS)
+        assert len(kept) > 5
+        assert all(vector for _, vector in kept)
+        assert last.usage.embeds["node"] < last.nodes_refreshed
+        assert forest.user("u").verify().ok
+        with sqlite3.connect(file_of(folder)) as conn:
+            conn.execute("DELETE FROM derived_vector WHERE kind = 'node'")
+        conn.close()
+        forest.resume("u")
+        assert rows(file_of(folder), KEPT_VECTORS) == kept
+        forest.rebuild("u")
+        assert rows(file_of(folder), KEPT_VECTORS) == kept
+        assert forest.user("u").verify().ok
+
+
+def test_a_mean_waits_for_its_children(folder: Path) -> None:
+    """Without the turns' vectors there is no mean, and nothing is stored in its place until they are there."""
+    with MemForest(folder, fast_config(summariser=Keeping(), embedder="none")) as forest:
+        forest.ingest_session("u", "s", said(*many(7, "tent")))
+        assert not any(vector for _, vector in rows(file_of(folder), KEPT_VECTORS))
+    with MemForest(folder, fast_config(summariser=Keeping())) as forest:
+        forest.resume("u")
+        assert all(vector for _, vector in rows(file_of(folder), KEPT_VECTORS))
+        assert forest.user("u").verify().ok

@@ -12,6 +12,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from memforest.config import Config, Ranking, load_default_config
+    from memforest.endpoint import Budget, ChatEndpoint, EmbeddingEndpoint
     from memforest.errors import (
         ConfigError,
         EmbedderMismatchError,
@@ -30,12 +31,15 @@ __all__ = [
     "AskResult",
     "AsyncMemForest",
     "AsyncUserMemory",
+    "Budget",
     "CallableEmbedder",
     "CallableReranker",
+    "ChatEndpoint",
     "Config",
     "ConfigError",
     "Embedder",
     "EmbedderMismatchError",
+    "EmbeddingEndpoint",
     "Evidence",
     "IngestResult",
     "InputError",
@@ -57,6 +61,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "memforest.config": ("Config", "Ranking", "load_default_config"),
+    "memforest.endpoint": ("Budget", "ChatEndpoint", "EmbeddingEndpoint"),
     "memforest.errors": (
         "ConfigError",
         "EmbedderMismatchError",

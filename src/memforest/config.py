@@ -1,4 +1,4 @@
-"""Settings: frozen values, chosen once. Precedence: argument > environment > default.
+"""Settings: frozen values, chosen once. Precedence: argument > environment > file > preset > default.
 
 Sources of the constants: MemForest paper §4.1 (chunk size b = 2) and §6.1 (moderate fan-out); the fan-outs
 per tree kind and the activation threshold are the reference configuration's (session 3, entity 8, scene 10, three
@@ -16,8 +16,9 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest.clock import Clock, system_clock
-from memforest.endpoint import STEPS, Budget
+from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
+from memforest.settings import Source, build, check, overlaid, preset, read_file
 
 __all__ = ["MODES", "Config", "Ranking", "load_default_config"]
 
@@ -67,6 +68,9 @@ class Ranking:
     timeline gives from leading."""
     browse: float = 0.0
     """Relevance of the path by which beam browse reached the leaf."""
+    guided: float = 1.0
+    """What leaves gain that a planned or model-guided browse reached, by their places on the way down; only in the
+    modes other than ``"emb"`` (`Config.mode`), where it stands in for `browse`."""
     diversity: float = 0.0
     """Taken off a turn, when the question wants a list, for each better turn of the same session."""
     rerank: float = 0.5
@@ -84,8 +88,9 @@ class Config:
     timezone: str = "UTC"
     """The zone that naive times are read in, and that local days ("yesterday") are taken in."""
     embedder: Any = "auto"
-    """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (lexical only), an object
-    with the `Embedder` port, or a plain function from a list of texts to rows of numbers."""
+    """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (lexical only), an
+    `EmbeddingEndpoint`, an object with the `Embedder` port, or a plain function from a list of texts to rows of
+    numbers."""
     cell_turns: int = 2
     """Turns per dialogue cell, the unit of extraction (b of paper §4.1). At least 1."""
     session_k: int = 3
@@ -139,6 +144,9 @@ class Config:
     mode: str | None = None
     """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;
     None is ``"llm+planner"`` with a `chat` model and ``"emb"`` without."""
+    browse_calls: int = 32
+    """Most calls to `chat` that one query spends on choosing where to go down in trees; what is left is browsed by
+    embedding. At least 0."""
     ingest_budget: Budget = field(default_factory=Budget)
     """What one ingest may spend on models, if it names no budget of its own."""
     query_budget: Budget = field(default_factory=Budget)
@@ -163,6 +171,7 @@ class Config:
             ("rerank_top", 1),
             ("max_open_files", 3),
             ("max_cache_mb", 0),
+            ("browse_calls", 0),
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -189,33 +198,120 @@ class Config:
         return ZoneInfo(self.timezone)
 
 
+_SECTIONS: Mapping[str, type] = {
+    "chat": ChatEndpoint,
+    "embeddings": EmbeddingEndpoint,
+    "ranking": Ranking,
+    "ingest_budget": Budget,
+    "query_budget": Budget,
+}
+"""Sections of a settings file. ``embeddings`` is the setting `embedder`, as an endpoint."""
+_OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "redact")
 _ENVIRONMENT = {
     "timezone": "MEMFOREST_TIMEZONE",
     "embedder": "MEMFOREST_EMBEDDER",
     "reranker": "MEMFOREST_RERANKER",
+    "mode": "MEMFOREST_MODE",
+    "trace": "MEMFOREST_TRACE",
 }
+_ENDPOINTS = {"chat": "MEMFOREST_CHAT", "embeddings": "MEMFOREST_EMBEDDING"}
+_ENDPOINT_SETTINGS = ("model", "base_url", "api_key")
 
 
 def load_default_config(
-    name: str | None = None, *, environ: Mapping[str, str] | None = None, **settings: Any
+    name: str | None = None,
+    *,
+    file: str | Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> Config:
-    """Return the default configuration: local steps, no key, no network; loading it does no I/O.
+    """Return the configuration: arguments over environment over file over preset over defaults.
+
+    Without any of these every step is local: no key, no network. Loading contacts nothing, and reads no file but
+    the one that is named.
 
     Args:
-        name: None or ``"default"``.
-        environ: read instead of the process's environment (``MEMFOREST_TIMEZONE``, ``MEMFOREST_EMBEDDER``,
-            ``MEMFOREST_RERANKER``).
-        **settings: fields of `Config` that override both.
+        name: a preset: ``"default_30b"`` or ``"default_4b"`` (the paper's models, served on this machine); None and
+            ``"default"`` are none.
+        file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.
+        environ: read instead of the process's environment.
+        **settings: fields of `Config`.
 
     Raises:
-        ConfigError: if the name or a setting is unknown, or a value is out of range.
+        ConfigError: if the name or a setting is unknown, a value is of the wrong kind or out of range, or the file
+            cannot be read; it names file and setting.
     """
-    if name not in (None, "default"):
-        raise ConfigError(f"there is no configuration {name!r}; known: 'default'")
     if unknown := sorted(set(settings) - set(Config.__dataclass_fields__)):
         raise ConfigError(
             f"there is no setting {unknown[0]!r}; known: {', '.join(Config.__dataclass_fields__)}"
         )
     env = os.environ if environ is None else environ
-    found = {setting: env[variable] for setting, variable in _ENVIRONMENT.items() if env.get(variable)}
-    return replace(Config(), **{**found, **settings})
+    sources: list[tuple[str, dict[str, Any]]] = [(f"preset {name}", preset(name or "default"))]
+    path = file or env.get("MEMFOREST_CONFIG")
+    if path:
+        sources.append((repr(str(path)), read_file(path)))
+    sources.append(("environment", _from_environment(env)))
+    table: dict[str, Any] = {}
+    for source, given in sources:
+        check(given, Source(source, Config, _OBJECTS, _SECTIONS))
+        table = _laid_over(table, given, source)
+    where = " and ".join(source for source, given in sources if given) or "defaults"
+    built = _built(table, set(settings), where, env)
+    try:
+        base = Config(**built)
+    except ConfigError as exc:
+        raise ConfigError(f"{where}: {exc}") from exc
+    return replace(base, **settings)
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    table: dict[str, Any] = {key: env[name] for key, name in _ENVIRONMENT.items() if env.get(name)}
+    for section, prefix in _ENDPOINTS.items():
+        names = {key: f"{prefix}_{key.upper()}" for key in _ENDPOINT_SETTINGS}
+        given = {key: env[name].strip() for key, name in names.items() if env.get(name, "").strip()}
+        if given:
+            table[section] = given
+    return table
+
+
+def _laid_over(table: Mapping[str, Any], given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Lay a source over those below it."""
+    below, above = dict(table), dict(given)
+    for section, prefix in _ENDPOINTS.items():
+        if (
+            source == "environment"
+            and section in above
+            and "model" not in {**below.get(section, {}), **above[section]}
+        ):
+            if "base_url" in above[section]:
+                raise ConfigError(
+                    f"{prefix}_BASE_URL is set and no model is named; set {prefix}_MODEL as well"
+                )
+            del above[section]  # a key alone configures nothing
+    if "embedder" in above and "embeddings" in above:
+        names = "MEMFOREST_EMBEDDER and MEMFOREST_EMBEDDING_MODEL" if source == "environment" else ""
+        raise ConfigError(
+            f"{source}: {names or 'embedder and [embeddings]'} exclude each other; leave one out"
+        )
+    if "embedder" in above:
+        below.pop("embeddings", None)
+    if "embeddings" in above:
+        below.pop("embedder", None)
+    return overlaid(below, above, _SECTIONS)
+
+
+def _built(
+    table: Mapping[str, Any], overridden: set[str], where: str, env: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return fields of `Config` from a table; an endpoint that an argument stands for is not looked at."""
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        field_name = "embedder" if key == "embeddings" else key
+        if field_name in overridden:
+            continue
+        if key in _SECTIONS:
+            values[field_name] = build(_SECTIONS[key], value, key, where, env)
+        else:
+            may_be_none = key in ("mode", "trace", "summary_words")
+            values[key] = None if value == "none" and may_be_none else value
+    return values

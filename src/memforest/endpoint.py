@@ -20,7 +20,17 @@ STEPS = ("extract", "judge", "summarise", "plan", "browse", "answer")
 """The steps that a chat model can do."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_PER_STEP = ("model", "base_url", "api_key", "timeout_s", "temperature", "max_reply_tokens", "extra_body")
+_PER_STEP = (
+    "model",
+    "base_url",
+    "api_key",
+    "headers",
+    "timeout_s",
+    "temperature",
+    "max_reply_tokens",
+    "extra_body",
+)
+_ADDRESS = "give an address such as 'http://127.0.0.1:8000/v1'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +55,28 @@ class Budget:
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
                 raise ConfigError(f"{name}={value!r}: give a whole number of at least 0, or None")
 
+    def narrowed(self, max_calls: int | None, max_tokens: int | None) -> Budget:
+        """Return the same budget with the bounds that are given in the place of its own."""
+        return Budget(
+            self.max_calls if max_calls is None else max_calls,
+            self.max_tokens if max_tokens is None else max_tokens,
+        )
+
+    def less(self, calls: int, tokens: int) -> Budget:
+        """Return what is left of it when so much has been spent."""
+        return Budget(
+            None if self.max_calls is None else max(self.max_calls - calls, 0),
+            None if self.max_tokens is None else max(self.max_tokens - tokens, 0),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:
     """A chat model behind an OpenAI-compatible endpoint.
 
     `steps` holds settings of single steps (see `STEPS`) that differ: any of ``model``, ``base_url``, ``api_key``,
-    ``timeout_s``, ``temperature``, ``max_reply_tokens`` and ``extra_body``.
+    ``headers``, ``timeout_s``, ``temperature``, ``max_reply_tokens`` and ``extra_body``. A step with an address of
+    its own gets neither the key nor the headers of the other.
     """
 
     model: str
@@ -71,12 +96,12 @@ class ChatEndpoint:
     structured: Literal["auto", "schema", "json", "text"] = "auto"
     """How JSON is asked for: by a schema, as JSON without one, or in words alone; ``"auto"`` finds out."""
     temperature: float | None = 0.0
-    """None sends none."""
+    """None sends none. Not sent either to a model that says that it takes none."""
     max_reply_tokens: int | None = None
-    """Bounds every reply; None leaves the bound of each step."""
+    """Most tokens of every reply, thoughts included; None leaves the bound of each step."""
     extra_body: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """Further fields of the request's body."""
-    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _NOTHING)
+    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _NOTHING, repr=False)
     """Step -> settings of it that differ."""
 
     def __post_init__(self) -> None:
@@ -86,8 +111,12 @@ class ChatEndpoint:
             ConfigError: if a value is out of range, or an address is none.
         """
         _check_model(self.model, "chat model")
-        _check_url(self.base_url)
+        _check_place(self)
         _check_numbers(self, {"max_retries": 0, "max_in_flight": 1}, ("timeout_s",))
+        if self.max_reply_tokens is not None:
+            _check_numbers(self, {"max_reply_tokens": 1}, ())
+        if self.temperature is not None and not _is_number(self.temperature, 0):
+            raise ConfigError(f"temperature={self.temperature!r}: give a number of at least 0, or None")
         if self.structured not in ("auto", "schema", "json", "text"):
             raise ConfigError(f"structured={self.structured!r}: give 'auto', 'schema', 'json' or 'text'")
         for step, settings in self.steps.items():
@@ -97,7 +126,7 @@ class ChatEndpoint:
                 raise ConfigError(
                     f"step {step!r} has no setting {unknown[0]!r}; known: {', '.join(_PER_STEP)}"
                 )
-            _check_url(settings.get("base_url"))
+            self.for_step(step)
 
     def for_step(self, step: str) -> ChatEndpoint:
         """Return the endpoint with a step's own settings in place."""
@@ -105,8 +134,9 @@ class ChatEndpoint:
         if not own:
             return self
         values = {one.name: getattr(self, one.name) for one in fields(self)} | dict(own)
-        if "base_url" in own and "api_key" not in own:
-            values["api_key"] = None  # a key is for one address
+        if own.get("base_url", self.base_url) != self.base_url:
+            # A key is for one address, and headers may hold one.
+            values |= {"api_key": own.get("api_key"), "headers": own.get("headers", _NOTHING)}
         return ChatEndpoint(**{**values, "steps": _NOTHING})
 
 
@@ -145,7 +175,7 @@ class EmbeddingEndpoint:
             ConfigError: if a value is out of range, or an address is none.
         """
         _check_model(self.model, "embedding model")
-        _check_url(self.base_url)
+        _check_place(self)
         _check_numbers(self, {"max_retries": 0, "max_in_flight": 1, "batch": 1}, ("timeout_s",))
         if self.dimensions is not None:
             _check_numbers(self, {"dimensions": 1}, ())
@@ -156,12 +186,41 @@ def _check_model(value: Any, what: str) -> None:
         raise ConfigError(f"the {what} has no name; give the name that the endpoint knows it by")
 
 
+def _check_place(endpoint: ChatEndpoint | EmbeddingEndpoint) -> None:
+    """Refuse an address, key or header that cannot be sent; a message never holds a key."""
+    if endpoint.base_url is not None:
+        _check_url(endpoint.base_url)
+    if endpoint.api_key is not None and not _is_plain(endpoint.api_key):
+        raise ConfigError("api_key is empty or holds a space, a line break or a letter outside ASCII")
+    for name, value in endpoint.headers.items():
+        if not _is_plain(name):
+            raise ConfigError(f"there can be no header {name!r}")
+        if not isinstance(value, str) or not all(" " <= ch <= "~" for ch in value):
+            raise ConfigError(
+                f"the header {name!r} is no text, or holds a line break or a letter outside ASCII"
+            )
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and all("!" <= ch <= "~" for ch in value)
+
+
 def _check_url(value: Any) -> None:
-    if value is None:
-        return
-    parts = urlsplit(value) if isinstance(value, str) else None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ConfigError(f"base_url={value!r}: give an address such as 'http://127.0.0.1:8000/v1'")
+    if not isinstance(value, str):
+        raise ConfigError(f"base_url={value!r}: {_ADDRESS}")
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ConfigError(f"base_url is no address; {_ADDRESS}") from None
+    if "@" in parts.netloc:
+        raise ConfigError("base_url holds a user name or a password; give them in headers instead")
+    if not usable or not all("!" <= ch <= "~" for ch in value):
+        raise ConfigError(f"base_url={value!r}: {_ADDRESS}")
+
+
+def _is_number(value: Any, low: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < float("inf")
 
 
 def _check_numbers(settings: Any, least: Mapping[str, int], positive: tuple[str, ...]) -> None:
@@ -171,5 +230,5 @@ def _check_numbers(settings: Any, least: Mapping[str, int], positive: tuple[str,
             raise ConfigError(f"{name}={value!r}: give a whole number of at least {low}")
     for name in positive:
         value = getattr(settings, name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
+        if not _is_number(value, 0) or value == 0:
             raise ConfigError(f"{name}={value!r}: give seconds above 0")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -55,7 +56,11 @@ async def _wind_up() -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S / 2)
-    asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(asyncio.TimeoutError):
+        # Connections to models live as long as the loop, see `memforest.models.openai_client`.
+        await asyncio.wait_for(loop.shutdown_asyncgens(), STOP_TIMEOUT_S / 4)
+    loop.call_soon(loop.stop)
 
 
 _lock = threading.Lock()

@@ -1,11 +1,12 @@
 """Dirty-path refresh: summaries and vectors of exactly the nodes that a write touched (paper Alg. 1).
 
-Level by level over all trees: what is dirty at a level is read, summarised in one batch, embedded, and
+Level by level over all trees: what is dirty at a level is read, summarised in one batch, and
 committed by compare-and-set: a node gets clean only if it is still dirty, of the version that was read, and
 its inputs are the texts that were read. So several processes may refresh one memory: the first to finish a
 node wins, and what was made of it otherwise, or of older inputs, is thrown away. One whose child could not be
 refreshed stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes
-on from there. Writes are of at most `WRITE_NODES` nodes each, so that other writers wait for none of them long.
+on from there. Vectors are made while the next levels are summarised, and written at the end, to those nodes whose
+text still is what was embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes each, so that other writers wait for none of them long.
 
 The nodes of scene trees get a summary and no vector: how near they are to a question is how near the facts below
 them are on average (`memforest.systems.memforest.recall`).
@@ -15,16 +16,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.errors import ModelError, StepError
+from memforest.errors import BudgetError, ModelError
 from memforest.interval import from_ms
-from memforest.search.texts import digest
-from memforest.steps.base import Summariser
+from memforest.search.texts import digest, mean_digest
+from memforest.steps.base import Kept, Summariser
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
@@ -32,12 +34,15 @@ from memforest.text import cut
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["Embed", "Refreshed", "refresh"]
+__all__ = ["KEPT", "Embed", "Refreshed", "refresh", "write_means"]
+
+KEPT = "+kept"
+"""Behind the maker of a summary that is the children's texts."""
 
 WRITE_NODES = 128
 """Most nodes written in one transaction."""
 
-Embed = Callable[[Sequence[str]], Awaitable[Mapping[bytes, NDArray[np.float32]]]]
+Embed = Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[bytes, NDArray[np.float32]]]]
 """Maps texts to unit vectors by their digest."""
 
 
@@ -68,6 +73,12 @@ class _Made:
     node: Node
     inputs: tuple[str, ...]
     text: str
+    root: bool
+
+    @property
+    def kept(self) -> bool:
+        """Whether the text is that of the children, so that their mean is its vector; a root is compared as a whole."""
+        return isinstance(self.text, Kept) and not self.root
 
 
 async def refresh(
@@ -86,49 +97,105 @@ async def refresh(
         StoreError: if the database cannot be read or written.
     """
     done = Refreshed()
+    vectors = _Vectors(embed)
+    try:
+        await _refresh_levels(db, summariser, max_words, vectors, done)
+        started = time.perf_counter()
+        rows = await vectors.rows(done)
+        done.embed_ms += _since(started)
+    finally:
+        await vectors.cancel()
+    started = time.perf_counter()
+    if model is not None:
+        for first in range(0, len(rows), WRITE_NODES):
+            await asyncio.to_thread(_write_vectors, db, rows[first : first + WRITE_NODES], model)
+        for first in range(0, len(vectors.means), WRITE_NODES):
+            await asyncio.to_thread(write_means, db, vectors.means[first : first + WRITE_NODES], model)
+    done.left = await asyncio.to_thread(_dirty, db)
+    done.store_ms += _since(started)
+    return done
+
+
+async def _refresh_levels(
+    db: Database, summariser: Summariser, max_words: int, vectors: _Vectors, done: Refreshed
+) -> None:
+    """Make and commit the texts of all dirty levels, from the leaves up."""
     level = 0
     while True:
         started = time.perf_counter()
         level, batch = await asyncio.to_thread(_read_level, db, level, max_words)
         done.store_ms += _since(started)
         if batch is None:
-            break
+            return
         if not batch.nodes:
             continue
         started = time.perf_counter()
-        made = await _summarise(summariser, batch, done)
-        done.summarise_ms += _since(started)
-        started = time.perf_counter()
         try:
-            vectors = (
-                {}
-                if embed is None
-                else await embed([one.text for one in made if one.node.tree not in batch.scenes])
-            )
-        except ModelError as exc:
-            done.failures.append(f"level {level}: {exc}")
-            continue
-        done.embed_ms += _since(started)
+            made = await _summarise(summariser, batch, done)
+        except ModelError as exc:  # no other level will fare better
+            done.failures.append(f"summaries are left: {exc}")
+            return
+        done.summarise_ms += _since(started)
         started = time.perf_counter()
         for first in range(0, len(made), WRITE_NODES):
             part = made[first : first + WRITE_NODES]
-            done.nodes += await asyncio.to_thread(
-                _write, db, part, vectors, batch.scenes, model, summariser.name
-            )
+            written = await asyncio.to_thread(_write, db, part, summariser.name)
+            done.nodes += len(written)
+            compared = [one for one in written if one.node.tree not in batch.scenes]
+            vectors.begin([one for one in compared if not one.kept])
+            vectors.means += [one.node.id for one in compared if one.kept]
         done.store_ms += _since(started)
-    done.left = await asyncio.to_thread(_dirty, db)
-    return done
+
+
+class _Vectors:
+    """The vectors of new summaries, made while the levels above are summarised."""
+
+    def __init__(self, embed: Embed | None) -> None:
+        self._embed = embed
+        self._parts: list[tuple[list[_Made], asyncio.Task[Mapping[bytes, NDArray[np.float32]]]]] = []
+        self.means: list[int] = []
+        """Nodes that get the mean of their children's vectors, from the leaves up."""
+
+    def begin(self, made: list[_Made]) -> None:
+        """Begin to embed some texts."""
+        if self._embed is not None and made:
+            job = self._embed([one.text for one in made])
+            self._parts.append((made, asyncio.ensure_future(job)))
+
+    async def rows(self, done: Refreshed) -> list[derived.VectorRow]:
+        """Return what was made; what failed is noted, and `resume` makes it."""
+        found = []
+        for made, task in self._parts:
+            try:
+                vectors = await task
+            except ModelError as exc:
+                done.failures.append(f"the vectors of {len(made)} summaries are left: {exc}")
+                continue
+            found += [(one.node.id, key, vectors[key]) for one in made for key in [digest(one.text)]]
+        return found
+
+    async def cancel(self) -> None:
+        """Stop what is under way."""
+        for _, task in self._parts:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in self._parts), return_exceptions=True)
 
 
 async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> list[_Made]:
     """Return the nodes of a level with their texts, without those that the step fails on."""
     texts = await summariser.summarise(batch.requests)
     made = []
+    failed: dict[str, list[str]] = {}
     for node, request, text in zip(batch.nodes, batch.requests, texts, strict=True):
-        if isinstance(text, StepError):
-            done.failures.append(f"{request.kind} {cut(request.label, 40)}: {text}")
+        if isinstance(text, BudgetError):
+            continue  # the ledger has counted it
+        if isinstance(text, ModelError):
+            failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
-            made.append(_Made(node, request.inputs, text))
+            made.append(_Made(node, request.inputs, text, request.root))
+    for reason, scopes in failed.items():
+        more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
+        done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
     return made
 
 
@@ -186,29 +253,64 @@ def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
     return found
 
 
-def _write(
-    db: Database,
-    made: Sequence[_Made],
-    vectors: Mapping[bytes, NDArray[np.float32]],
-    scenes: frozenset[int],
-    model: str | None,
-    maker: str,
-) -> int:
+def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
+    """Write texts, and return those nodes whose text was still wanted."""
     with db.write() as tx:
         valid = _unmoved(tx, made)
-        rows = []
         for one in valid:
-            derived.put_summary(tx, one.node.id, one.text, maker)
-            key = digest(one.text)
-            if key in vectors and one.node.tree not in scenes:
-                rows.append((one.node.id, key, vectors[key]))
+            derived.put_summary(tx, one.node.id, str(one.text), maker + KEPT if one.kept else maker)
         # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
         derived.drop_vectors(tx, "node", [one.node.id for one in valid])
-        if model is not None:
-            derived.put_vectors(tx, "node", model, rows)
         if valid:
             meta.bump(tx)
-    return len(valid)
+    return valid
+
+
+def _write_vectors(db: Database, rows: Sequence[derived.VectorRow], model: str) -> None:
+    """Write the vectors of those texts that still stand."""
+    with db.write() as tx:
+        now = derived.summaries(tx, [node for node, _, _ in rows])
+        same = [row for row in rows if row[0] in now and digest(now[row[0]]) == row[1]]
+        derived.put_vectors(tx, "node", model, same)
+        if same:
+            meta.bump(tx)
+
+
+def write_means(db: Database, nodes: Sequence[int], model: str) -> None:
+    """Write the vectors of nodes that keep their children's texts: the mean of the children's, from the leaves up.
+
+    Longer texts than an embedder reads are compared whole this way, and cost no embedding. A node with a child that
+    has no vector is left out; `Writer.fill_vectors` comes back to it.
+    """
+    with db.write() as tx:
+        texts = derived.kept_texts(tx, nodes)
+        found = tree_rows.nodes_with_ids(tx, list(texts))
+        written = False
+        for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
+            mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
+            if mean is not None:
+                derived.put_vectors(tx, "node", model, [(node.id, mean_digest(texts[node.id]), mean)])
+                written = True
+        if written:
+            meta.bump(tx)
+
+
+def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
+    """Return the unit mean of nodes' vectors: a fact's, the mean of a cell's turns', an inner node's own."""
+    rows: list[NDArray[np.float32]] = []
+    for child in children:
+        if child.item_kind is None:
+            own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
+        elif child.item_kind == "fact":
+            own = list(derived.vectors_of_items(tx, "fact", [child.item or 0]).values())
+        else:
+            own = derived.vectors_of_cell(tx, child.item or 0)
+        if not own:
+            return None
+        rows.append(np.mean(own, axis=0))
+    mean = np.mean(rows, axis=0)
+    length = float(np.linalg.norm(mean))
+    return None if length == 0 else np.asarray(mean / length, dtype=np.float32)
 
 
 def _unmoved(tx: Tx, made: Sequence[_Made]) -> list[_Made]:

@@ -20,5 +20,5 @@ def count_tokens(text: str) -> int:
         >>> count_tokens("twelve chars"), count_tokens("東京")
         (3, 2)
     """
-    plain = sum(ch.isascii() for ch in text)
+    plain = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
     return math.ceil(plain / CHARS_PER_TOKEN) + (len(text) - plain)

@@ -253,3 +253,7 @@ class StepUsage:
     def plus(self, other: StepUsage) -> StepUsage:
         """Return both together."""
         return StepUsage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    def minus(self, other: StepUsage) -> StepUsage:
+        """Return what is left when a part is taken off."""
+        return StepUsage(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))

@@ -14,7 +14,7 @@ from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.screen import Screen, clean, sources
 
 if TYPE_CHECKING:
-    from memforest.memory.results import AskResult, Evidence, QueryResult
+    from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
 
 __all__ = ["ask", "draw_answer", "draw_evidence", "search"]
 
@@ -40,6 +40,11 @@ def question_options(command: F) -> F:
             default="memforest",
             show_default=True,
             help="How memory is searched; flat is the baseline without trees.",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["emb", "emb+planner", "llm", "llm+planner"]),
+            help="How recalled trees are browsed; with a chat model by it, else by embedding.",
         ),
         click.option("--max-tokens", type=click.IntRange(min=1), help="Budget for the texts together."),
         click.option("--top-k", type=click.IntRange(min=1), help="Most pieces of evidence; 10 by default."),
@@ -100,9 +105,9 @@ def ask(
         call.show(result, lambda screen: _draw_ask(screen, result, explain), forest=forest)
 
 
-def _draw_search(screen: Screen, result: QueryResult, explain: bool) -> None:
+def _draw_search(screen: Screen, result: QueryResult, explain: bool, usage: Usage | None = None) -> None:
     if explain:
-        _draw_plan(screen, result)
+        _draw_plan(screen, result, usage or result.usage)
     if not result.evidence:
         screen.line("No evidence in memory.")
     draw_evidence(screen, result.evidence, explain=explain)
@@ -112,7 +117,9 @@ def _draw_ask(screen: Screen, result: AskResult, explain: bool) -> None:
     draw_answer(screen, result)
     if explain:
         screen.line()
-        _draw_search(screen, result.result, explain)
+        if answerer := result.result.trace.get("answerer"):
+            screen.line(f"answered by {clean(answerer, 60)}", "dim")
+        _draw_search(screen, result.result, explain, result.usage)
 
 
 def draw_answer(screen: Screen, result: AskResult) -> None:
@@ -178,9 +185,10 @@ def _explained(one: Evidence) -> str:
 
 
 def _did(why: Mapping[str, Any]) -> Iterator[str]:
-    """Say which trees were recalled, and what filters, time order, diversity and the reranker did."""
+    """Say which trees were recalled and how browsed, and what filters, time order, diversity and the reranker did."""
     if why["trees"]:
         yield "trees: " + ", ".join(f"{clean(title, 40)} {score:.2f}" for title, score in why["trees"])
+    yield from _browsed(why)
     kept = why["filters"]
     if kept["as_of"] or kept["during"]:
         yield (
@@ -196,7 +204,39 @@ def _did(why: Mapping[str, Any]) -> Iterator[str]:
         yield f"rerank: {clean(why['rerank']['model'])} read {why['rerank']['candidates']} candidates"
 
 
-def _draw_plan(screen: Screen, result: QueryResult) -> None:
+def _browsed(why: Mapping[str, Any]) -> Iterator[str]:
+    """Say how each tree was browsed, in the modes in which that is decided before the search."""
+    guide, trees = why.get("guide"), why.get("browse")
+    if guide:
+        took = [f"{name} {clean(guide[name], 80)}" for name in ("kind", "anchor") if guide[name]]
+        done = (
+            f"no plan: {clean(guide['failure'], 200)}"
+            if guide["failure"]
+            else "; ".join(took) or "sub-queries"
+        )
+        yield f"guide: {clean(guide['name'], 60)}: {done}"
+    if trees:
+        calls, done = sum(one["calls"] for one in trees), sum(one["mode"] == "llm" for one in trees)
+        yield f"browse: {why['mode']}, {calls} calls, {done} of {len(trees)} trees by the model"
+    for one in trees or ():
+        looked = " | ".join(clean(query, 80) for query in one["queries"])
+        fell = f"; {clean(one['fallback'], 120)}" if one["fallback"] else ""
+        yield (
+            f"  {clean(one['title'], 40)}: {one['mode']}, {one['calls']} calls, {one['levels']} levels, "
+            f"{one['leaves']} leaves, for {looked}{fell}"
+        )
+
+
+def _spent(usage: Usage) -> Iterator[str]:
+    """Say what was spent on models, if anything was."""
+    if usage.model_calls:
+        yield (
+            f"{usage.model_calls} model calls, {usage.prompt_tokens} prompt and "
+            f"{usage.completion_tokens} completion tokens"
+        )
+
+
+def _draw_plan(screen: Screen, result: QueryResult, usage: Usage) -> None:
     """Print how the question was understood."""
     plan = result.plan
     found = {
@@ -212,4 +252,6 @@ def _draw_plan(screen: Screen, result: QueryResult) -> None:
     screen.line("; ".join(f"{name} {clean(value)}" for name, value in found.items() if value), "dim")
     for line in _did(result.trace["explain"]):
         screen.line(line, "dim")
-    screen.line(", ".join(f"{step} {ms:.0f} ms" for step, ms in result.usage.ms.items()), "dim")
+    for line in _spent(usage):
+        screen.line(line, "dim")
+    screen.line(", ".join(f"{step} {ms:.0f} ms" for step, ms in usage.ms.items()), "dim")

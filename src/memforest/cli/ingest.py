@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +16,23 @@ from memforest.cli.screen import Screen, clean, columns, counted, error_console,
 if TYPE_CHECKING:
     from memforest.cli.loading import Loaded, OnSession, Plan
 
-__all__ = ["draw_loaded", "ingest", "progress_of", "resume"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["budget_options", "draw_loaded", "ingest", "progress_of", "resume"]
+
+
+def budget_options(command: F) -> F:
+    """Give a command that writes the bounds of what it may spend on models."""
+    for option in (
+        click.option(
+            "--max-tokens",
+            type=click.IntRange(min=0),
+            help="Most tokens, sent and received, to spend on models.",
+        ),
+        click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to models; resume goes on."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -28,6 +44,7 @@ __all__ = ["draw_loaded", "ingest", "progress_of", "resume"]
 @click.option("--replace", is_flag=True, help="Overwrite a stored session that differs.")
 @click.option("--timezone", metavar="ZONE", help="Zone of times without an offset, e.g. Europe/Madrid.")
 @click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
+@budget_options
 @shared_options
 @pass_call
 def ingest(
@@ -40,6 +57,8 @@ def ingest(
     replace: bool,
     timezone: str | None,
     embedder: str | None,
+    max_calls: int | None,
+    max_tokens: int | None,
 ) -> None:
     """Make memory of chat files.
 
@@ -61,9 +80,14 @@ def ingest(
     plans = plan_memories(found, user=asked, fallback=call.user)
     if len(plans) == 1:
         call.settled_user = plans[0].user
-    options = IngestOptions(timestamp=timestamp, infer=not no_infer, replace=replace)
     done: list[Loaded] = []
     with call.forest(timezone=timezone, embedder=embedder) as forest:
+        options = IngestOptions(
+            timestamp=timestamp,
+            infer=not no_infer,
+            replace=replace,
+            budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
+        )
         read_time(timestamp, forest.config, "--timestamp")  # a wrong one is wrong for every session
         try:
             with progress_of(plans, quiet=call.as_json) as on_session:
@@ -153,6 +177,15 @@ def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path) -> None:
             table.add_row(
                 "  failed", f"{one.failed_chunks} chunks; their turns are stored, `memforest resume` retries"
             )
+        if one.left_chunks:
+            table.add_row(
+                "  left", f"{one.left_chunks} chunks; the budget is used up, `memforest resume` goes on"
+            )
+        if one.model_calls:
+            failures = f", {one.model_failures} without a usable reply" if one.model_failures else ""
+            table.add_row(
+                "  model", f"{counted(one.model_calls, 'call')}, {one.model_tokens} tokens{failures}"
+            )
         model = clean(one.embedder or "no model (searching by words only)")
         table.add_row("  embedded", f"{one.embedded.total()} texts with {model}")
         table.add_row("  file", f"{size(one.bytes)} in {clean(str(folder))}")
@@ -160,18 +193,19 @@ def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path) -> None:
 
 
 @click.command()
+@budget_options
 @shared_options
 @pass_call
-def resume(call: Call) -> None:
+def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
     """Finish what an interrupted ingest left.
 
     Sessions received but not read, chunks that failed, missing vectors, summaries out of date; for one user
-    with --user, for all without.
+    with --user, for all without. Bounds on models hold for each user.
     """
     with call.forest() as forest:
         if call.user is not None:
             call.memory(forest)
-        results = forest.resume(call.user)
+        results = forest.resume(call.user, budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens))
         users = [call.user] if call.user is not None else call.users()
         failed = sum(forest.user(user).stats().failed_chunks for user in users)
         data = {

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from memforest.cli.formats import FileMemory, FileSession, read_chat
+from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, SessionConflictError
 from memforest.forest import MemForest
 from memforest.memory.results import IngestResult, Stats
@@ -20,6 +22,9 @@ from memforest.memory.results import IngestResult, Stats
 __all__ = ["IngestOptions", "Loaded", "Plan", "load", "plan_memories", "read_file"]
 
 DEFAULT_USER = "me"
+TURNS_TOGETHER = 1024
+"""Turns of the sessions that go to a model together: enough for hundreds of requests in flight, few enough that
+progress shows and an interruption costs little."""
 
 OnSession = Callable[[FileSession], None]
 """Called after each session."""
@@ -32,6 +37,8 @@ class IngestOptions:
     timestamp: str | None = None
     infer: bool = True
     replace: bool = False
+    budget: Budget = field(default_factory=Budget)
+    """What all sessions together may spend on models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,14 @@ class Loaded:
     skipped: Counter[str] = field(default_factory=Counter)
     """Pieces of turns that became no fact, by reason."""
     failed_chunks: int = 0
+    nodes_dirty: int = 0
+    """Nodes whose summary could not be made."""
+    left_chunks: int = 0
+    """Chunks that the budget did not reach."""
+    model_calls: int = 0
+    model_tokens: int = 0
+    """Prompt and completion tokens."""
+    model_failures: int = 0
     seconds: float = 0.0
     embedded: Counter[str] = field(default_factory=Counter)
     """Texts the model ran, by kind."""
@@ -82,6 +97,11 @@ class Loaded:
         self.facts_superseded += len(result.superseded)
         self.skipped.update(reason for _, reason in result.skipped)
         self.failed_chunks += len(result.failed)
+        self.nodes_dirty = result.nodes_dirty
+        self.left_chunks += len(result.left)
+        self.model_calls += result.usage.model_calls
+        self.model_tokens += result.usage.prompt_tokens + result.usage.completion_tokens
+        self.model_failures += result.usage.failures
         self.embedded.update(result.usage.embeds)
         self.warnings += [text for text in result.warnings if text not in self.warnings]
 
@@ -168,31 +188,55 @@ def load(
         MemForestError: if the memory cannot be opened or written; `loaded` says how far it came.
     """
     started = time.perf_counter()
-    for number, (source, session) in enumerate(plan.sessions, 1):
-        try:
-            loaded.count(
-                forest.ingest_session(
-                    plan.user,
-                    session.session_id,
-                    list(session.turns),
-                    timestamp=options.timestamp if session.timestamp is None else session.timestamp,
-                    infer=options.infer,
-                    replace=options.replace,
-                    metadata=session.metadata,
-                    refresh=number == len(plan.sessions),
-                )
-            )
-        except (InputError, SessionConflictError) as exc:
-            loaded.sessions_failed += 1
-            loaded.errors.append(_place(source, session, exc))
-        on_session(session)
+    batches = _batches(plan, together=forest.config.chat is not None)
+    for number, batch in enumerate(batches, 1):
+        results = forest.ingest_parallel(
+            [_request(plan, session, options) for _, session in batch],
+            refresh=number == len(batches),
+            budget=options.budget.less(loaded.model_calls, loaded.model_tokens),
+        )
+        for (source, session), result in zip(batch, results, strict=True):
+            if isinstance(result, (InputError, SessionConflictError)):
+                loaded.sessions_failed += 1
+                loaded.errors.append(_place(source, session, result))
+            elif isinstance(result, MemForestError):
+                raise result
+            else:
+                loaded.count(result)
+            on_session(session)
     if not forest.has_user(plan.user):
         return
     stats = forest.user(plan.user).stats()
-    if stats.dirty_nodes:  # the last session was none that refreshes
-        forest.resume(plan.user)
+    if stats.dirty_nodes and not loaded.nodes_dirty:  # the last session was none that refreshes
+        forest.resume(plan.user, budget=options.budget.less(loaded.model_calls, loaded.model_tokens))
         stats = forest.user(plan.user).stats()
     loaded.close(stats, time.perf_counter() - started)
+
+
+def _batches(plan: Plan, *, together: bool) -> list[list[tuple[str, FileSession]]]:
+    """Return what is ingested in one call: session by session, or as much as a model may well read at once."""
+    batches: list[list[tuple[str, FileSession]]] = []
+    turns = TURNS_TOGETHER
+    for one in plan.sessions:
+        turns += len(one[1].turns)
+        if not together or turns > TURNS_TOGETHER:
+            batches.append([])
+            turns = len(one[1].turns)
+        batches[-1].append(one)
+    return batches
+
+
+def _request(plan: Plan, session: FileSession, options: IngestOptions) -> dict[str, Any]:
+    """Return a request of `ingest_parallel`."""
+    return {
+        "user_id": plan.user,
+        "session_id": session.session_id,
+        "turns": list(session.turns),
+        "timestamp": options.timestamp if session.timestamp is None else session.timestamp,
+        "infer": options.infer,
+        "replace": options.replace,
+        "metadata": session.metadata,
+    }
 
 
 def _place(source: str, session: FileSession, exc: MemForestError) -> str:

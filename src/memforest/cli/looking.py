@@ -18,6 +18,7 @@ from memforest.cli.screen import Screen, clean, columns, counted, size, sources
 if TYPE_CHECKING:
     from memforest.forest import MemForest
     from memforest.memory.results import FactPage, FactView, Stats, TimelineEntry, TreeView, VerifyReport
+    from memforest.types import StepUsage
 
 __all__ = ["draw_facts", "draw_timeline", "draw_trees", "facts", "stats", "timeline", "tree", "verify"]
 
@@ -300,8 +301,24 @@ def _stats_table(call: Call, found: Stats) -> Table:
         table.add_row("unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on")
     if found.failed_chunks:
         table.add_row("failed", f"{found.failed_chunks} chunks; `memforest resume` tries again")
+    for part, made in found.makers.items():
+        if any(not maker.startswith(("local", "verbatim")) for maker in made):
+            table.add_row(f"{part} by", _counts(made))
+    for operation, steps in found.spent.items():
+        table.add_row(
+            f"spent by {clean(operation)}", "; ".join(_spent(step, used) for step, used in steps.items())
+        )
     table.add_row("file", f"{size(found.bytes)}, schema {found.schema[-1] if found.schema else 'none'}")
     return table
+
+
+def _spent(step: str, used: StepUsage) -> str:
+    """Say what a step has spent on models."""
+    failed = f", {used.failures} failed" if used.failures else ""
+    return (
+        f"{clean(step)} {counted(used.calls, 'call')}, "
+        f"{used.prompt_tokens}+{used.completion_tokens} tokens{failed}"
+    )
 
 
 def _counts(found: Mapping[str, int]) -> str:

@@ -25,7 +25,7 @@ from memforest.interval import to_ms
 from memforest.text import entity_key, fold
 from memforest.types import Candidate
 
-__all__ = ["FactPlan", "Said", "Signature", "fact_identity", "may_merge", "plan_facts", "signature"]
+__all__ = ["FactPlan", "Said", "Same", "Signature", "fact_identity", "may_merge", "plan_facts", "signature"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,16 @@ class Said:
     def fact_id(self) -> str:
         """The identity of the fact that this says."""
         return fact_identity(self.candidate.text, self.candidate.start, self.candidate.end)
+
+    @property
+    def start_ms(self) -> int | None:
+        """Start of the stated time, UTC ms."""
+        return None if self.candidate.start is None else to_ms(self.candidate.start)
+
+    @property
+    def end_ms(self) -> int | None:
+        """End of the stated time, UTC ms."""
+        return None if self.candidate.end is None else to_ms(self.candidate.end)
 
     @property
     def tie(self) -> str:
@@ -74,6 +84,14 @@ class Signature:
         return blake2b(
             repr((sorted(signs), clauses, self.negated, self.start, self.end)).encode(), digest_size=16
         ).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """A judge's verdict: the identity of the statement that says the same, and the cosine of the two."""
+
+    fact_id: str
+    cosine: float
 
 
 @dataclass(slots=True)
@@ -149,15 +167,17 @@ def plan_facts(
     vectors: Mapping[str, NDArray[np.float32]],
     stored: Sequence[tuple[int, Signature, NDArray[np.float32]]] = (),
     threshold: float | None,
+    same: Mapping[str, Same] | None = None,
 ) -> list[FactPlan]:
     """Group what was said into canonical facts.
 
     Args:
         said: candidates in any order.
-        stored_ids: fact id -> row id of facts that the memory has.
+        stored_ids: fact id -> row id of facts that the memory has, those that `same` names included.
         vectors: fact id -> unit vector of a candidate's text.
         stored: (row id, signature, unit vector) of stored facts that may be near one of the candidates.
-        threshold: least cosine of a near merge, in [0, 1]; None merges exact matches only.
+        threshold: least cosine of a near merge, in [0, 1]; None merges exact matches and what `same` says only.
+        same: a judge's verdicts, by the identity of the later statement.
 
     Returns:
         The facts, ordered by identity; each with its occurrences in the order they were said.
@@ -168,9 +188,36 @@ def plan_facts(
             one.fact_id, FactPlan(one.fact_id, one.candidate, joins=stored_ids.get(one.fact_id))
         )
         plan.said.append(one)
+    if same:
+        _merge_judged(plans, stored_ids, same)
     if threshold is not None:
         _merge_near(plans, vectors, stored, threshold)
     return [plans[key] for key in sorted(plans)]
+
+
+def _merge_judged(
+    plans: dict[str, FactPlan], stored_ids: Mapping[str, int], same: Mapping[str, Same]
+) -> None:
+    """Fold what a judge found equal into what it equals; a verdict about what is not there any more is passed over."""
+    now: dict[str, str] = {}
+    for key in sorted(plans, key=lambda k: (plans[k].said[0].said_ms, plans[k].said[0].tie)):
+        verdict = same.get(key)
+        if verdict is None or plans[key].joins is not None:
+            continue
+        target = now.get(verdict.fact_id, verdict.fact_id)
+        if target in plans and target != key:
+            _fold(plans, key, target, verdict.cosine)
+            now[key] = target
+        elif target in stored_ids:
+            plans[key].joins, plans[key].cosines[key] = stored_ids[target], verdict.cosine
+
+
+def _fold(plans: dict[str, FactPlan], key: str, target: str, cosine: float) -> None:
+    """Make what one plan says occurrences of another's fact."""
+    folded, into = plans.pop(key), plans[target]
+    into.said = sorted([*into.said, *folded.said], key=lambda s: (s.said_ms, s.tie))
+    into.cosines.update(folded.cosines)
+    into.cosines[key] = cosine
 
 
 def _merge_near(
@@ -199,9 +246,7 @@ def _merge_near(
         others = [(_cosine(vectors[k], vectors[key]), k) for k, s in new if may_merge(mine, s)]
         if others and max(others)[0] >= threshold:
             cosine, other = max(others)
-            target = plans[other]
-            target.said = sorted([*target.said, *plans.pop(key).said], key=lambda s: (s.said_ms, s.tie))
-            target.cosines[key] = cosine
+            _fold(plans, key, other, cosine)
         else:
             new.append((key, mine))
 

@@ -11,7 +11,13 @@ import json
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["merge_threshold"]
+__all__ = ["judge_threshold", "merge_threshold"]
+
+JUDGE_BELOW = 0.03
+"""How far below the least merging cosine a pair may be and still be put to a judge, who reads what rules cannot."""
+UNMEASURED = 0.93
+"""Least cosine that is put to a judge with an embedder that was not measured (reference configuration:
+fact_manager.similarity_threshold)."""
 
 
 @cache
@@ -23,3 +29,9 @@ def _table() -> dict[str, float]:
 def merge_threshold(model_id: str) -> float | None:
     """Return the calibrated threshold of an embedder in [0, 1], or None when it has none."""
     return _table().get(model_id)
+
+
+def judge_threshold(model_id: str) -> float:
+    """Return the least cosine at which two statements are put to a judge, in [0, 1]."""
+    merging = merge_threshold(model_id)
+    return UNMEASURED if merging is None else merging - JUDGE_BELOW

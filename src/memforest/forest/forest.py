@@ -7,14 +7,14 @@ one set of verbs and one docstring for each. Every write is durable when it retu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from inspect import signature
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
+from memforest.concurrency import all_of
 from memforest.config import Config, load_default_config
+from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError, MemForestError
 from memforest.forest.handle import AsyncUserMemory, UserMemory
 from memforest.forest.options import QueryOptions, TimeLike, read_time
@@ -23,6 +23,7 @@ from memforest.memory.memory import Memory
 from memforest.memory.open import list_users
 from memforest.memory.results import AskResult, IngestResult, QueryResult
 from memforest.memory.turns import check_id
+from memforest.memory.writes import Arrival
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -97,6 +98,7 @@ class AsyncMemForest:
         replace: bool = False,
         metadata: Mapping[str, Any] | None = None,
         refresh: bool = True,
+        budget: Budget | None = None,
     ) -> IngestResult:
         """Store a session and make memory of it; durable when it returns.
 
@@ -113,80 +115,108 @@ class AsyncMemForest:
             replace: overwrite a stored session that differs.
             metadata: kept with the session.
             refresh: bring summaries up to date now; False leaves that to the next ingest or `resume`.
+            budget: what may be spent on models; `Config.ingest_budget` when not given. What it does not reach is
+                named in the result and left to `resume`.
 
         Raises:
             InputError: if a turn is malformed (TimestampError: its time); nothing was stored.
             SessionConflictError: if the session is stored with other turns.
             StoreError: if the file cannot be written.
         """
-        when = read_time(timestamp, self.config, "timestamp")
-
-        async def write(memory: Memory) -> IngestResult:
-            return await memory.ingest(
-                session_id,
-                turns,
-                timestamp=when,
-                infer=infer,
-                replace=replace,
-                metadata=metadata,
-                refresh=refresh,
-            )
-
-        return await self._pool.use(user_id, write)
+        arrival = Arrival(
+            session_id,
+            turns,
+            timestamp=read_time(timestamp, self.config, "timestamp"),
+            infer=infer,
+            replace=replace,
+            metadata=metadata,
+        )
+        [result] = await self._pool.use(
+            user_id, lambda memory: memory.ingest([arrival], refresh=refresh, budget=budget)
+        )
+        if isinstance(result, MemForestError):
+            raise result
+        return result
 
     async def ingest_parallel(
-        self, requests: Sequence[Mapping[str, Any]]
+        self, requests: Sequence[Mapping[str, Any]], *, refresh: bool = True, budget: Budget | None = None
     ) -> list[IngestResult | MemForestError]:
         """Ingest many sessions and return their results in order; a failed one returns its error.
 
+        Users are worked on in parallel, and each user's trees are refreshed once at the end. With a chat model the
+        chunks of all sessions of a user are extracted together, and their statements judged together; without one
+        the sessions of a user are written one after the other. What sessions share is part of the `usage` of the
+        user's last one.
+
         Args:
-            requests: mappings with the arguments of `ingest_session`. Sessions of one user are written
-                one after the other, users in parallel, and each user's trees are refreshed once at the end;
-                that is part of the `usage` of the user's last stored session.
+            requests: mappings with the arguments of `ingest_session`, but for the two that follow.
+            refresh: bring summaries up to date at the end; False leaves that to the next ingest or `resume`.
+            budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
         by_user: dict[Any, list[int]] = {}
         results: dict[int, IngestResult | MemForestError] = {}
         for i, request in enumerate(requests):
-            problem = _request_problem(request, ("user_id", "session_id", "turns"), self.ingest_session)
+            problem = _request_problem(request, ("user_id", "session_id", "turns"), _ARRIVAL)
             if problem is not None:
                 results[i] = problem
             else:
                 by_user.setdefault(request["user_id"], []).append(i)
 
         async def one_user(user_id: Any, indices: Sequence[int]) -> None:
+            arrivals: dict[int, Arrival] = {}
             for i in indices:
-                results[i] = await _or_error(self.ingest_session(**{**requests[i], "refresh": False}))
-            stored = [i for i in indices if isinstance(results[i], IngestResult)]
-            if stored:
-                refreshed = await _or_error(self._pool.use(user_id, Memory.refresh))
-                last = results[stored[-1]]
-                if isinstance(refreshed, MemForestError):
-                    results[indices[-1]] = refreshed
-                elif isinstance(last, IngestResult):
-                    results[stored[-1]] = replace(last, usage=last.usage.plus(refreshed))
+                try:
+                    arrivals[i] = self._arrival(requests[i])
+                except MemForestError as exc:
+                    results[i] = exc
+            try:
+                found = await self._pool.use(
+                    user_id,
+                    lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
+                )
+            except MemForestError as exc:
+                found = [exc] * len(arrivals)
+            results.update(zip(arrivals, found, strict=True))
 
         await self._gather(one_user(user_id, indices) for user_id, indices in by_user.items())
         return [results[i] for i in range(len(requests))]
 
-    async def resume(self, user_id: str | None = None) -> list[IngestResult]:
+    def _arrival(self, request: Mapping[str, Any]) -> Arrival:
+        """Read a request of `ingest_parallel`."""
+        given = {name: value for name, value in request.items() if name not in ("user_id", "refresh")}
+        when = read_time(given.pop("timestamp", None), self.config, "timestamp")
+        return Arrival(**given, timestamp=when)
+
+    async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what interrupted or failed writes left, for one user or for all.
 
-        Sessions received but not ingested, chunks that failed, missing vectors, summaries out of date.
+        Sessions received but not ingested, chunks that failed or were left, missing vectors, summaries out of date.
+
+        Args:
+            user_id: whose; None for all users.
+            budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
         users = await self.list_users() if user_id is None else [user_id]
         done: list[IngestResult] = []
         for one in users:
-            done += await self._pool.known(one, Memory.resume)
+            done += await self._pool.known(one, lambda memory: memory.resume(budget))
         return done
 
-    async def rebuild(self, user_id: str | None = None, *, scopes: bool = False) -> None:
+    async def rebuild(
+        self,
+        user_id: str | None = None,
+        *,
+        scopes: bool = False,
+        stale: bool = False,
+        budget: Budget | None = None,
+    ) -> None:
         """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
 
         Raises:
             NotFoundError: if the user has no memory.
         """
         for one in await self.list_users() if user_id is None else [user_id]:
-            await self.user(one).rebuild(scopes=scopes)
+            await self.user(one).rebuild(scopes=scopes, stale=stale, budget=budget)
 
     async def save(self, user_id: str | None = None) -> None:
         """Fold the write-ahead log into the files. Adds no durability: every ingest is durable already."""
@@ -221,11 +251,16 @@ class AsyncMemForest:
             max_tokens: budget for the texts of all evidence together, estimated.
             index: ``"memforest"``, or ``"flat"`` for the baseline without trees.
             ranking: weights for this question; `Config.ranking` when not given.
+            mode: how the recalled trees are browsed: ``"emb"``, ``"emb+planner"``, ``"llm"`` or
+                ``"llm+planner"``; `Config.mode` when not given.
+            budget: a `Budget` for model calls; `Config.query_budget` when not given. What it does not allow is
+                done without a model, and `warnings` say so.
             explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters, time order and
                 diversity did, and for each evidence the named parts whose sum is its score, and its path.
 
         Raises:
             InputError: if the question is empty or an argument is out of range.
+            ConfigError: if the mode needs a chat model and there is none.
             NotFoundError: if the user has no memory.
         """
         return await self.user(user_id).search(question, **options)
@@ -257,6 +292,7 @@ class AsyncMemForest:
 
         Raises:
             InputError: if the question is empty or an option is out of range.
+            ConfigError: if the mode needs a chat model and there is none.
             NotFoundError: if the user has no memory.
         """
         return await self.user(user_id).ask(question, **options)
@@ -271,14 +307,7 @@ class AsyncMemForest:
             async with gate:
                 await job
 
-        tasks = [asyncio.ensure_future(run(job)) for job in jobs]
-        try:
-            await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+        await all_of(run(job) for job in jobs)
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
@@ -291,20 +320,22 @@ class AsyncMemForest:
         await self.close()
 
 
+_ARRIVAL = ("user_id", *Arrival.__dataclass_fields__, "refresh")
+
+
 def _request_problem(
-    request: object, needed: Sequence[str], verb: Callable[..., Any] | None
+    request: object, needed: Sequence[str], known: Sequence[str] | None
 ) -> InputError | None:
-    """Say what is wrong with a request of a parallel call; None when its arguments fit the verb."""
+    """Say what is wrong with a request of a parallel call; None when its arguments are known ones."""
     if not isinstance(request, Mapping):
         return InputError(
             f"a request must be a mapping with {', '.join(needed)}, not {type(request).__name__}"
         )
     if missing := [name for name in needed if name not in request]:
         return InputError(f"a request lacks {missing[0]!r}; it needs {', '.join(needed)}")
-    known = set(signature(verb).parameters) if verb is not None else set(request)
-    if unknown := sorted(str(key) for key in request if key not in known):
+    if unknown := sorted(str(key) for key in request if known is not None and key not in known):
         return InputError(
-            f"a request has the unknown argument {unknown[0]!r}; known: {', '.join(sorted(known))}"
+            f"a request has the unknown argument {unknown[0]!r}; known: {', '.join(sorted(known or ()))}"
         )
     try:
         check_id(request["user_id"], "user_id")

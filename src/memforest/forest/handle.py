@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
+from memforest.endpoint import Budget
 from memforest.forest.options import QueryOptions, TimeLike, read_options, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory import unfold, views
@@ -48,6 +49,7 @@ class AsyncUserMemory:
         timestamp: TimeLike | None = None,
         infer: bool = True,
         metadata: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
     ) -> IngestResult:
         """Add something said just now: a text (by the user), a message, or a list of messages.
 
@@ -59,6 +61,7 @@ class AsyncUserMemory:
             timestamp: the time of messages that have none.
             infer: False stores the text verbatim, without extraction.
             metadata: kept with a new session.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
             InputError: if a message is malformed; nothing was stored.
@@ -73,7 +76,12 @@ class AsyncUserMemory:
 
         async def write(memory: Memory) -> IngestResult:
             return await memory.append(
-                messages, session_id=session_id, timestamp=when, infer=infer, metadata=metadata
+                messages,
+                session_id=session_id,
+                timestamp=when,
+                infer=infer,
+                metadata=metadata,
+                budget=budget,
             )
 
         return await self._pool.use(self.user_id, write)
@@ -132,7 +140,9 @@ class AsyncUserMemory:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
         return await self._pool.known(self.user_id, Memory.verify)
 
-    async def rebuild(self, *, scopes: bool = False) -> Usage:
+    async def rebuild(
+        self, *, scopes: bool = False, stale: bool = False, budget: Budget | None = None
+    ) -> Usage:
         """Make what is derived anew from what is stored: word rows, summaries and their vectors.
 
         Vectors of unchanged texts are kept; `verify` says whether they are.
@@ -140,11 +150,15 @@ class AsyncUserMemory:
         Args:
             scopes: derive the scenes anew as well, from all facts in time order, so that they no longer depend on
                 the order in which sessions were ingested.
+            stale: make only those summaries anew that another prompt or model than the configured one has made.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
             StoreError: if the file cannot be written.
         """
-        return await self._pool.known(self.user_id, lambda memory: memory.rebuild(scopes=scopes))
+        return await self._pool.known(
+            self.user_id, lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget)
+        )
 
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.

@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 from typing import Any, TypedDict
 
 from memforest.calendar import parse_timestamp
-from memforest.config import Config, Ranking
+from memforest.config import MODES, Config, Ranking
+from memforest.endpoint import Budget
 from memforest.errors import InputError
 from memforest.memory.query import Asked
 from memforest.systems.choose import open_index
@@ -29,6 +30,8 @@ class QueryOptions(TypedDict, total=False):
     max_tokens: int | None
     index: str
     ranking: Ranking | None
+    mode: str | None
+    budget: Budget | None
     explain: bool
 
 
@@ -74,6 +77,9 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         index=open_index(options.get("index", "memforest")),
         ranking=options.get("ranking") or config.ranking,
         rerank_top=config.rerank_top,
+        mode=_mode(options.get("mode")) or config.mode,
+        browse_calls=config.browse_calls,
+        budget=_budget(options.get("budget")) or config.query_budget,
         explain=_flag("explain", options.get("explain", False)),
     )
 
@@ -81,6 +87,18 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"{name}={value!r}: give True or False")
+    return value
+
+
+def _mode(value: Any) -> str | None:
+    if value is not None and value not in MODES:
+        raise InputError(f"mode={value!r}: give one of {', '.join(MODES)}, or None for the default")
+    return value  # type: ignore[no-any-return]  # one of them
+
+
+def _budget(value: Any) -> Budget | None:
+    if value is not None and not isinstance(value, Budget):
+        raise InputError(f"budget={value!r}: give a Budget(max_calls=..., max_tokens=...)")
     return value
 
 

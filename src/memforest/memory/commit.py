@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
-from memforest.facts.canonical import FactPlan, Said, Signature, plan_facts, signature
+from memforest.facts.canonical import FactPlan, Said, Same, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.facts.timeline import timeline
 from memforest.interval import from_ms, to_ms
@@ -25,6 +25,7 @@ from memforest.steps.local.lexicon import holds_many
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
+from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.sessions import CellRow
@@ -33,7 +34,7 @@ from memforest.systems.states import observations
 from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
 
-__all__ = ["Commit", "Extracted", "commit"]
+__all__ = ["Commit", "Extracted", "commit", "said_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Extracted:
     model: str | None = None
     threshold: float | None = None
     """Least cosine of a near merge."""
+    same: Mapping[str, Same] = field(default_factory=dict)
+    """A judge's verdicts: identity of a new statement -> what says the same."""
 
     @property
     def speakers(self) -> tuple[str, ...]:
@@ -127,6 +130,8 @@ def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
 
 def _place_cells(tx: Tx, writer: ForestWriter, work: Extracted, cells: Sequence[CellRow]) -> None:
     for cell in cells:
+        if tree_rows.placements(tx, "cell", cell.row):
+            continue  # it failed before, and stands where it stood
         first, last = work.turns[cell.first][1], work.turns[cell.last][1]
         key = (to_ms(first.said), f"{work.session_id}\x1f{cell.ordinal:06d}")
         writer.place_cell(work.session, cell.row, key, key[0], to_ms(last.said) + 1)
@@ -146,6 +151,7 @@ def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:
 def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcome]]) -> list[FactPlan]:
     said = [one for cell, outcome in outcomes for one in _said(work, cell, outcome)]
     ids = {one.fact_id for one in said}
+    ids |= {work.same[one].fact_id for one in ids if one in work.same}
     stored = {fid: fact.row for fid in ids if (fact := fact_rows.fact_by_id(tx, fid)) is not None}
     vectors = {
         one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
@@ -153,7 +159,14 @@ def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcom
     near = _near(
         tx, [one.candidate for one in said if one.fact_id in vectors.keys() - stored], work.threshold
     )
-    return plan_facts(said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold)
+    return plan_facts(
+        said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
+    )
+
+
+def said_of(work: Extracted) -> list[Said]:
+    """Return what a session's outcomes say, with where."""
+    return [one for cell, outcome in work.outcomes for one in _said(work, cell, outcome)]
 
 
 def _said(work: Extracted, cell: CellRow, outcome: ChunkOutcome) -> list[Said]:

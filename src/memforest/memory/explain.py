@@ -9,7 +9,6 @@ from typing import Any
 from memforest.interval import from_ms
 from memforest.memory.results import Evidence
 from memforest.systems.base import Search
-from memforest.types import QuestionPlan
 
 __all__ = ["Searched", "explanation", "leaf_key"]
 
@@ -41,12 +40,16 @@ def leaf_key(one: Evidence) -> LeafKey:
 
 
 def explanation(
-    plan: QuestionPlan, request: Search, found: Searched, evidence: Sequence[Evidence]
+    request: Search, found: Searched, evidence: Sequence[Evidence], browse: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score."""
+    """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score.
+
+    `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree.
+    """
     return {
-        "plan": asdict(plan),
+        "plan": asdict(request.plan),
         "trees": found.trees,
+        **browse,
         "filters": {
             "as_of": None if request.as_of_ms is None else from_ms(request.as_of_ms),
             "during": None if request.during_ms is None else tuple(map(from_ms, request.during_ms)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
-from memforest.errors import EmbedderMismatchError, InputError, ModelError
+from memforest.endpoint import Budget
+from memforest.errors import EmbedderMismatchError, InputError, MemForestError, ModelError
 from memforest.interval import from_ms, to_ms
 from memforest.memory.query import Asked, Reader
 from memforest.memory.read import SnapshotCache
@@ -31,15 +32,18 @@ from memforest.memory.results import (
     Usage,
     VerifyReport,
 )
+from memforest.memory.spending import usage
 from memforest.memory.turns import TurnReader, check_id, json_object
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.verify import verify
 from memforest.memory.views import Look
-from memforest.memory.write import Timer, Writer, ingest_result, report
+from memforest.memory.write import Timer, Writer
+from memforest.memory.writes import Arrival, Arrived, Writes, groups_of
 from memforest.models import Embedder
+from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.texts import index_tokens
 from memforest.steps.choose import Steps
-from memforest.store import derived, meta, sessions
+from memforest.store import derived, meta, sessions, spent
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
@@ -80,36 +84,66 @@ class Memory:
     # -- writing ------------------------------------------------------------------------------
 
     async def ingest(
-        self,
-        session_id: str,
-        turns: Sequence[Any],
-        *,
-        timestamp: datetime | None = None,
-        infer: bool = True,
-        replace: bool = False,
-        metadata: Mapping[str, Any] | None = None,
-        refresh: bool = True,
-    ) -> IngestResult:
-        """Store a session and make memory of it; see `AsyncMemForest.ingest_session`."""
-        check_id(session_id, "session_id")
-        reader = self._reader(session_time=timestamp)
-        read = reader.read(turns)
+        self, arrivals: Sequence[Arrival], *, refresh: bool = True, budget: Budget | None = None
+    ) -> list[IngestResult | MemForestError]:
+        """Store sessions and make memory of them; see `AsyncMemForest.ingest_session` and `ingest_parallel`.
+
+        An extractor that asks a model for every chunk gets the chunks of all sessions at once; the local one gets
+        one session after the other, each written before the next is read.
+        """
+        return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh))
+
+    async def _ingest(
+        self, arrivals: Sequence[Arrival], refresh: bool
+    ) -> list[IngestResult | MemForestError]:
+        writes = Writes(self._writer(), self._warnings)
+        for group in groups_of(arrivals, together=self._steps.extracts_apart):
+            arrived: dict[int, Arrived] = {}
+            for at in group:
+                try:
+                    arrived[at] = await self._arrive(arrivals[at])
+                except MemForestError as exc:
+                    writes.fail(at, exc)
+            await writes.process(arrived)
+        await writes.finish(refresh=refresh)
+        if writes.replaced:
+            # The log still holds what was overwritten in the file.
+            await asyncio.to_thread(self.db.checkpoint)
+        return [writes.result(at) for at in range(len(arrivals))]
+
+    async def _arrive(self, arrival: Arrival) -> Arrived:
+        """Check and store what arrives."""
+        check_id(arrival.session_id, "session_id")
+        read = self._reader(session_time=arrival.timestamp).read(arrival.turns)
         if not read:
-            raise InputError(f"session {session_id!r} has no turns; give it at least one")
-        timer = Timer()
-        started = time.perf_counter()
+            raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
+        timer, started = Timer(), time.perf_counter()
         got = await asyncio.to_thread(
             self._receive,
-            session_id,
+            arrival.session_id,
             read,
             timer=timer,
-            infer=infer,
-            replace=replace,
+            infer=arrival.infer,
+            replace=arrival.replace,
             append=False,
-            metadata=json_object(metadata, "metadata"),
+            metadata=json_object(arrival.metadata, "metadata"),
         )
         timer.add("store", started)
-        return await self._finish(session_id, got, timer, refresh=refresh)
+        return Arrived(arrival.session_id, got, timer)
+
+    async def _writes(self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[T]]) -> T:
+        """Run a write under a ledger, and keep what it spent with the memory, however it ends."""
+        ledger = Ledger(budget or self.config.ingest_budget, operation)
+        try:
+            with keeping(ledger):
+                return await work()
+        finally:
+            if ledger.steps:
+                await asyncio.to_thread(self._keep_spent, ledger)
+
+    def _keep_spent(self, ledger: Ledger) -> None:
+        with self.db.write() as tx:
+            spent.add(tx, ledger.operation, ledger.steps)
 
     async def append(
         self,
@@ -119,6 +153,7 @@ class Memory:
         timestamp: datetime | None,
         infer: bool,
         metadata: Mapping[str, Any] | None,
+        budget: Budget | None = None,
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         now = self.config.clock()
@@ -133,7 +168,14 @@ class Memory:
             self._receive_more, name, reader, turns, timer=timer, infer=infer, metadata=kept
         )
         timer.add("store", started)
-        return await self._finish(name, got, timer, refresh=True)
+
+        async def finish() -> IngestResult:
+            writes = Writes(self._writer(), self._warnings)
+            await writes.process({0: Arrived(name, got, timer)})
+            await writes.finish(refresh=True)
+            return writes.only()
+
+        return await self._writes("ingest", budget, finish)
 
     def _receive_more(
         self,
@@ -198,63 +240,61 @@ class Memory:
 
     def _writer(self) -> Writer:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
-        return Writer(self.db, self.config, self._steps, maker, self._threshold)
+        return Writer(self.db, self.config, self._steps, maker, self._threshold, self._cache)
 
-    async def _finish(self, session_id: str, got: Received, timer: Timer, *, refresh: bool) -> IngestResult:
-        """Take a received session through the rest of the write path."""
-        writer = self._writer()
-        if got.new_turns == 0 and not got.unfinished:
-            return ingest_result(session_id, got, timer=timer, embeds={}, warnings=self._warnings)
-        try:
-            work, outcomes, done = await writer.process(got.session, timer)
-        except ModelError as exc:
-            raise type(exc)(
-                f"{exc}; the turns of session {cut(repr(session_id), 60)} are stored, and resume() makes memory of them"
-            ) from exc
-        if got.reworded:
-            await writer.fill_vectors()
-        refreshed = await writer.refresh(timer) if refresh else None
-        if got.replaced:
-            # The log still holds what was overwritten in the file.
-            await asyncio.to_thread(self.db.checkpoint)
-        return ingest_result(
-            session_id,
-            got,
-            timer=timer,
-            embeds={} if writer.vectors is None else writer.vectors.ran,
-            done=done,
-            chunks=report(work, outcomes),
-            refreshed=refreshed,
-            warnings=self._warnings,
-        )
-
-    async def refresh(self) -> Usage:
+    async def refresh(self, budget: Budget | None = None) -> Usage:
         """Bring every dirty node up to date (after ingests with ``refresh=False``)."""
-        writer, timer = self._writer(), Timer()
-        await writer.refresh(timer)
-        return Usage(embeds={} if writer.vectors is None else writer.vectors.ran, ms=timer.ms)
 
-    async def resume(self) -> list[IngestResult]:
+        async def work() -> Usage:
+            writer, timer = self._writer(), Timer()
+            await writer.refresh(timer)
+            return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
+
+        return await self._writes("refresh", budget, work)
+
+    async def resume(self, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what an interrupted write left: sessions, failed chunks, missing vectors, dirty nodes."""
+        return await self._writes("resume", budget, self._resume)
+
+    async def _resume(self) -> list[IngestResult]:
         left = await asyncio.to_thread(self._left)
-        results = []
-        for session in left:
-            got = Received(session.row, 0, unfinished=True)
-            results.append(await self._finish(session.session_id, got, Timer(), refresh=False))
         writer = self._writer()
+        writes = Writes(writer, self._warnings)
+        size = len(left) if self._steps.extracts_apart else 1
+        for first in range(0, len(left), max(size, 1)):
+            part = enumerate(left[first : first + size], first)
+            await writes.process(
+                {
+                    at: Arrived(one.session_id, Received(one.row, 0, unfinished=True), Timer())
+                    for at, one in part
+                }
+            )
         await writer.fill_vectors()
         await writer.make_scenes()
-        await writer.refresh(Timer())
-        return results
+        await writes.finish(refresh=True)
+        return writes.all()
 
-    async def rebuild(self, *, scopes: bool = False) -> Usage:
+    async def rebuild(
+        self, *, scopes: bool = False, stale: bool = False, budget: Budget | None = None
+    ) -> Usage:
         """Make what is derived anew; see `AsyncUserMemory.rebuild`."""
-        writer, timer = self._writer(), Timer()
-        await asyncio.to_thread(self._forget_derived)
-        await writer.fill_vectors()
-        await writer.make_scenes(anew=scopes)
-        await writer.refresh(timer)
-        return Usage(embeds={} if writer.vectors is None else writer.vectors.ran, ms=timer.ms)
+
+        async def work() -> Usage:
+            writer, timer = self._writer(), Timer()
+            await asyncio.to_thread(self._mark_stale if stale else self._forget_derived)
+            await writer.fill_vectors()
+            await writer.make_scenes(anew=scopes)
+            await writer.refresh(timer)
+            return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
+
+        return await self._writes("rebuild", budget, work)
+
+    def _mark_stale(self) -> None:
+        """Mark the summaries that another prompt or model than the configured one has made."""
+        with self.db.write() as tx:
+            self._keep_embedder(tx)
+            if tree_rows.mark_stale(tx, self._steps.summariser.name):
+                meta.bump(tx)
 
     def _forget_derived(self) -> None:
         """Write the word rows anew and mark every summary as out of date."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memforest.config import Config
+from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import (
     ConfigError,
     ForeignStoreError,
@@ -20,6 +21,7 @@ from memforest.errors import (
 from memforest.facts.thresholds import merge_threshold
 from memforest.memory.memory import Memory, Opened, other_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
+from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
@@ -175,11 +177,14 @@ def _configured(value: Any) -> Embedder | None:
         return None
     if isinstance(value, str):
         return open_embedder(SHORT_NAMES.get(value, value))
+    if isinstance(value, EmbeddingEndpoint):
+        return open_embedding_endpoint(value)
     if hasattr(value, "embed") and hasattr(value, "model_id"):
         return value  # type: ignore[no-any-return]  # has the port's attributes
     if callable(value):
         name = getattr(value, "__name__", type(value).__name__)
         return CallableEmbedder(value, model_id=f"callable:{name}")
     raise ConfigError(
-        f"embedder={value!r}: give 'auto', 'minilm', 'bge', 'none', an Embedder or a function of texts"
+        f"embedder={value!r}: give 'auto', 'minilm', 'bge', 'none', an EmbeddingEndpoint, an Embedder or a "
+        "function of texts"
     )

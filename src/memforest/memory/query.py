@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -14,8 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Ranking
+from memforest.endpoint import Budget
 from memforest.interval import to_ms
+from memforest.memory.answering import answered, telling
 from memforest.memory.explain import Searched, explanation, leaf_key
+from memforest.memory.guided import Browsed, GuidedBrowse
+from memforest.memory.modes import choose_mode
 from memforest.memory.read import (
     SnapshotCache,
     cut_hits,
@@ -26,14 +30,15 @@ from memforest.memory.read import (
     without_names,
 )
 from memforest.memory.rerank import rerank_text, reranked, said_before
-from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
+from memforest.memory.results import AskResult, Evidence, QueryResult
+from memforest.memory.spending import usage
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.write import Timer
 from memforest.models import Embedder
+from memforest.models.ledger import Ledger, keeping
 from memforest.search.budget import render
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import asks, question_tokens, turn_text
-from memforest.steps.base import AnswerEvidence
+from memforest.search.texts import question_tokens
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
@@ -60,6 +65,9 @@ class Asked:
     index: MemoryIndex
     ranking: Ranking
     rerank_top: int = 20
+    mode: str | None = None
+    budget: Budget = field(default_factory=Budget)
+    browse_calls: int = 32
     explain: bool = False
 
 
@@ -75,10 +83,48 @@ class Reader:
 
     async def query(self, asked: Asked, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
+        with keeping(Ledger(asked.budget, "query")) as ledger:
+            return await self._query(asked, label, ledger)
+
+    async def _query(self, asked: Asked, label: str, ledger: Ledger) -> QueryResult:
+        mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
         snapshot, waiting = await asyncio.to_thread(self._snapshot)
         timer.add("open", started)
+        request = await self._read(asked, snapshot, label, timer)
+        browsed = await self._browse(asked, request, mode, timer)
+        request = replace(request, plan=browsed.plan, leaves=browsed.leaves)
+        started = time.perf_counter()
+        found = await asyncio.to_thread(self._search, asked, request)
+        found = replace(found, trees=found.trees or list(browsed.trees))
+        timer.add("search", started)
+        if self._reranks(asked):
+            found = await _timed(timer, "rerank", partial(self._rerank, asked, found))
+        evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
+        why = {"explain": explanation(request, found, evidence, browsed.trace)} if asked.explain else {}
+        return QueryResult(
+            question=asked.question,
+            evidence=evidence,
+            top_facts=tuple(found.facts[: asked.max_facts]),
+            plan=request.plan,
+            reference_date=asked.reference,
+            index=asked.index.name,
+            usage=usage(ledger, timer.ms),
+            trace={
+                "generation": snapshot.generation,
+                "embedder": None if self.embedder is None else self.embedder.model_id,
+                "planner": self.steps.planner.name,
+                "trees": found.trees,
+                "reranker": found.reranker,
+                **browsed.trace,
+                **why,
+            },
+            warnings=(*self.warnings, *browsed.warnings, *_waiting(waiting)),
+        )
+
+    async def _read(self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer) -> Search:
+        """Return the question made ready: planned and embedded."""
         names = surface_names(snapshot, label)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         vectors, plan = await asyncio.gather(
@@ -89,8 +135,7 @@ class Reader:
                 partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
             ),
         )
-        started = time.perf_counter()
-        request = Search(
+        return Search(
             question=asked.question,
             tokens=question_tokens(asked.question),
             plan=plan,
@@ -101,29 +146,15 @@ class Reader:
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
         )
-        found = await asyncio.to_thread(self._search, asked, request)
-        timer.add("search", started)
-        if self._reranks(asked):
-            found = await _timed(timer, "rerank", partial(self._rerank, asked, found))
-        evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
-        return QueryResult(
-            question=asked.question,
-            evidence=evidence,
-            top_facts=tuple(found.facts[: asked.max_facts]),
-            plan=plan,
-            reference_date=asked.reference,
-            index=asked.index.name,
-            usage=Usage(ms={step: round(ms, 3) for step, ms in timer.ms.items()}),
-            trace={
-                "generation": snapshot.generation,
-                "embedder": None if self.embedder is None else self.embedder.model_id,
-                "planner": self.steps.planner.name,
-                "trees": found.trees,
-                "reranker": found.reranker,
-                **({"explain": explanation(plan, request, found, evidence)} if asked.explain else {}),
-            },
-            warnings=(*self.warnings, *_waiting(waiting)),
+
+    async def _browse(self, asked: Asked, request: Search, mode: str, timer: Timer) -> Browsed:
+        """Browse before the search, unless the mode leaves that to the index."""
+        if mode == "emb":
+            return Browsed(request.plan)
+        guided = GuidedBrowse(
+            self.db, self.cache, self.steps, self.embedder, mode=mode, most_calls=asked.browse_calls
         )
+        return await guided.browse(asked.index, request, asked.reference, timer)
 
     def _snapshot(self) -> tuple[Snapshot, int]:
         """Return the snapshot, and how many sessions are received but not ingested."""
@@ -136,7 +167,8 @@ class Reader:
             return None, None
         bare = without_names(question, snapshot.speakers)
         maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
-        rows = await self.embedder.embed([question, bare])
+        # Some models want an instruction in front of questions.
+        rows = await getattr(self.embedder, "embed_questions", self.embedder.embed)([question, bare])
         maker.check_dimension()
         return rows[0], rows[1]
 
@@ -189,25 +221,34 @@ class Reader:
 
     async def ask(self, asked: Asked, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        result = await self.query(asked, label)
-        # A turn that only asks tells nothing: "What is he, a cat?" is no answer.
-        told = [one for one in result.evidence if one.kind == "fact" or not asks(one.text)]
-        evidence = [
-            AnswerEvidence(
-                text=one.text if one.kind == "fact" else turn_text(one.speaker, one.text),
-                quote=one.quote,
-                said=one.said,
-                start=one.start,
-                end=one.end,
-                score=one.score,
+        with keeping(Ledger(asked.budget, "ask")) as ledger:
+            with keeping(ledger.part()) as part:
+                result = await self._query(asked, label, part)
+            told, timer = telling(result.evidence), Timer()
+            made = await _timed(
+                timer,
+                "answer",
+                partial(
+                    answered,
+                    self.steps.answerer,
+                    asked.question,
+                    plan=result.plan,
+                    reference=asked.reference,
+                    evidence=told,
+                ),
             )
-            for one in told
-        ]
-        answer = await self.steps.answerer.answer(
-            asked.question, plan=result.plan, reference=asked.reference, evidence=evidence
-        )
-        cited = tuple(told[i] for i in answer.cited)
-        return AskResult(asked.question, answer.text, cited, answer.reason, result)
+            return AskResult(
+                question=asked.question,
+                answer=made.answer.text,
+                citations=tuple(told[i] for i in made.answer.cited),
+                reason=made.answer.reason,
+                result=replace(
+                    result,
+                    trace={**result.trace, "answerer": made.answerer},
+                    warnings=(*result.warnings, *made.warnings),
+                ),
+                usage=usage(ledger, {**result.usage.ms, **timer.ms}),
+            )
 
 
 def _waiting(n: int) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memforest.search.budget import fit, render
-from memforest.types import QuestionPlan
+from memforest.types import QuestionPlan, StepUsage
 
 __all__ = [
     "AskResult",
@@ -32,22 +32,52 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call cost. `ms` is wall time per step; `embeds` counts texts the model really ran, by kind."""
+    """What a call cost. `ms` is wall time per step; `embeds` counts texts the model really ran, by kind.
 
-    model_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    `steps` has what each step spent on models behind an endpoint; the counts beside it are their sums, those of
+    embeddings included. `most_in_flight` is the most requests to a chat model that were under way at once.
+    """
+
     embeds: Mapping[str, int] = field(default_factory=dict)
     ms: Mapping[str, float] = field(default_factory=dict)
+    steps: Mapping[str, StepUsage] = field(default_factory=dict)
+    most_in_flight: int = 0
+
+    @property
+    def model_calls(self) -> int:
+        """Requests that were begun."""
+        return sum(used.calls for used in self.steps.values())
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the requests."""
+        return sum(used.prompt_tokens for used in self.steps.values())
+
+    @property
+    def completion_tokens(self) -> int:
+        """Tokens of the replies."""
+        return sum(used.completion_tokens for used in self.steps.values())
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the requests that the server had kept."""
+        return sum(used.cached_tokens for used in self.steps.values())
+
+    @property
+    def failures(self) -> int:
+        """Requests without a usable reply."""
+        return sum(used.failures for used in self.steps.values())
 
     def plus(self, other: Usage) -> Usage:
         """Return the cost of both calls together."""
         return Usage(
-            self.model_calls + other.model_calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
             {k: self.embeds.get(k, 0) + other.embeds.get(k, 0) for k in {**self.embeds, **other.embeds}},
             {k: self.ms.get(k, 0.0) + other.ms.get(k, 0.0) for k in {**self.ms, **other.ms}},
+            {
+                k: self.steps.get(k, StepUsage()).plus(other.steps.get(k, StepUsage()))
+                for k in {**self.steps, **other.steps}
+            },
+            max(self.most_in_flight, other.most_in_flight),
         )
 
 
@@ -125,13 +155,17 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why."""
+    """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why.
+
+    `usage` is what the query and the answer cost together. ``result.trace["answerer"]`` names who answered.
+    """
 
     question: str
     answer: str | None
     citations: tuple[Evidence, ...]
     reason: str
     result: QueryResult
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +173,8 @@ class ChunkReport:
     """What became of one chunk: the turn ids it spans, and its outcome."""
 
     turn_ids: tuple[str, ...]
-    status: Literal["extracted", "verbatim", "failed"]
+    status: Literal["extracted", "verbatim", "failed", "left"]
+    """``"left"``: not tried, as the budget was used up."""
     skipped: tuple[tuple[str, str], ...] = ()
     """(turn id, reason) of every piece that became no statement."""
     failure: str | None = None
@@ -178,6 +213,11 @@ class IngestResult:
     def failed(self) -> tuple[ChunkReport, ...]:
         """The chunks whose extraction failed; their turns are stored, and `resume` tries again."""
         return tuple(chunk for chunk in self.chunks if chunk.status == "failed")
+
+    @property
+    def left(self) -> tuple[ChunkReport, ...]:
+        """The chunks that the budget did not reach; their turns are stored, and `resume` goes on with them."""
+        return tuple(chunk for chunk in self.chunks if chunk.status == "left")
 
     @property
     def cells_extracted(self) -> int:
@@ -302,6 +342,10 @@ class Stats:
     bytes: int
     unfinished: int = 0
     """Sessions that were received and not read; `resume` goes on with them."""
+    makers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What has made the statements of chunks, and summaries: name, version and model -> how many."""
+    spent: Mapping[str, Mapping[str, StepUsage]] = field(default_factory=dict)
+    """Operation (``"ingest"``, ``"query"``, …) -> step -> what it has spent on models over the memory's life."""
     scenes: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ class VectorMaker:
     ran: dict[str, int] = field(default_factory=dict)
     stored_dimension: int | None = None
     """Length of the memory's vectors when they were last looked up; None while it has none."""
+
+    def anew(self) -> VectorMaker:
+        """Return a maker for the same memory that counts for itself."""
+        return replace(self, ran={})
 
     async def make(self, texts: Sequence[str], kind: str) -> Mapping[bytes, NDArray[np.float32]]:
         """Return digest -> unit vector for every text.

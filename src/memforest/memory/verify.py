@@ -9,7 +9,7 @@ import numpy as np
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
 from memforest.memory.results import Problem, VerifyReport
-from memforest.search.texts import digest, turn_text
+from memforest.search.texts import digest, mean_digest, turn_text
 from memforest.store import checks, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import scenes as scene_rows
@@ -120,7 +120,7 @@ def wrong_vectors(tx: Tx) -> list[tuple[str, int, str]]:
     }
     for kind, item, stored in checks.vector_digests(tx):
         text = expected.get((kind, item))
-        if text is None or digest(text) != stored:
+        if text is None or stored not in (digest(text), mean_digest(text) if kind == "node" else b""):
             problems.append((kind, item, "is not of its present text"))
     return problems
 

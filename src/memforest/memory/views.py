@@ -24,7 +24,7 @@ from memforest.memory.results import (
     turn_sources,
 )
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.store import counts, meta, migrations, sessions
+from memforest.store import counts, meta, migrations, sessions, spent
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import scenes as scene_rows
@@ -282,6 +282,8 @@ def stats(look: Look, user_id: str) -> Stats:
         generation=meta.generation(tx),
         bytes=counts.size_bytes(tx),
         unfinished=counts.unread_sessions(tx),
+        makers=counts.makers(tx),
+        spent=spent.total(tx),
         scenes=scene_rows.scene_counts(tx),
         notes=() if (lack := no_scenes(tx)) is None else (lack,),
     )

@@ -10,29 +10,34 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
 from memforest.memory.commit import Commit, Extracted, commit
+from memforest.memory.judging import find_same
+from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
 from memforest.memory.vectors import VectorMaker
-from memforest.refresh import Refreshed, refresh
+from memforest.models.ledger import Ledger, current_ledger, keeping
+from memforest.refresh import Refreshed, refresh, write_means
 from memforest.search.texts import digest, turn_text
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions
-from memforest.store.db import Database
+from memforest.store.db import Database, Tx
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
 from memforest.types import Candidate, Chunk, ChunkOutcome, Turn
 
-__all__ = ["Timer", "Writer", "ingest_result", "report"]
+__all__ = ["Processed", "Timer", "Writer", "ingest_result", "report"]
 
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
@@ -59,6 +64,32 @@ class _Work:
     turns: Mapping[int, tuple[int, Turn]]
     cells: Sequence[CellRow]
 
+    @property
+    def chunks(self) -> list[Chunk]:
+        """The open cells, as an extractor reads them."""
+        turns = tuple(turn for _, turn in self.turns.values())
+        speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
+        return [_chunk(self.session_id, turns, speakers, cell) for cell in self.cells]
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the steps have made of a session."""
+
+    outcomes: Sequence[ChunkOutcome]
+    vectors: Mapping[bytes, NDArray[np.float32]]
+    maker: VectorMaker | None
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """What became of a session's open cells, and what that cost."""
+
+    chunks: tuple[ChunkReport, ...]
+    done: Commit
+    embeds: Mapping[str, int]
+    spent: Ledger
+
 
 @dataclass(slots=True)
 class Writer:
@@ -69,71 +100,117 @@ class Writer:
     steps: Steps
     vectors: VectorMaker | None
     threshold: float | None
+    cache: SnapshotCache
 
     @property
     def model(self) -> str | None:
         """Id of the embedder."""
         return None if self.vectors is None else self.vectors.embedder.model_id
 
-    async def process(self, session: int, timer: Timer) -> tuple[_Work, Sequence[ChunkOutcome], Commit]:
-        """Take a received session to `ingested`: extract its open cells, embed, and commit."""
+    async def process(self, sessions: Sequence[int], timer: Timer) -> list[Processed | SessionConflictError]:
+        """Take received sessions to `ingested`: extract their open cells, embed, judge, and commit each.
+
+        What models are asked is asked for all sessions at once. In the place of a session that another writer
+        has overwritten meanwhile there is an error.
+
+        Raises:
+            ModelError: if a model cannot be used at all; the sessions stay as they were received.
+            StoreError: if the memory cannot be written.
+        """
         started = time.perf_counter()
-        work = await asyncio.to_thread(self._load, session)
+        loaded = await asyncio.to_thread(self._load, sessions)
+        works = [work for work in loaded if isinstance(work, _Work)]
         timer.add("store", started)
         started = time.perf_counter()
-        outcomes = await self._extract(work)
+        spent = [current_ledger().part() for _ in works]
+        made = await all_of(self._make(work, ledger) for work, ledger in zip(works, spent, strict=True))
         timer.add("extract", started)
+        extracted = [self._extracted(work, one) for work, one in zip(works, made, strict=True)]
+        if self.steps.judge is not None:
+            started = time.perf_counter()
+            same = await find_same(self.steps.judge, self.db, self.cache, extracted, self.model)
+            extracted = [replace(one, same=same) for one in extracted]
+            timer.add("judge", started)
         started = time.perf_counter()
-        found = await self._embed(work, outcomes)
-        timer.add("embed", started)
-        started = time.perf_counter()
-        extracted = Extracted(
-            session=session,
-            session_id=work.session_id,
-            maker=self.steps.extractor.name if work.infer else "verbatim",
-            turns=work.turns,
-            outcomes=list(zip(work.cells, outcomes, strict=True)),
-            vectors=found,
-            model=self.model,
-            threshold=self.threshold,
-        )
-        done = await asyncio.to_thread(self._commit, extracted, timer)
+        done = [await asyncio.to_thread(self._commit, one, timer) for one in extracted]
         timer.add("route", started)
-        return work, outcomes, done
+        processed = iter(
+            Processed(report(work, one.outcomes), commit, {} if one.maker is None else one.maker.ran, ledger)
+            for work, one, commit, ledger in zip(works, made, done, spent, strict=True)
+        )
+        return [next(processed) if isinstance(work, _Work) else work for work in loaded]
 
-    def _load(self, session: int) -> _Work:
+    def _load(self, wanted: Sequence[int]) -> list[_Work | SessionConflictError]:
         with self.db.read() as tx:
-            try:
-                row = sessions.session_with_row(tx, session)
-            except KeyError:
-                raise SessionConflictError(
-                    "the session was overwritten by another writer while it was being ingested; ingest it again"
-                ) from None
-            turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
-            cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
-        return _Work(session, row.session_id, row.infer, turns, cells)
+            return [_load(tx, session) for session in wanted]
 
-    async def _extract(self, work: _Work) -> list[ChunkOutcome]:
-        turns = tuple(turn for _, turn in work.turns.values())
-        speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
-        chunks = [_chunk(work.session_id, turns, speakers, cell) for cell in work.cells]
-        if not work.infer:
-            return [_verbatim(chunk) for chunk in chunks]
-        return await self.steps.extractor.extract(chunks)
+    async def _make(self, work: _Work, ledger: Ledger) -> _Made:
+        """Return a session's outcomes and the vectors of its turns and statements.
 
-    async def _embed(
-        self, work: _Work, outcomes: Sequence[ChunkOutcome]
-    ) -> Mapping[bytes, NDArray[np.float32]]:
-        if self.vectors is None:
-            return {}
+        Turns are embedded while the extractor works. So are a chunk's statements by a local embedder, while a model
+        reads the other chunks; one behind an endpoint gets them all at once.
+        """
+        with keeping(ledger):
+            chunks = work.chunks
+            each = self.steps.extracts_apart and work.infer
+            groups = [[chunk] for chunk in chunks] if each else [chunks]
+            maker = None if self.vectors is None else self.vectors.anew()
+            at_once = maker is not None and bool(getattr(maker.embedder, "remote", False))
+            found: dict[bytes, NDArray[np.float32]] = {}
+            _, *read = await all_of(
+                (
+                    self._embed_turns(work, maker, found),
+                    *(self._read(work, group, None if at_once else maker, found) for group in groups),
+                )
+            )
+            outcomes = [outcome for group in read for outcome in group]
+            if at_once and maker is not None:
+                found.update(await maker.make(_statements(outcomes), "fact"))
+            return _Made(outcomes, found, maker)
+
+    async def _read(
+        self,
+        work: _Work,
+        chunks: Sequence[Chunk],
+        maker: VectorMaker | None,
+        found: dict[bytes, NDArray[np.float32]],
+    ) -> list[ChunkOutcome]:
+        """Extract from some chunks, and embed what was found."""
+        if work.infer:
+            outcomes = await self.steps.extractor.extract(chunks)
+        else:
+            outcomes = [_verbatim(chunk) for chunk in chunks]
+        if maker is not None:
+            found.update(await maker.make(_statements(outcomes), "fact"))
+        return list(outcomes)
+
+    @staticmethod
+    async def _embed_turns(
+        work: _Work, maker: VectorMaker | None, found: dict[bytes, NDArray[np.float32]]
+    ) -> list[ChunkOutcome]:
+        """Embed the turns of open cells; no outcome comes of that."""
+        if maker is None:
+            return []
         span = {t for cell in work.cells for t in range(cell.first, cell.last + 1)}
         said = [
             turn_text(turn.speaker, turn.text) for ordinal, (_, turn) in work.turns.items() if ordinal in span
         ]
-        facts = [candidate.text for outcome in outcomes for candidate in outcome.candidates]
-        found = dict(await self.vectors.make(said, "turn"))
-        found.update(await self.vectors.make(facts, "fact"))
-        return found
+        found.update(await maker.make(said, "turn"))
+        return []
+
+    def _extracted(self, work: _Work, made: _Made) -> Extracted:
+        """Return what is to be written; what the budget has left stays open."""
+        pairs = zip(work.cells, made.outcomes, strict=True)
+        return Extracted(
+            session=work.session,
+            session_id=work.session_id,
+            maker=self.steps.extractor.name if work.infer else "verbatim",
+            turns=work.turns,
+            outcomes=[(cell, outcome) for cell, outcome in pairs if not outcome.left],
+            vectors=made.vectors,
+            model=self.model,
+            threshold=self.threshold,
+        )
 
     def _commit(self, work: Extracted, timer: Timer) -> Commit:
         with self.db.write() as tx:
@@ -151,7 +228,7 @@ class Writer:
             summariser=self.steps.summariser,
             embed=None if maker is None else lambda texts: maker.make(texts, "node"),
             model=self.model,
-            max_words=self.config.summary_words or 60,
+            max_words=self.steps.summary_words,
         )
         timer.add("refresh", started)
         for part, ms in (
@@ -174,7 +251,10 @@ class Writer:
                 rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
                 await asyncio.to_thread(self._put_vectors, kind, rows)
                 filled += len(rows)
-        return filled
+        means = await asyncio.to_thread(self._missing_means)
+        if means:
+            await asyncio.to_thread(write_means, self.db, means, self.model or "")
+        return filled + len(means)
 
     async def make_scenes(self, *, anew: bool = False) -> None:
         """Route the facts of a memory that was written before it had scenes; with `anew`, of any.
@@ -197,6 +277,10 @@ class Writer:
             rows = derived.missing_vectors(tx, kind)
         return [(item, turn_text(speaker, text) if kind == "turn" else text) for item, speaker, text in rows]
 
+    def _missing_means(self) -> list[int]:
+        with self.db.read() as tx:
+            return list(derived.kept_texts(tx))
+
     def _put_vectors(self, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> None:
         with self.db.write() as tx:
             derived.put_vectors(tx, kind, self.model or "", rows)
@@ -205,6 +289,22 @@ class Writer:
                 writer.scenes.route([item for item, _, _ in rows], self.model)
                 writer.close()
             meta.bump(tx)
+
+
+def _statements(outcomes: Sequence[ChunkOutcome]) -> list[str]:
+    return [candidate.text for outcome in outcomes for candidate in outcome.candidates]
+
+
+def _load(tx: Tx, session: int) -> _Work | SessionConflictError:
+    try:
+        row = sessions.session_with_row(tx, session)
+    except KeyError:
+        return SessionConflictError(
+            "the session was overwritten by another writer while it was being ingested; ingest it again"
+        )
+    turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
+    cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
+    return _Work(session, row.session_id, row.infer, turns, cells)
 
 
 def _chunk(session_id: str, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
@@ -238,7 +338,7 @@ def report(work: _Work, outcomes: Sequence[ChunkOutcome]) -> tuple[ChunkReport, 
     return tuple(
         ChunkReport(
             turn_ids=tuple(ids[t] for t in range(cell.first, cell.last + 1)),
-            status="failed" if outcome.failure is not None else "extracted" if work.infer else "verbatim",
+            status=_status(work, outcome),
             skipped=tuple((ids[skipped.turn], skipped.reason) for skipped in outcome.skipped),
             failure=outcome.failure,
         )
@@ -246,19 +346,25 @@ def report(work: _Work, outcomes: Sequence[ChunkOutcome]) -> tuple[ChunkReport, 
     )
 
 
+def _status(work: _Work, outcome: ChunkOutcome) -> Literal["extracted", "verbatim", "failed", "left"]:
+    if outcome.left:
+        return "left"
+    if outcome.failure is not None:
+        return "failed"
+    return "extracted" if work.infer else "verbatim"
+
+
 def ingest_result(
     session_id: str,
     got: Received,
     *,
-    timer: Timer,
-    embeds: Mapping[str, int],
-    done: Commit | None = None,
-    chunks: tuple[ChunkReport, ...] = (),
+    processed: Processed | None = None,
     refreshed: Refreshed | None = None,
+    cost: Usage,
     warnings: Sequence[str] = (),
 ) -> IngestResult:
     """Put the parts of a write together."""
-    done = done or Commit()
+    done = Commit() if processed is None else processed.done
     refreshed = refreshed or Refreshed()
     return IngestResult(
         session_id=session_id,
@@ -266,12 +372,12 @@ def ingest_result(
         added=tuple(done.added),
         merged=tuple(done.merged),
         superseded=tuple(done.superseded),
-        chunks=chunks,
+        chunks=() if processed is None else processed.chunks,
         replaced=got.replaced,
         trees_updated=done.trees,
         nodes_written=done.nodes_written,
         nodes_refreshed=refreshed.nodes,
         nodes_dirty=refreshed.left,
-        usage=Usage(embeds=dict(embeds), ms={step: round(ms, 3) for step, ms in timer.ms.items()}),
+        usage=cost,
         warnings=(*warnings, *refreshed.failures),
     )

@@ -1,15 +1,18 @@
-"""Models that run without a network or a key, behind two ports, `Embedder` and `Reranker`.
+"""Models behind three ports: `Embedder`, `Reranker` and `ChatModel`.
 
     open_embedder(best_installed())   local weights, in threads, cached
     CallableEmbedder(fn, ...)         any function from texts to rows
     HashEmbedder(dimension)           word overlap, for tests
     open_reranker("local")            a local cross-encoder, in threads
     CallableReranker(fn, ...)         any function from a question and texts to numbers
+    OpenAIChat(ChatEndpoint(...))     a chat model behind an OpenAI-compatible endpoint
+    OpenAIEmbedder(EmbeddingEndpoint(...))
 
-Importing this loads no weights and no runtime; that happens at the first `embed` or `score`.
+All but the last two run without a network or a key. Importing this loads no weights, no runtime and no client; that
+happens at the first `embed`, `score` or `complete`.
 """
 
-from memforest.models.base import Embedder, Reranker, Vectors
+from memforest.models.base import ChatModel, Embedder, Reranker, Vectors
 from memforest.models.callable import CallableEmbedder
 from memforest.models.catalog import (
     BGE_SMALL,
@@ -25,6 +28,8 @@ from memforest.models.catalog import (
 from memforest.models.hashing import HashEmbedder
 from memforest.models.local import EmbedderUsage, LocalEmbedder
 from memforest.models.onnx import OnnxModel
+from memforest.models.openai_chat import OpenAIChat
+from memforest.models.openai_embed import OpenAIEmbedder
 from memforest.models.rerank import CallableReranker, LocalReranker
 
 __all__ = [
@@ -33,6 +38,7 @@ __all__ = [
     "MS_MARCO",
     "CallableEmbedder",
     "CallableReranker",
+    "ChatModel",
     "Embedder",
     "EmbedderUsage",
     "HashEmbedder",
@@ -40,6 +46,8 @@ __all__ = [
     "LocalReranker",
     "ModelStatus",
     "OnnxModel",
+    "OpenAIChat",
+    "OpenAIEmbedder",
     "Reranker",
     "Vectors",
     "available",

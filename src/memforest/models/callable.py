@@ -11,7 +11,7 @@ import numpy as np
 
 from memforest.errors import ConfigError, ModelError
 from memforest.models.base import Vectors
-from memforest.models.inputs import checked_texts
+from memforest.models.inputs import checked_texts, unit_rows
 
 __all__ = ["CallableEmbedder"]
 
@@ -82,31 +82,6 @@ class CallableEmbedder:
         except Exception as exc:
             # Foreign code may raise anything; this is the one place where it becomes an error of ours.
             raise ModelError(f"embedder {self.model_id!r} failed: {type(exc).__name__}: {exc}") from exc
-        rows = self._checked(reply, len(texts))
+        rows = unit_rows(reply, len(texts), self.dimension, f"embedder {self.model_id!r}")
         self.dimension = rows.shape[1]
         return rows
-
-    def _checked(self, reply: Any, count: int) -> Vectors:
-        who = f"embedder {self.model_id!r}"
-        try:
-            raw = np.asarray(reply)
-        except (TypeError, ValueError, RuntimeError) as exc:
-            raise ModelError(f"{who} returned rows that are no matrix: {exc}") from exc
-        if raw.dtype.kind not in "fiu":
-            raise ModelError(f"{who} returned {raw.dtype} instead of real numbers")
-        if raw.ndim != 2 or raw.shape[0] != count or raw.shape[1] == 0:
-            raise ModelError(f"{who} returned shape {raw.shape} for {count} texts; expected ({count}, n)")
-        if self.dimension and raw.shape[1] != self.dimension:
-            raise ModelError(f"{who} returned {raw.shape[1]} numbers per text; expected {self.dimension}")
-        rows = raw.astype(np.float64)
-        if not np.isfinite(rows).all():
-            bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            raise ModelError(f"{who} returned a number that is not finite for text {bad} of {count}")
-        # By the largest number first: squares of very large or small ones leave the range of a float.
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        if not largest.all():
-            bad = int(np.flatnonzero(largest[:, 0] == 0)[0])
-            raise ModelError(f"{who} returned a row of zeros for text {bad} of {count}")
-        rows /= largest
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        return rows.astype(np.float32)

@@ -62,7 +62,7 @@ class Calls:
             except ModelError as exc:
                 error = exc
                 if isinstance(exc, ModelRefusedError):
-                    ledger.stopped = exc
+                    ledger.stop(exc)
                 raise
             finally:
                 seconds = time.perf_counter() - started

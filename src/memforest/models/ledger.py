@@ -35,8 +35,14 @@ class Ledger:
     most_in_flight: int = 0
     stopped: ModelRefusedError | None = None
     """Why no further call makes sense; every later one gets it at once."""
+    whole: Ledger | None = None
+    """The ledger that this one is a part of, which has the budget."""
     _in_flight: int = 0
     _reserved_tokens: int = 0
+
+    def part(self) -> Ledger:
+        """Return a ledger for a part of the operation: it counts by itself, and here."""
+        return Ledger(operation=self.operation, whole=self)
 
     @property
     def calls(self) -> int:
@@ -56,6 +62,10 @@ class Ledger:
             BudgetError: if the call would exceed the budget. Tokens are expected ones, so that the sum may come
                 out a little above it.
         """
+        if self.whole is not None:
+            reserved = self.whole.admit(step, prompt_tokens)
+            self._begin(reserved)
+            return reserved
         if self.stopped is not None:
             raise self.stopped
         reserved = prompt_tokens + self._expected_reply()
@@ -64,10 +74,17 @@ class Ledger:
             self._refuse(step, f"the budget of {most_calls} model calls is used up")
         if most_tokens is not None and self.tokens + self._reserved_tokens + reserved > most_tokens:
             self._refuse(step, f"the budget of {most_tokens} tokens is used up")
+        self._begin(reserved)
+        return reserved
+
+    def _begin(self, reserved: int) -> None:
         self._in_flight += 1
         self._reserved_tokens += reserved
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
-        return reserved
+
+    def stop(self, error: ModelRefusedError) -> None:
+        """Let every further call of the operation get this error at once."""
+        (self.whole or self).stopped = error
 
     def _refuse(self, step: str, why: str) -> None:
         self.refused[step] = self.refused.get(step, 0) + 1
@@ -83,11 +100,15 @@ class Ledger:
         """Count an admitted call as ended."""
         self._in_flight -= 1
         self._reserved_tokens -= reserved
-        self.add(step, used)
+        self.steps[step] = self.steps.get(step, StepUsage()).plus(used)
+        if self.whole is not None:
+            self.whole.settle(step, reserved, used)
 
     def add(self, step: str, used: StepUsage) -> None:
         """Add usage to a step."""
         self.steps[step] = self.steps.get(step, StepUsage()).plus(used)
+        if self.whole is not None:
+            self.whole.add(step, used)
 
 
 _current: ContextVar[Ledger | None] = ContextVar("memforest_ledger", default=None)
@@ -100,11 +121,7 @@ def current_ledger() -> Ledger:
 
 @contextmanager
 def keeping(ledger: Ledger) -> Iterator[Ledger]:
-    """Make a ledger the current one; an operation inside another one writes to the outer one's."""
-    outer = _current.get()
-    if outer is not None:
-        yield outer
-        return
+    """Make a ledger the current one."""
     token = _current.set(ledger)
     try:
         yield ledger

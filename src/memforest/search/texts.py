@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from memforest.text import lexical_tokens
 
-__all__ = ["QUESTION_MARKS", "asks", "digest", "index_tokens", "question_tokens", "turn_text"]
+__all__ = ["QUESTION_MARKS", "asks", "digest", "index_tokens", "mean_digest", "question_tokens", "turn_text"]
 
 QUESTION_MARKS = ("?", "？", "؟", "՞")
 """Of Latin, East Asian, Arabic and Armenian script."""
@@ -68,3 +68,8 @@ def _spelled(token: str) -> str:
 def digest(text: str) -> bytes:
     """Return the 16-byte digest that vectors are cached by."""
     return blake2b(text.encode(), digest_size=16).digest()
+
+
+def mean_digest(text: str) -> bytes:
+    """Return the key of a vector that is the mean of a node's children, and not of its text."""
+    return digest(f"\x1fmean\x1f{text}")

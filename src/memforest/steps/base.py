@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memforest.errors import StepError
+from memforest.errors import ModelError
 from memforest.types import (
     BrowsePlan,
     Chunk,
@@ -31,6 +31,7 @@ __all__ = [
     "Browser",
     "Extractor",
     "Judge",
+    "Kept",
     "Planner",
     "Summariser",
 ]
@@ -60,15 +61,22 @@ class Judge(Protocol):
         ...
 
 
+class Kept(str):
+    """A summary that is the children's texts, as they are: they were short enough to keep."""
+
+    __slots__ = ()
+
+
 class Summariser(Protocol):
     """Summarises inner nodes from their children (paper Alg. 1)."""
 
     name: str
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | StepError]:
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
 
-        A node whose summary failed stays dirty, and so does all above it.
+        A node whose summary failed stays dirty, and so does all above it. One that is `Kept` needs no embedding inside
+        a tree: its vector is the mean of its children's.
         """
         ...
 
@@ -123,7 +131,7 @@ class Browser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvidence:
-    """One ranked piece of evidence as an answerer sees it. Times are aware UTC."""
+    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote."""
 
     text: str
     quote: str
@@ -131,6 +139,7 @@ class AnswerEvidence:
     start: datetime | None = None
     end: datetime | None = None
     score: float = 0.0
+    speaker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,5 +159,9 @@ class Answerer(Protocol):
     async def answer(
         self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
     ) -> Answer:
-        """Return an answer that cites its evidence, or one whose text is None."""
+        """Return an answer that cites its evidence, or one whose text is None.
+
+        Raises:
+            StepError: if there is no usable answer; the local answerer then answers.
+        """
         ...

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from memforest.config import Config
+from memforest.endpoint import ChatEndpoint
 from memforest.errors import ConfigError
 from memforest.models import CallableReranker, Reranker, open_reranker
+from memforest.models.calls import Calls
+from memforest.models.trace import Trace
 from memforest.steps.base import (
     Answerer,
     BrowsePlanner,
@@ -23,6 +27,10 @@ from memforest.steps.local.plan import RulePlanner
 from memforest.steps.local.summarise import LocalSummariser
 
 __all__ = ["Steps", "choose_steps"]
+
+LOCAL_SUMMARY_WORDS = 60
+CHAT_SUMMARY_WORDS = 200
+"""Most words of a summary when the configuration does not say (reference configuration: 200)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +49,71 @@ class Steps:
     """None when trees are browsed by the question itself."""
     browser: Browser | None = None
     """None when trees are browsed by embedding."""
+    summary_words: int = LOCAL_SUMMARY_WORDS
+    """Most words of a summary."""
+
+    @property
+    def extracts_apart(self) -> bool:
+        """Whether the extractor asks a model for every chunk, so that all sessions of a call go to it at once."""
+        return bool(getattr(self.extractor, "remote", False))
 
 
 def choose_steps(config: Config) -> Steps:
-    """Return the configured steps; what is not configured is local, and nothing reranks.
+    """Return the configured steps: an object named in the configuration, else the chat model, else the local one.
 
     Raises:
-        ConfigError: if there is no such reranker.
+        ConfigError: if there is no such reranker, or `chat` is no model.
         WeightsError: if the reranker is asked for and its weights are not installed.
     """
+    calls = _calls(config)
+    by_chat = {} if calls is None else _by_chat(calls, config)
     return Steps(
-        extractor=config.extractor or LocalExtractor(timezone=config.zone),
-        summariser=config.summariser or LocalSummariser(),
+        extractor=config.extractor or by_chat.get("extract") or LocalExtractor(timezone=config.zone),
+        summariser=config.summariser or by_chat.get("summarise") or LocalSummariser(),
         planner=config.planner or RulePlanner(zone=config.zone),
-        answerer=config.answerer or LocalAnswerer(),
+        answerer=config.answerer or by_chat.get("answer") or LocalAnswerer(),
         reranker=_reranker(config.reranker),
+        judge=by_chat.get("judge"),
+        guide=by_chat.get("plan"),
+        browser=by_chat.get("browse"),
+        summary_words=config.summary_words
+        or (CHAT_SUMMARY_WORDS if "summarise" in by_chat else LOCAL_SUMMARY_WORDS),
     )
+
+
+def _calls(config: Config) -> Calls | None:
+    """Return the way to the configured chat model."""
+    chat = config.chat
+    if chat is None:
+        return None
+    trace = None if config.trace is None else Trace(config.trace, clock=config.clock, redact=config.redact)
+    if isinstance(chat, ChatEndpoint):
+        from memforest.models.openai_chat import OpenAIChat
+
+        return Calls(OpenAIChat(chat), max_in_flight=chat.max_in_flight, trace=trace)
+    if hasattr(chat, "complete") and hasattr(chat, "model_id"):
+        return Calls(chat, trace=trace)
+    raise ConfigError(f"chat={chat!r}: give a ChatEndpoint or an object with the ChatModel port")
+
+
+def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
+    """Return step -> what asks the chat model; imported here, as most memories need none of it."""
+    from memforest.steps.llm.answer import ChatAnswerer
+    from memforest.steps.llm.browse import ChatBrowser
+    from memforest.steps.llm.extract import ChatExtractor
+    from memforest.steps.llm.guide import ChatGuide
+    from memforest.steps.llm.judge import ChatJudge
+    from memforest.steps.llm.summarise import ChatSummariser
+
+    made: dict[str, Callable[[], Any]] = {
+        "extract": lambda: ChatExtractor(calls, timezone=config.zone),
+        "judge": lambda: ChatJudge(calls),
+        "summarise": lambda: ChatSummariser(calls, timezone=config.zone),
+        "plan": lambda: ChatGuide(calls, timezone=config.zone),
+        "browse": lambda: ChatBrowser(calls, timezone=config.zone),
+        "answer": lambda: ChatAnswerer(calls, timezone=config.zone),
+    }
+    return {step: make() for step, make in made.items() if step in config.chat_steps}
 
 
 def _reranker(value: Any) -> Reranker | None:

@@ -10,6 +10,7 @@ __all__ = [
     "count_rows",
     "entities_by_kind",
     "failed_cells",
+    "makers",
     "size_bytes",
     "trees_by_kind",
     "unread_sessions",
@@ -71,3 +72,14 @@ def size_bytes(tx: Tx) -> int:
     path = Path(tx.execute("PRAGMA database_list").fetchone()[2])
     files = (path, path.with_name(path.name + "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
+
+
+def makers(tx: Tx) -> dict[str, dict[str, int]]:
+    """Return what made chunks' statements and nodes' summaries: part -> name and version -> how many."""
+    found = {}
+    for part, sql in (
+        ("chunks", "SELECT maker, count(*) FROM cell WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),
+        ("summaries", "SELECT maker, count(*) FROM derived_summary GROUP BY maker ORDER BY maker"),
+    ):
+        found[part] = dict(tx.execute(sql).fetchall())
+    return found

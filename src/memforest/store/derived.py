@@ -22,6 +22,7 @@ __all__ = [
     "drop_vectors",
     "drop_wordings",
     "drop_words",
+    "kept_texts",
     "last_word_change",
     "missing_vectors",
     "postings",
@@ -33,6 +34,7 @@ __all__ = [
     "summaries",
     "vector_blocks",
     "vectors_by_digest",
+    "vectors_of_cell",
     "vectors_of_items",
     "word_counts",
     "worded",
@@ -106,6 +108,33 @@ def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int
     return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
 
 
+def vectors_of_cell(tx: Tx, cell: int) -> list[NDArray[np.float32]]:
+    """Return the vectors of a cell's turns, in order; none if one of them is missing."""
+    rows = tx.execute(
+        """SELECT v.vector FROM cell c JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
+           LEFT JOIN derived_vector v ON v.kind = 'turn' AND v.item = t.id WHERE c.id = ? ORDER BY t.ordinal""",
+        (cell,),
+    ).fetchall()
+    return [] if any(row[0] is None for row in rows) else [np.frombuffer(row[0], dtype="<f4") for row in rows]
+
+
+def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
+    """Return the texts of those nodes that keep their children's, outside of scenes, and have no vector yet.
+
+    Args:
+        tx: an open transaction.
+        nodes: of these; None for all.
+    """
+    rows = tx.execute(
+        """SELECT d.node, d.text FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
+           LEFT JOIN derived_vector v ON v.kind = 'node' AND v.item = d.node
+           WHERE d.maker LIKE '%+kept' AND t.kind != 'scene' AND v.item IS NULL
+             AND (? IS NULL OR d.node IN (SELECT value FROM json_each(?)))""",
+        (None if nodes is None else 1, json.dumps(list(nodes or ()))),
+    )
+    return dict(rows.fetchall())
+
+
 def vector_blocks(
     tx: Tx, kind: ItemKind, only: Collection[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
@@ -128,13 +157,14 @@ def drop_vectors(tx: Tx, kind: str, items: Iterable[int]) -> None:
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
     """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty.
 
-    The nodes of scene trees need none: a question is compared with the facts below them.
+    The nodes of scene trees need none: a question is compared with the facts below them. Those that keep their
+    children's texts have `kept_texts`.
     """
     sources = {
         "turn": "SELECT id, speaker, text FROM turn",
         "fact": "SELECT id, '', text FROM fact",
         "node": """SELECT d.node AS id, '', d.text FROM derived_summary d JOIN node n ON n.id = d.node
-            JOIN tree t ON t.id = n.tree WHERE t.kind != 'scene'""",
+            JOIN tree t ON t.id = n.tree WHERE t.kind != 'scene' AND d.maker NOT LIKE '%+kept'""",
     }
     rows = tx.execute(
         f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN derived_vector v ON v.kind = ? AND v.item = s.id

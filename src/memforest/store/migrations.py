@@ -22,6 +22,7 @@ __all__ = [
     "m0002_scenes",
     "m0003_scale",
     "m0004_changes",
+    "m0005_spent",
 ]
 
 Migration = Callable[[Tx], None]
@@ -192,6 +193,21 @@ _INITIAL = (
 )
 
 
+_SPENT = """CREATE TABLE spent (
+    operation TEXT NOT NULL,
+    step TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    prefix_tokens INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    PRIMARY KEY (operation, step)
+) STRICT, WITHOUT ROWID"""
+
+
 def m0001_initial(tx: Tx) -> None:
     """Make every table of memforest 0.1."""
     for statement in _INITIAL:  # never executescript: it commits the open transaction
@@ -309,7 +325,18 @@ def m0004_changes(tx: Tx) -> None:
         tx.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m0001_initial, m0002_scenes, m0003_scale, m0004_changes)
+def m0005_spent(tx: Tx) -> None:
+    """Make the table of what was spent on models, summed by operation and step."""
+    tx.execute(_SPENT)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    m0001_initial,
+    m0002_scenes,
+    m0003_scale,
+    m0004_changes,
+    m0005_spent,
+)
 
 
 def applied(tx: Tx) -> list[str]:

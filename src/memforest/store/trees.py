@@ -22,6 +22,7 @@ __all__ = [
     "labels",
     "mark_all_dirty",
     "mark_clean",
+    "mark_stale",
     "next_dirty_level",
     "node_count",
     "nodes_of",
@@ -289,6 +290,24 @@ def nodes_of(tx: Tx, tree: int) -> Iterator[Node]:
 def mark_all_dirty(tx: Tx) -> None:
     """Mark every inner node: a refresh that is under way cannot take what it has read for current."""
     tx.execute("UPDATE node SET dirty = 1, version = version + 1 WHERE level > 0")
+
+
+def mark_stale(tx: Tx, maker: str) -> int:
+    """Mark the inner nodes whose summary something else than `maker` has made, and all above them; return how many."""
+    stale = {
+        row[0]
+        for row in tx.execute("SELECT node FROM derived_summary WHERE maker <> ? ORDER BY node", (maker,))
+    }
+    if not stale:
+        return 0
+    for node, children in tx.execute("SELECT id, children FROM node WHERE level > 0 ORDER BY level, id"):
+        if not stale.isdisjoint(unpack_ids(children)):
+            stale.add(node)
+    tx.execute(
+        "UPDATE node SET dirty = 1, version = version + 1 WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(sorted(stale)),),
+    )
+    return len(stale)
 
 
 def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:

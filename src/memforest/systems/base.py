@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
 from memforest.types import QuestionPlan
 
-__all__ = ["Found", "Hit", "MemoryIndex", "Search"]
+__all__ = ["Found", "Hit", "MemoryIndex", "Search", "TreeIndex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Search:
     as_of_ms: int | None = None
     during_ms: tuple[int, int] | None = None
     ranking: Ranking = field(default_factory=Ranking)
+    leaves: Mapping[int, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Hit:
 
     `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
     it is. `leaf` is the forest row of the leaf it was found at, or -1. `browsed` is the mean similarity of the
-    path by which browse reached that leaf, None when it did not come there.
+    path by which browse reached that leaf, or its score in `Search.leaves`; None when it did not come there.
     """
 
     turn: int
@@ -75,4 +76,13 @@ class MemoryIndex(Protocol):
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first; deterministic for equal inputs."""
+        ...
+
+
+@runtime_checkable
+class TreeIndex(MemoryIndex, Protocol):
+    """An index with trees that can be browsed before it is searched; see `Search.leaves`."""
+
+    def recall(self, snapshot: Snapshot, request: Search) -> Sequence[tuple[int, float]]:
+        """Return the trees to browse as (tree row of the snapshot, score), best first; none without an embedder."""
         ...

@@ -16,7 +16,7 @@ from memforest.store.db import Tx
 from memforest.systems.base import Found, Hit, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
-from memforest.systems.memforest.recall import Recalled, recall
+from memforest.systems.memforest.recall import Recalled, recall, recall_trees
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.systems.speak import best_facts
 
@@ -48,7 +48,7 @@ class MemForestIndex:
             return Found(())
         base = self._base(tx, snapshot, request)
         scores = score_leaves(snapshot, request, base)
-        recalled = recall(snapshot, base, request.vector)
+        recalled = self._recalled(snapshot, request, base)
         leaf_of = self._browse(snapshot, request, recalled, scores)
         keep = allowed(snapshot, request)
         answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
@@ -77,6 +77,20 @@ class MemForestIndex:
         }
         return Found(hits, recalled.trees, notes)
 
+    def recall(self, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
+        """Return the trees to browse, best first; none without an embedder."""
+        words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
+        return recall_trees(snapshot, base_scores(snapshot, request, *words), request.vector)
+
+    @staticmethod
+    def _recalled(snapshot: Snapshot, request: Search, base: Base) -> Recalled:
+        """Recall and browse, unless that was done before; what is gone since then is left out."""
+        if request.leaves is None:
+            return recall(snapshot, base, request.vector)
+        ids = np.array(sorted(request.leaves), dtype=np.int64)
+        known = np.flatnonzero(np.isin(snapshot.forest.ids, ids))
+        return Recalled((), {int(row): request.leaves[int(snapshot.forest.ids[row])] for row in known})
+
     @staticmethod
     def _base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:
         lexical = bm25(tx, snapshot, "turn", request.tokens)
@@ -101,8 +115,9 @@ class MemForestIndex:
             for turn in turns:
                 if similarity > reached[turn]:
                     reached[turn], leaf_of[turn] = similarity, leaf
-        if request.ranking.browse and reached.any():
-            scores.add("browse", request.ranking.browse * standardise(reached))
+        weight = request.ranking.browse if request.leaves is None else request.ranking.guided
+        if weight and reached.any():
+            scores.add("browse", weight * (standardise(reached) if request.leaves is None else reached))
         return leaf_of
 
     @staticmethod

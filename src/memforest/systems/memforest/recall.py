@@ -17,7 +17,15 @@ from memforest.ranking import Groups, Scores, cosines, leading, order
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.memforest.rank import Base, scene_leaves
 
-__all__ = ["BEAM_WIDTH", "RECALL_TREES", "Recalled", "browse", "recall", "similarity_of_scenes"]
+__all__ = [
+    "BEAM_WIDTH",
+    "RECALL_TREES",
+    "Recalled",
+    "browse",
+    "recall",
+    "recall_trees",
+    "similarity_of_scenes",
+]
 
 RECALL_TREES = 10
 """Trees that are browsed (reference configuration: recall.top_k 10)."""
@@ -52,11 +60,41 @@ def recall(
     """Return the best trees for a question and the leaves that browsing them reaches.
 
     Without an embedder there is nothing to recall by, and the result is empty.
+    """
+    chosen, similarity = _recall(snapshot, base, vector, top)
+    if vector is None or not chosen:
+        return Recalled((), {})
+    forest, trees = snapshot.forest, _trees(snapshot)
+
+    def nearness(nodes: Sequence[int]) -> list[float]:
+        """Compare the question with those inner nodes that browse comes to, and with no others."""
+        rows = np.array(nodes, dtype=np.int64)
+        compared = rows[trees.compared[rows]]
+        similarity[compared] = forest.vectors.cosines_at(np.searchsorted(forest.inner, compared), vector)
+        return [float(value) for value in similarity[rows]]
+
+    leaves: dict[int, float] = {}
+    for tree, _ in chosen:
+        leaves.update(browse(snapshot, nearness, int(trees.root_of[tree])))
+    return Recalled(chosen, leaves)
+
+
+def recall_trees(
+    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+) -> tuple[tuple[int, float], ...]:
+    """Return the trees that `recall` returns, without browsing them."""
+    return _recall(snapshot, base, vector, top)[0]
+
+
+def _recall(
+    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int
+) -> tuple[tuple[tuple[int, float], ...], Scores]:
+    """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
 
     Source: paper §4.3, Eq. 7; `score(q, T)` is the sum of both similarities.
     """
     if vector is None or not len(_trees(snapshot).roots):
-        return Recalled((), {})
+        return (), np.zeros(0)
     forest, trees = snapshot.forest, _trees(snapshot)
     similarity = leaf_similarity(snapshot, base)
     best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
@@ -70,19 +108,8 @@ def recall(
     pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
     pool = pool[~trees.lone[pool]]
     scores = root_sim[pool] + best_leaf[pool]
-    chosen = [(int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top]]
-
-    def nearness(nodes: Sequence[int]) -> list[float]:
-        """Compare the question with those inner nodes that browse comes to, and with no others."""
-        rows = np.array(nodes, dtype=np.int64)
-        compared = rows[trees.compared[rows]]
-        similarity[compared] = forest.vectors.cosines_at(np.searchsorted(forest.inner, compared), vector)
-        return [float(value) for value in similarity[rows]]
-
-    leaves: dict[int, float] = {}
-    for tree, _ in chosen:
-        leaves.update(browse(snapshot, nearness, int(trees.root_of[tree])))
-    return Recalled(tuple(chosen), leaves)
+    chosen = tuple((int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top])
+    return chosen, similarity
 
 
 def similarity_of_scenes(snapshot: Snapshot, fact: Scores, similarity: Scores) -> None:

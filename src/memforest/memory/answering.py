@@ -1,0 +1,62 @@
+"""From ranked evidence to an answer, and to the local answerer where a model cannot give one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memforest.errors import ModelRefusedError
+from memforest.memory.modes import FALLS_BACK
+from memforest.memory.results import Evidence
+from memforest.search.texts import asks, turn_text
+from memforest.steps.base import Answer, Answerer, AnswerEvidence
+from memforest.steps.local.answer import LocalAnswerer
+from memforest.text import cut
+from memforest.types import QuestionPlan
+
+__all__ = ["Answered", "answered", "telling"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer, who gave it, and why it is not the one who was to."""
+
+    answer: Answer
+    answerer: str
+    warnings: tuple[str, ...] = ()
+
+
+def telling(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Return the evidence that tells something: a turn that only asks does not ("What is he, a cat?")."""
+    return [one for one in evidence if one.kind == "fact" or not asks(one.text)]
+
+
+async def answered(
+    answerer: Answerer,
+    question: str,
+    *,
+    plan: QuestionPlan,
+    reference: datetime,
+    evidence: Sequence[Evidence],
+) -> Answered:
+    """Return an answer from evidence; the local answerer's if the one that was asked fails."""
+    pieces = [
+        AnswerEvidence(
+            text=one.text if one.kind == "fact" else turn_text(one.speaker, one.text),
+            quote=one.quote,
+            said=one.said,
+            start=one.start,
+            end=one.end,
+            score=one.score,
+            speaker=one.speaker,
+        )
+        for one in evidence
+    ]
+    try:
+        answer = await answerer.answer(question, plan=plan, reference=reference, evidence=pieces)
+    except (*FALLS_BACK, ModelRefusedError) as exc:
+        local = LocalAnswerer()
+        answer = await local.answer(question, plan=plan, reference=reference, evidence=pieces)
+        return Answered(answer, local.name, (f"{cut(str(exc), 300)}: the local answerer answered",))
+    return Answered(answer, answerer.name)

@@ -1,0 +1,82 @@
+"""Recalled trees and their nodes as the planner and the browser see them: scope, interval, leaves, and text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memforest.interval import from_ms
+from memforest.search.snapshot import Snapshot
+from memforest.store import derived
+from memforest.store import trees as tree_rows
+from memforest.store.db import Tx
+from memforest.types import TreeCard
+
+__all__ = ["RecalledTree", "node_cards", "recalled_trees"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledTree:
+    """A tree to browse: the forest row of its root, how well it was recalled, and its card."""
+
+    root: int
+    score: float
+    card: TreeCard
+
+    @property
+    def title(self) -> str:
+        """Its kind and scope ("entity Ana"), as in `Evidence.path`."""
+        return f"{self.card.kind} {self.card.label}"
+
+    @property
+    def summarised(self) -> bool:
+        """Whether its root says what is below it; a root that is the only leaf has nothing below."""
+        return self.card.leaves == 1 or bool(self.card.summary)
+
+
+def recalled_trees(
+    tx: Tx, snapshot: Snapshot, trees: Sequence[tuple[int, float]]
+) -> tuple[RecalledTree, ...]:
+    """Return trees of the snapshot, given as (tree row, score), with their cards.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        trees: as `TreeIndex.recall` returns them.
+    """
+    forest = snapshot.forest
+    labels = tree_rows.labels(tx, [int(forest.tree_ids[tree]) for tree, _ in trees])
+    scopes = {
+        int(forest.ids[forest.tree_root[tree]]): labels[int(forest.tree_ids[tree])] for tree, _ in trees
+    }
+    cards = node_cards(tx, scopes)
+    roots = [(int(forest.tree_root[tree]), score) for tree, score in trees]
+    return tuple(RecalledTree(root, score, cards[int(forest.ids[root])]) for root, score in roots)
+
+
+def node_cards(tx: Tx, nodes: Mapping[int, tuple[str, str]]) -> dict[int, TreeCard]:
+    """Return the cards of nodes by id; those that are gone have none, and the text of one without a summary is "".
+
+    Args:
+        tx: a read transaction.
+        nodes: node id -> (kind of its tree, name of the tree's scope).
+    """
+    found = tree_rows.nodes_with_ids(tx, nodes)
+    items: dict[str, list[int]] = {}
+    for node in found.values():
+        if node.item_kind is not None and node.item is not None:
+            items.setdefault(node.item_kind, []).append(node.item)
+    texts = {kind: tree_rows.item_texts(tx, kind, rows) for kind, rows in items.items()}
+    summaries = derived.summaries(tx, [node.id for node in found.values() if node.level])
+    return {
+        id_: TreeCard(
+            *nodes[id_],
+            start=from_ms(node.start_ms),
+            end=from_ms(node.end_ms),
+            leaves=node.count,
+            summary=summaries.get(id_, "")
+            if node.level
+            else texts[node.item_kind or ""].get(node.item or 0, ""),
+        )
+        for id_, node in found.items()
+    }

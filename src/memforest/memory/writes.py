@@ -1,0 +1,200 @@
+"""Sessions on their way from `received` to their results, several in one call.
+
+What the sessions of a call share (judging, routing, the refresh) counts for the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from memforest.errors import MemForestError, ModelError
+from memforest.memory.receive import Received
+from memforest.memory.results import IngestResult
+from memforest.memory.spending import shared, usage
+from memforest.memory.write import Processed, Timer, Writer, ingest_result
+from memforest.models.ledger import current_ledger
+from memforest.refresh import Refreshed
+from memforest.text import cut
+
+__all__ = ["Arrival", "Arrived", "Writes", "groups_of"]
+
+
+MOST_TURNS_AT_ONCE = 4096
+"""Turns whose chunks go to a model together. Enough to keep hundreds of requests in flight; what is made of a
+group is written before the next is begun, so that a crash costs at most one group's replies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A session as it comes; see `AsyncMemForest.ingest_session`."""
+
+    session_id: str
+    turns: Sequence[Any]
+    timestamp: datetime | None = None
+    infer: bool = True
+    replace: bool = False
+    metadata: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A session that is stored."""
+
+    session_id: str
+    got: Received
+    timer: Timer
+
+
+def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]:
+    """Return which arrivals go through the steps together; no session comes twice in a group.
+
+    Args:
+        arrivals: in the order of the call.
+        together: several at once; else each by itself.
+    """
+    groups: list[list[int]] = []
+    for at, arrival in enumerate(arrivals):
+        last = groups[-1] if groups else []
+        turns = sum(len(arrivals[other].turns) for other in last)
+        again = any(arrivals[other].session_id == arrival.session_id for other in last)
+        if last and together and not again and turns < MOST_TURNS_AT_ONCE:
+            last.append(at)
+        else:
+            groups.append([at])
+    return groups
+
+
+class Writes:
+    """Takes received sessions through the rest of the write path, and puts their results together.
+
+    Args:
+        writer: of the memory.
+        warnings: said with every result.
+    """
+
+    def __init__(self, writer: Writer, warnings: Sequence[str]) -> None:
+        self._writer = writer
+        self._warnings = tuple(warnings)
+        self._arrived: dict[int, Arrived] = {}
+        self._processed: dict[int, Processed] = {}
+        self._errors: dict[int, MemForestError] = {}
+        self._refreshed = Refreshed()
+
+    def fail(self, at: int, error: MemForestError) -> None:
+        """Give a session an error as its result."""
+        self._errors[at] = error
+
+    @property
+    def replaced(self) -> bool:
+        """Whether a session has overwritten another one."""
+        return any(one.got.replaced for one in self._arrived.values())
+
+    async def process(self, arrived: Mapping[int, Arrived]) -> None:
+        """Extract, embed, judge and commit some sessions together.
+
+        Args:
+            arrived: place in the call -> the session.
+        """
+        self._arrived.update(arrived)
+        open_ = {at: one for at, one in arrived.items() if one.got.new_turns or one.got.unfinished}
+        if not open_:
+            return
+        timer = list(open_.values())[-1].timer
+        try:
+            made = await self._writer.process([one.got.session for one in open_.values()], timer)
+        except MemForestError as exc:
+            for at, one in open_.items():
+                self.fail(at, _stored(exc, one.session_id) if isinstance(exc, ModelError) else exc)
+            return
+        for at, done in zip(open_, made, strict=True):
+            if isinstance(done, Processed):
+                self._processed[at] = done
+            else:
+                self.fail(at, done)
+
+    async def finish(self, *, refresh: bool) -> None:
+        """Make the vectors of what was worded anew, and bring the trees up to date."""
+        if any(one.got.reworded for one in self._arrived.values()):
+            await self._writer.fill_vectors()
+        if refresh and (self._processed or not self._arrived):
+            timer = self._arrived[max(self._processed)].timer if self._processed else Timer()
+            self._refreshed = await self._writer.refresh(timer)
+
+    def result(self, at: int) -> IngestResult | MemForestError:
+        """Return what became of a session."""
+        if at in self._errors:
+            return self._errors[at]
+        one, processed = self._arrived[at], self._processed.get(at)
+        last = bool(self._processed) and at == max(self._processed)
+        cost = usage(current_ledger().part(), one.timer.ms)
+        if processed is not None:
+            cost = usage(processed.spent, one.timer.ms, processed.embeds)
+        if last:
+            parts = [each.spent for each in self._processed.values()]
+            nodes = {} if self._writer.vectors is None else self._writer.vectors.ran
+            cost = cost.plus(usage(shared(current_ledger(), parts), {}, nodes))
+        return ingest_result(
+            one.session_id,
+            one.got,
+            processed=processed,
+            refreshed=self._refreshed if last else None,
+            cost=cost,
+            warnings=(*self._warnings, *(self._left() if last else ())),
+        )
+
+    def only(self) -> IngestResult:
+        """Return the result of the only session.
+
+        Raises:
+            MemForestError: if it failed.
+        """
+        [result] = self.all()
+        return result
+
+    def all(self) -> list[IngestResult]:
+        """Return the results of all sessions.
+
+        Raises:
+            MemForestError: if one failed; the first of them.
+        """
+        found = []
+        for at in sorted({*self._arrived, *self._errors}):
+            result = self.result(at)
+            if isinstance(result, MemForestError):
+                raise result
+            found.append(result)
+        return found
+
+    def _left(self) -> list[str]:
+        """Say what the budget has left."""
+        ledger = current_ledger()
+        if not ledger.refused:
+            return []
+        chunks = sum(chunk.status == "left" for one in self._processed.values() for chunk in one.chunks)
+        left = {
+            "chunks": chunks,
+            "judgements": ledger.refused.get("judge", 0),
+            "summaries": self._refreshed.left,
+        }
+        what = ", ".join(f"{count} {name}" for name, count in left.items() if count)
+        bounds = [
+            f"{most} {name}"
+            for name, most in (("calls", ledger.budget.max_calls), ("tokens", ledger.budget.max_tokens))
+            if most is not None
+        ]
+        return [
+            f"the budget of {' and '.join(bounds)} is used up and these are left: {what}; "
+            "resume() goes on with chunks and summaries"
+        ]
+
+
+def _stored(exc: ModelError, session_id: str) -> ModelError:
+    """Return the same error, saying that nothing of the session is lost."""
+    said = type(exc)(
+        f"{exc}; the turns of session {cut(repr(session_id), 60)} are stored, and resume() makes memory of them"
+    )
+    said.__cause__ = exc
+    return said

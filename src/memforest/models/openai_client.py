@@ -1,0 +1,287 @@
+"""Clients of OpenAI-compatible endpoints: made at their first use, one per event loop, address and key.
+
+The `openai` package is imported when the first call is made, in a thread, as that takes a second.
+
+A client's connections belong to the event loop that opened them, so each is kept alive by an asynchronous generator.
+Whoever ends a loop in an orderly way (`asyncio.run`, our own portal) finalises these first
+(`loop.shutdown_asyncgens`), and with them the connections; `Clients.close` does it sooner.
+
+Where a key goes: the client would add keys, organisations and headers that it finds in the environment
+(``OPENAI_…``). These are meant for OpenAI, or for what ``OPENAI_BASE_URL`` names, so a request to an address that is
+configured holds nothing but what is configured with it; and no request follows a redirection to another address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
+from memforest.errors import ModelRefusedError
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["Clients", "Target", "timeouts"]
+
+OPENAI_URL = "https://api.openai.com/v1"
+PLACEHOLDER_KEY = "none"
+"""Sent to endpoints that are configured without a key: the client insists on one, and such servers ignore it."""
+CONNECT_TIMEOUT_S = 10.0
+"""A server that does not take the connection by then is not there; answers may take longer (the `openai` client's
+own default is 5 s)."""
+CLOSE_TIMEOUT_S = 2.0
+"""How long `close` waits for another loop to close its connections."""
+
+_HTTP_HEADERS = (
+    "accept",
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "user-agent",
+)
+"""What HTTP needs, and the client's name; all else that is sent is configured, or starts with `_CLIENT_HEADERS`."""
+_CLIENT_HEADERS = "x-stainless-"
+"""The client's own: its version, the time-out, the number of the try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes, and with what; two requests of one target share connections."""
+
+    base_url: str | None
+    """None is what the client finds: ``OPENAI_BASE_URL``, else OpenAI's."""
+    api_key: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    max_retries: int
+    max_in_flight: int
+    environment: tuple[str | None, ...] = field(repr=False)
+    """What the client takes from the environment, which may change between calls; nothing with a `base_url`."""
+
+    @classmethod
+    def of(cls, endpoint: ChatEndpoint | EmbeddingEndpoint, section: str) -> Target:
+        """Return the target of an endpoint.
+
+        Args:
+            endpoint: settings.
+            section: its name in a settings file, ``"chat"`` or ``"embeddings"``, for the message.
+
+        Raises:
+            ModelRefusedError: if no address is configured, and no key for OpenAI's.
+        """
+        key = endpoint.api_key
+        environment: tuple[str | None, ...] = ()
+        if endpoint.base_url is None:
+            environment = tuple(os.environ.get(f"OPENAI_{name}") for name in _ENVIRONMENT)
+            key = key or os.environ.get("OPENAI_API_KEY", "").strip()
+            authorised = any(name.lower() == "authorization" for name in endpoint.headers)
+            if not authorised and not (key and key.isascii() and key.isprintable() and " " not in key):
+                raise ModelRefusedError(
+                    f"there is no usable key for the model {endpoint.model!r} of OpenAI: set {section}.api_key "
+                    f"({variable(section, 'API_KEY')}) or OPENAI_API_KEY, or the address of another endpoint in "
+                    f"{section}.base_url ({variable(section, 'BASE_URL')})"
+                )
+        return cls(
+            base_url=endpoint.base_url,
+            api_key=key or PLACEHOLDER_KEY,
+            headers=tuple(sorted(endpoint.headers.items())),
+            max_retries=endpoint.max_retries,
+            max_in_flight=endpoint.max_in_flight,
+            environment=environment,
+        )
+
+    @property
+    def url(self) -> str:
+        """The address that requests go to."""
+        return self.base_url or (self.environment and self.environment[0]) or OPENAI_URL
+
+    @property
+    def address(self) -> str:
+        """The address as it may be shown: without a query."""
+        url = urlsplit(self.url)
+        return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether the address is one of OpenAI's own."""
+        host = urlsplit(self.address).hostname or ""
+        return host == "openai.com" or host.endswith(".openai.com")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may hold."""
+        told = (
+            self.api_key,
+            *(value for _, value in self.headers),
+            *(one or "" for one in self.environment[1:]),
+        )
+        words = {word for one in told for word in (one, *one.split())} - {PLACEHOLDER_KEY}
+        return tuple(sorted((one for one in words if len(one) >= _SECRET_CHARS), key=len, reverse=True))
+
+
+_ENVIRONMENT = ("BASE_URL", "ORG_ID", "PROJECT_ID", "CUSTOM_HEADERS")
+_SECRET_CHARS = 4
+"""Shorter values are no secrets, and occur in ordinary words."""
+
+
+def variable(section: str, setting: str) -> str:
+    """Return the environment variable of a setting.
+
+    Example:
+        >>> variable("embeddings", "API_KEY")
+        'MEMFOREST_EMBEDDING_API_KEY'
+    """
+    return f"MEMFOREST_{section.upper().removesuffix('S')}_{setting}"
+
+
+def timeouts(seconds: float) -> Any:
+    """Return the client's time-outs for one try of `seconds`; imports the client."""
+    from openai import Timeout
+
+    return Timeout(seconds, connect=min(seconds, CONNECT_TIMEOUT_S))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The clients of one event loop."""
+
+    gate: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Lets one client be made at a time."""
+    clients: dict[Target, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = field(default_factory=dict)
+
+
+class Clients:
+    """Makes clients and keeps them, per event loop. Use it from any thread or event loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loops: dict[asyncio.AbstractEventLoop, _Kept] = {}
+        _alive.add(self)
+
+    async def get(self, target: Target) -> AsyncOpenAI:
+        """Return the client of a target, for the loop that runs.
+
+        Raises:
+            ModelRefusedError: if no client can be made with these settings.
+        """
+        kept = self._here()
+        if (client := _open(kept, target)) is not None:
+            return client
+        async with kept.gate:
+            if (client := _open(kept, target)) is not None:
+                return client
+            client = await asyncio.to_thread(_make, target)
+            life = _life(client)
+            await life.__anext__()
+            kept.clients[target] = client, life
+            return client
+
+    async def close(self) -> None:
+        """Close every connection; a later call opens new ones."""
+        with self._lock:
+            loops, self._loops = self._loops, {}
+        here = asyncio.get_running_loop()
+        for loop, kept in loops.items():
+            for _, life in kept.clients.values():
+                if loop is here:
+                    await life.aclose()
+                elif loop.is_running():
+                    closing = asyncio.run_coroutine_threadsafe(_end(life), loop)
+                    await asyncio.wait([asyncio.wrap_future(closing)], timeout=CLOSE_TIMEOUT_S)
+
+    def _here(self) -> _Kept:
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            for old in [one for one in self._loops if one.is_closed()]:
+                del self._loops[old]
+            return self._loops.setdefault(loop, _Kept())
+
+    def _after_fork_in_child(self) -> None:
+        # Connections are the parent's: closing them here, even by collecting them, would speak on its sockets.
+        self._lock = threading.Lock()
+        _left_behind.append(self._loops)
+        self._loops = {}
+
+
+def _open(kept: _Kept, target: Target) -> AsyncOpenAI | None:
+    """Return the client of a target, unless there is none or its loop was wound up."""
+    found = kept.clients.get(target)
+    return None if found is None or found[0].is_closed() else found[0]
+
+
+async def _life(client: AsyncOpenAI) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await client.close()
+
+
+async def _end(life: AsyncGenerator[None, None]) -> None:
+    await life.aclose()
+
+
+def _make(target: Target) -> AsyncOpenAI:
+    """Make a client; blocking, as it imports the package, resources included, and reads certificates."""
+    import openai
+    import openai.resources.chat
+    import openai.resources.embeddings
+
+    headers = dict(target.headers)
+    hooks: dict[str, list[Callable[..., Awaitable[None]]]] = {}
+    if target.base_url is not None:
+        named = {name.lower(): value for name, value in target.headers}
+        hooks["request"] = [_only({"authorization": f"Bearer {target.api_key}", **named})]
+    most = target.max_in_flight
+    limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=most, max_keepalive_connections=most)
+    try:
+        return openai.AsyncOpenAI(
+            api_key=target.api_key,
+            base_url=target.url,
+            max_retries=target.max_retries,
+            default_headers=headers,
+            http_client=openai.DefaultAsyncHttpxClient(
+                limits=limits, follow_redirects=False, event_hooks=hooks
+            ),
+        )
+    # A proxy of an unknown kind, a missing file of certificates, an address in OPENAI_BASE_URL that is none.
+    except (openai.OpenAIError, OSError, ValueError, TypeError, ImportError) as exc:
+        raise ModelRefusedError(
+            f"cannot connect to {target.address}: {type(exc).__name__}; look at the proxy, certificate and OPENAI_ "
+            "variables of the environment"
+        ) from exc
+
+
+def _only(ours: Mapping[str, str]) -> Callable[..., Awaitable[None]]:
+    """Return what takes all headers off a request that are neither ours nor HTTP's own."""
+
+    async def clean(request: Any) -> None:
+        for name in list(request.headers):
+            if name not in _HTTP_HEADERS and not name.startswith(_CLIENT_HEADERS):
+                del request.headers[name]
+        request.headers.update(ours)
+
+    return clean
+
+
+_alive: weakref.WeakSet[Clients] = weakref.WeakSet()
+_left_behind: list[object] = []
+
+
+def _after_fork_in_child() -> None:
+    for clients in list(_alive):
+        clients._after_fork_in_child()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,92 @@
+"""Answers by a chat model from ranked evidence (port `Answerer`): cited, or an abstention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from memforest.errors import ReplyError
+from memforest.models.calls import Calls
+from memforest.steps.base import Answer, AnswerEvidence
+from memforest.steps.llm.prompt import Prompt, load_prompt
+from memforest.steps.llm.replies import AnswerReply
+from memforest.steps.llm.shown import QUESTION_CHARS, shown_day, shown_days
+from memforest.steps.llm.structured import ask
+from memforest.text import cut
+from memforest.types import QuestionPlan
+
+__all__ = ["ChatAnswerer"]
+
+MAX_TOKENS = 1_024
+TEXT_CHARS = 1_500
+"""Characters shown of a statement, and of the quote beside it."""
+UNCITED = "the model gave an answer and named no evidence for it"
+
+
+class ChatAnswerer:
+    """Asks a chat model to answer from evidence alone.
+
+    Args:
+        calls: the way to the model.
+        timezone: whose days the model is shown: a name or a tzinfo.
+    """
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompt: Prompt[AnswerReply] = load_prompt("answer")
+        self.name = self._prompt.maker(calls.model_id)
+
+    async def answer(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
+    ) -> Answer:
+        """Return an answer that cites its evidence, or one whose text is None.
+
+        An answer that cites nothing, even when asked again, is none: nobody could check it.
+
+        Raises:
+            ReplyError: if the model's replies are unusable.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        if not evidence:
+            return Answer(None, reason="no evidence")
+        values = {
+            "question": [{"question": question[:QUESTION_CHARS], "now": shown_day(reference, self._zone)}],
+            "evidence": [self._row(number, one) for number, one in enumerate(evidence, 1)],
+        }
+        uncited = []
+
+        def cited(reply: AnswerReply) -> tuple[int, ...]:
+            return tuple(one - 1 for one in dict.fromkeys(reply.cited) if 1 <= one <= len(evidence))
+
+        def problem(reply: AnswerReply) -> str | None:
+            if reply.answer is None or cited(reply):
+                return None
+            uncited.append(reply)
+            return (
+                f"cited: an answer needs the number of at least one piece of evidence, 1 to {len(evidence)}"
+            )
+
+        try:
+            reply = await ask(self._calls, self._prompt, values, max_tokens=MAX_TOKENS, check=problem)
+        except ReplyError:
+            if uncited:
+                return Answer(None, reason=UNCITED)
+            raise
+        if reply.answer is None:
+            return Answer(None, reason=reply.reason or "the model found no answer in the evidence")
+        return Answer(reply.answer, cited(reply), reply.reason)
+
+    def _row(self, number: int, one: AnswerEvidence) -> dict[str, Any]:
+        """Return a piece of evidence as the model sees it; the quote only where it says more."""
+        row: dict[str, Any] = {"number": number, "said": shown_day(one.said, self._zone)}
+        if one.speaker:
+            row["speaker"] = cut(one.speaker, 80)
+        row["statement"] = cut(one.text, TEXT_CHARS)
+        if one.quote and one.quote not in one.text:
+            row["quote"] = cut(one.quote, TEXT_CHARS)
+        if one.start is not None and (one.end is not None or one.start != one.said):
+            row["valid"] = shown_days(one.start, one.end, self._zone)
+        return row

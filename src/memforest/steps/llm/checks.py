@@ -1,0 +1,269 @@
+"""Checks what a model read out of a chunk, statement by statement, before any of it is kept.
+
+A model invents, copies its examples, obeys what it reads, and counts days wrongly. So nothing is taken on its word: a
+statement names turns of the chunk, says what they say, and is dated by a date that they state. What fails becomes
+a `Skipped` that says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memforest.steps.llm.chatter import is_chatter
+from memforest.steps.llm.dating import Dated, date_statement
+from memforest.steps.llm.grounding import is_name, support_of, unsupported
+from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
+from memforest.steps.llm.source import Said, Source, folded, stands_in
+from memforest.steps.local.attribution import Voices, attribute
+from memforest.steps.local.dating import valid_time
+from memforest.steps.local.entities import (
+    MAX_MENTIONS,
+    MAX_TOPICS,
+    find_mentions,
+    find_topics,
+    merge_mentions,
+)
+from memforest.steps.local.language import Code, detect_language
+from memforest.steps.local.pieces import is_question
+from memforest.steps.local.states import find_states
+from memforest.text import cut, entity_key, fold, negated
+from memforest.types import Candidate, EntityKind, Mention, Skipped, State
+
+__all__ = ["MAX_STATEMENT_CHARS", "check_extraction", "most_statements"]
+
+MAX_STATEMENT_CHARS = 600
+"""Longest statement in characters; what is longer is a copy of the conversation."""
+_READ_PER_KEPT = 4
+_MAX_NAME_CHARS = 80
+_MAX_TOPIC_CHARS = 40
+_SHOWN_CHARS = 240
+
+# Not behind a capital: "World War I".
+_FIRST_PERSON = re.compile(
+    r"(?:^|(?<=[^\w ])|\b[a-z][\w'’]*[,;:]?) ?I(?:['’](?:m|ve|d|ll))? |\b(?:[Mm]y|me|[Mm]yself|mine)\b"
+)
+_THE_USER = re.compile(r"\b(?:[Tt]he )?[Uu]ser\b(?! (?:name|account|interface|manual|group))")
+_UNSPACED_END = re.compile("[\u3040-\u30ff\u3400-\u9fff]$")
+_KINDS: dict[str, EntityKind] = {
+    "person": "person",
+    "people": "person",
+    "place": "place",
+    "location": "place",
+    "city": "place",
+    "country": "place",
+    "organisation": "organisation",
+    "organization": "organisation",
+    "company": "organisation",
+    "org": "organisation",
+    "thing": "thing",
+    "product": "thing",
+    "work": "thing",
+    "animal": "thing",
+    "pet": "thing",
+}
+
+
+def most_statements(turns: int) -> int:
+    """Return how many statements a chunk of so many turns may have (reference configuration: 15, or 7.5 a turn)."""
+    return max(15, 15 * turns // 2)
+
+
+@dataclass(slots=True)
+class _Checked:
+    """What has become of a reply so far."""
+
+    source: Source
+    candidates: list[Candidate] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    def skip(self, turns: Sequence[int], text: str, reason: str) -> None:
+        """Record that a text was not kept."""
+        turn = turns[0] if turns else min(self.source.said)
+        self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason))
+
+
+def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate], list[Skipped]]:
+    """Return the statements of a reply that hold, in order, and what was left out, with its reason."""
+    done = _Checked(source)
+    most = most_statements(len(source.said))
+    read = reply.statements[: _READ_PER_KEPT * most]
+    for statement in read:
+        turns = tuple(sorted({one for one in statement.turns if one in source.said}))
+        if len(done.candidates) >= most:
+            done.skip(turns, statement.text, "over the limit")
+            continue
+        reason = _shape(statement, turns) or _keep(done, statement, turns)
+        if reason is not None:
+            done.skip(turns, statement.text, reason)
+    if len(reply.statements) > len(read):
+        done.skip((), f"{len(reply.statements) - len(read)} more statements", "over the limit")
+    for note in reply.notes:
+        done.skip((), "", note)
+    return done.candidates, done.skipped
+
+
+def _shape(statement: Statement, turns: Sequence[int]) -> str | None:
+    """Return why a statement cannot be one, whatever it says."""
+    if not any(ch.isalnum() for ch in statement.text):
+        return "empty"
+    if len(statement.text) > MAX_STATEMENT_CHARS:
+        return "too long"
+    if not turns:
+        return "it names no turn of the chunk"
+    return "question" if is_question(statement.text) else None
+
+
+def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str | None:
+    """Add the candidate that a statement makes, or return why it makes none."""
+    source = done.source
+    supports = [source.said[turn] for turn in turns]
+    speaker = _speaker(supports)
+    text = _in_third_person(" ".join(statement.text.split()), speaker, source)
+    language = detect_language(text)
+    if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
+        return "assistant chatter"
+    dated = date_statement(statement, text, language, supports, source)
+    if dated.invented is not None:
+        return "not supported by the turns (a date)"
+    lack = unsupported(dated.numberless, language, statement.entities, source)
+    if lack is not None:
+        return f"not supported by the turns ({lack})"
+    if (key := fold(text)) in done.seen:
+        return "repeated"
+    done.seen.add(key)
+    if dated.unstated is not None:
+        done.skip(turns, dated.unstated, "a date that the turns do not state was left out")
+    done.candidates.append(_candidate(statement, dated, text, language, supports, speaker, source))
+    return None
+
+
+def _speaker(supports: Sequence[Said]) -> Said:
+    """Return who says it: the first of the turns, but not one that only asks when another answers it."""
+    return next((one for one in supports if not one.only_asks), supports[0])
+
+
+def _in_third_person(text: str, speaker: Said, source: Source) -> str:
+    """Return an English statement with names for "I" and "the user", as it was asked for."""
+    names = list(source.participants.values())
+    users = {one.turn.speaker for one in source.everything if (one.turn.role or "").lower() == "user"}
+    if len(users) == 1 and "user" not in source.participants:
+        (user,) = users
+        text = _THE_USER.sub(lambda _: user, text)
+    if _FIRST_PERSON.search(text) is None or detect_language(text) != "en":
+        return text
+    others = [name for name in names if name != speaker.turn.speaker]
+    return attribute(text, Voices(speaker.turn.speaker, others[0] if len(others) == 1 else None)).text
+
+
+def _candidate(
+    statement: Statement,
+    dated: Dated,
+    text: str,
+    language: Code,
+    supports: Sequence[Said],
+    speaker: Said,
+    source: Source,
+) -> Candidate:
+    """Return the finished statement; `text` is without the dates that `dated` wrote into it."""
+    own = _mentions(statement.entities, text, language, source)
+    shown = _ended(dated.text, language)
+    if not own:
+        shown = f"{speaker.turn.speaker}: {shown}"  # "The rent is 640 euros." does not say whose
+    mentions = merge_mentions((*own, Mention(speaker.turn.speaker, "participant", "other")))
+    start, end, precision = valid_time(dated.span)
+    names = {word for one in mentions for word in one.name.lower().split()}
+    return Candidate(
+        text=shown,
+        turns=tuple(one.turn.ordinal for one in supports),
+        speaker=speaker.turn.speaker,
+        quote=" ".join(support_of(text, one, source) for one in supports),
+        start=start,
+        end=end,
+        precision=precision,
+        negated=statement.negated or negated(text),
+        mentions=mentions,
+        topics=_topics(statement.topics, source) or find_topics(text, names=names),
+        states=_states(statement, dated.text, mentions),
+    )
+
+
+def _ended(text: str, language: Code) -> str:
+    """Return a text with a full stop, and a capital where the language has them."""
+    if language in ("en", "es"):
+        text = text[0].upper() + text[1:]
+    if not text[-1].isalnum() and text[-1] != ")":
+        return text
+    return text + ("。" if _UNSPACED_END.search(text) else ".")
+
+
+# -- what a statement names and says ---------------------------------------------------------------
+
+
+def _mentions(entities: Iterable[Named], text: str, language: Code, source: Source) -> tuple[Mention, ...]:
+    """Return the entities of a text: those that the local code finds, and those that the model listed.
+
+    Of a language whose names are not known by their capitals, the local code finds the participants only.
+    """
+    found = find_mentions(text, participants=source.participants, known=source.names, language=language)
+    if language == "other":
+        found = tuple(one for one in found if one.kind == "participant")
+    listed = [one for entity in entities if (one := _mention(entity, text, source)) is not None]
+    return merge_mentions((*found, *listed))[:MAX_MENTIONS]
+
+
+def _mention(entity: Named, text: str, source: Source) -> Mention | None:
+    """Return a listed entity if it stands in the text and is a name at all."""
+    name, key = " ".join(entity.name.split()), entity_key(entity.name)
+    whole, own = folded(text), folded(name)
+    if key is None or not is_name(entity) or len(name) > _MAX_NAME_CHARS or not stands_in(own, whole):
+        return None
+    role: Literal["subject", "other"] = "subject" if whole.startswith(own) else "other"
+    if key in source.participants:
+        return Mention(source.participants[key], "participant", role)
+    return Mention(name, _KINDS.get(entity.type.strip().lower(), "unknown"), role)
+
+
+def _topics(topics: Iterable[str], source: Source) -> tuple[str, ...]:
+    """Return the first few topics that are no participant's name, folded."""
+    folded = dict.fromkeys(fold(one) for one in topics)
+    return tuple(
+        one
+        for one in folded
+        if one and len(one) <= _MAX_TOPIC_CHARS and entity_key(one) not in source.participants
+    )[:MAX_TOPICS]
+
+
+def _states(statement: Statement, text: str, mentions: Sequence[Mention]) -> tuple[State, ...]:
+    """Return the states that the local code reads, and those that the model listed and the text supports."""
+    names = {key: one.name for one in mentions if (key := entity_key(one.name)) is not None}
+    found = find_states(text, subjects=tuple(names.values()))
+    if statement.kind == "plan" or statement.negated:
+        return found
+    known = {(entity_key(one.entity), fold(one.value)) for one in found}
+    listed = (_state(one, text, names) for one in statement.relations)
+    new = [
+        one for one in listed if one is not None and (entity_key(one.entity), fold(one.value)) not in known
+    ]
+    return tuple(dict.fromkeys((*found, *new)))
+
+
+def _state(relation: Relation, text: str, names: dict[str, str]) -> State | None:
+    """Return a listed relation whose entity is mentioned and whose value stands in the text."""
+    entity = names.get(entity_key(relation.entity) or "")
+    attribute_name = fold(relation.attribute).replace("_", " ")
+    value, whole = " ".join(relation.value.split()), folded(text)
+    if entity is None or not attribute_name or len(attribute_name) > _MAX_TOPIC_CHARS:
+        return None
+    if (
+        len(value) > _MAX_NAME_CHARS
+        or not stands_in(folded(value), whole)
+        or entity_key(value) == entity_key(entity)
+    ):
+        return None
+    before = relation.previous
+    previous = before if before is not None and stands_in(folded(before), whole) else None
+    return State(entity, attribute_name, value, previous, relation.change)

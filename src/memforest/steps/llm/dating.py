@@ -1,0 +1,208 @@
+"""When a statement holds: the model points at the words, the calendar says what they mean.
+
+A model's own arithmetic is not trusted with a date. What it says is used to choose among the dates that the turns
+state; the chosen one is resolved against the turn that states it, as the local extractor does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, tzinfo
+
+from memforest.calendar import DateSpan
+from memforest.interval import Interval
+from memforest.steps.llm.replies import Statement
+from memforest.steps.llm.source import Said, Source, dates_of, folded
+from memforest.steps.local.dating import show_dates
+from memforest.steps.local.language import Code
+
+__all__ = ["Dated", "date_statement"]
+
+_BEFORE_DATE = re.compile(r"(?:\b(?:on|in|at|by|from|el|en|am|im)\s+)?\(?$", re.IGNORECASE)
+_END_MARKS = re.compile(r"[.!。！…\s]*$")
+_WAYS = {"since": "since ", "until": "until ", "before": "before ", "after": "after "}
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """A statement's text with its relative dates written out, and its date.
+
+    `invented` is a date of the text that no turn states; `unstated` is what the model gave as its time, when that is
+    found nowhere in the turns and there is no other.
+    """
+
+    text: str
+    span: DateSpan | None
+    numberless: str
+    """The text without its dates, for the check of its numbers."""
+    invented: str | None = None
+    unstated: str | None = None
+
+
+def date_statement(
+    statement: Statement, text: str, language: Code, supports: Sequence[Said], source: Source
+) -> Dated:
+    """Return a statement with its date.
+
+    Args:
+        statement: as the model gave it.
+        text: its text, already in the third person.
+        language: of the text.
+        supports: the turns that it rests on, at least one.
+        source: the chunk.
+    """
+    own = _own_dates(text, language, supports, source.zone)
+    span, unstated = _chosen(statement, own, supports, source.zone)
+    stated = [one.interval for said in source.everything for one in said.dates]
+    days = [_day(said.turn.said, source.zone) for said in supports]
+    shown = None if span is None else _shown(span, source.zone, language)
+    out, plain, written = text, text, False
+    for one in sorted(own, key=lambda found: found.start_char, reverse=True):
+        known = any(one.interval.covers(other) for other in (*stated, *days))
+        plain = plain[: one.start_char] + " " + plain[one.end_char :]
+        if known and one.relative:
+            out = _with_date(out, one, _shown(one, source.zone, language))
+        elif not known and (shown is None or one.relative):
+            return Dated(text, None, plain, invented=one.text)
+        elif not known:
+            # The model worked out a date, and wrongly: the right one takes its place.
+            out = _without(out, one)
+        written = written or known
+    if shown is not None and not written:
+        out = _at_end(out, shown)
+    return Dated(out, span, plain, unstated=unstated)
+
+
+def _own_dates(text: str, language: Code, supports: Sequence[Said], zone: tzinfo) -> list[DateSpan]:
+    """Return the dates of a statement's text; relative ones mean what they mean in the turn that has these words."""
+    found = []
+    languages = () if language == "other" else (language,)
+    for span in dates_of(text, languages, supports[0].turn.said, zone):
+        words = folded(span.text)
+        said = next(
+            (one for one in supports[1:] if words in one.folded and words not in supports[0].folded), None
+        )
+        again = () if said is None else dates_of(text, languages, said.turn.said, zone)
+        found.append(next((one for one in again if one.start_char == span.start_char), span))
+    return found
+
+
+def _chosen(
+    statement: Statement, own: Sequence[DateSpan], supports: Sequence[Said], zone: tzinfo
+) -> tuple[DateSpan | None, str | None]:
+    """Return the date that the model points at, and what it points at in vain."""
+    given = _given(statement, zone)
+    if statement.when is not None:
+        found = _by_words(statement.when, given, supports)
+        if found is not None:
+            return found, None
+        if _says(statement.when, supports):
+            given = None  # "when I was ten": a time that is no date
+    if given is not None:
+        found = next((one for one in _stated(supports) if one.interval.covers(given)), None)
+        if found is not None:
+            return found, None
+    named = _by_own(own, supports)
+    if named is not None or (given is None and (statement.when is None or _says(statement.when, supports))):
+        return named, None
+    return None, statement.when or f"{statement.start} - {statement.end}"
+
+
+def _says(when: str, supports: Sequence[Said]) -> bool:
+    words = folded(when)
+    return any(words in one.folded for one in supports)
+
+
+def _by_words(when: str, given: Interval | None, supports: Sequence[Said]) -> DateSpan | None:
+    """Return the date that the words tell in the turn they stand in; of several the one that the model means."""
+    words = folded(when)
+    for said in supports:
+        if words not in said.folded:
+            continue
+        # The words alone may read otherwise: "every Friday" is no date, and "Friday" is one.
+        near = [one for one in said.dates if folded(one.text) in words or words in folded(one.text)]
+        if near:
+            return next((one for one in near if given is not None and one.interval.covers(given)), near[0])
+    return None
+
+
+def _by_own(own: Sequence[DateSpan], supports: Sequence[Said]) -> DateSpan | None:
+    """Return the first date of the text that a supporting turn states, too."""
+    stated = list(_stated(supports))
+    for one in own:
+        same = next((other for other in stated if other.interval == one.interval), None)
+        if same is not None:
+            return same
+    return None
+
+
+def _stated(supports: Sequence[Said]) -> Iterable[DateSpan]:
+    return (one for said in supports for one in said.dates)
+
+
+def _given(statement: Statement, zone: tzinfo) -> Interval | None:
+    """Return the days that the model gave, None if it gave none or no days."""
+    first, last = (_iso(text) for text in (statement.start, statement.end))
+    if first is None and last is None:
+        return None
+    first, last = first or last, last or first
+    if first is None or last is None or not 1 < first.year <= last.year < 9999 or first > last:
+        return None
+    start, end = (datetime.combine(one, time.min, zone) for one in (first, last + timedelta(days=1)))
+    return Interval(start, end)
+
+
+def _iso(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text[:10])
+    except ValueError:
+        return None
+
+
+def _day(said: datetime, zone: tzinfo) -> Interval:
+    """Return the local day on which something was said."""
+    if not 1 < said.year < 9999:
+        return Interval.at(said)
+    day = said.astimezone(zone).date()
+    return Interval(
+        datetime.combine(day, time.min, zone), datetime.combine(day + timedelta(days=1), time.min, zone)
+    )
+
+
+# -- writing dates --------------------------------------------------------------------------------
+
+
+def _shown(span: DateSpan, zone: tzinfo, language: Code) -> str:
+    """Return a date for the text, with its direction where the date itself does not tell it."""
+    english = language == "en"
+    lead = _WAYS.get(span.direction, "") if english and not span.relative else ""
+    return lead + show_dates(span, zone, english=english)
+
+
+def _with_date(text: str, span: DateSpan, shown: str) -> str:
+    """Write a date behind the words that mean it, unless something in brackets stands there."""
+    behind = text[span.end_char :]
+    if behind.lstrip().startswith(("(", "（")):
+        return text
+    return f"{text[: span.end_char]} ({shown}){behind}"
+
+
+def _without(text: str, span: DateSpan) -> str:
+    """Take a date out, with its preposition and brackets."""
+    before = _BEFORE_DATE.sub("", text[: span.start_char])
+    behind = text[span.end_char :]
+    behind = behind[1:] if behind.startswith(")") else behind
+    return (
+        f"{before.rstrip()}{behind}"
+        if behind[:1] in ("", ".", ",", ";", "。")
+        else f"{before}{behind.lstrip()}"
+    )
+
+
+def _at_end(text: str, shown: str) -> str:
+    """Write a date before the full stop."""
+    end = _END_MARKS.search(text)
+    at = end.start() if end else len(text)
+    return f"{text[:at]} ({shown}){text[at:]}"

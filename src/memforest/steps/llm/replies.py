@@ -1,0 +1,260 @@
+"""What the model-guided steps expect to be answered: one pydantic model per reply, and its JSON schema.
+
+A list is read item by item: an item that does not fit is dropped and noted, and the others stay. What a model adds
+is left aside. The schemas are those that strict structured output takes: every property required, no others allowed,
+null by `anyOf`, nothing referred to (https://platform.openai.com/docs/guides/structured-outputs).
+
+A reply that fits its model is well formed, no more: whether it is true is checked by the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+__all__ = [
+    "REPLIES",
+    "AnswerReply",
+    "BrowseChoice",
+    "BrowseGuide",
+    "Extraction",
+    "Judgement",
+    "Named",
+    "Relation",
+    "Reply",
+    "Statement",
+    "Summary",
+    "TreeQueries",
+    "Verdict",
+    "json_schema",
+    "problems_of",
+]
+
+T = TypeVar("T")
+
+_DROPPED = object()
+
+
+def _listed(value: Any) -> Any:
+    """Return a list for what was meant as one: nothing, or a single item."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _or_dropped(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    """Return the item, or the mark of one that is dropped; the context's list is told why."""
+    try:
+        return handler(value)
+    except ValidationError as exc:
+        if isinstance(info.context, list):
+            info.context.append(f"an item of {info.field_name or 'a list'} was left out: {problems_of(exc)}")
+        return _DROPPED
+
+
+def _kept(items: list[Any]) -> list[Any]:
+    return [item for item in items if item is not _DROPPED]
+
+
+Items = Annotated[
+    list[Annotated[T, WrapValidator(_or_dropped)]], BeforeValidator(_listed), AfterValidator(_kept)
+]
+"""A list whose bad items are dropped."""
+
+
+def _worded(value: Any) -> Any:
+    """Return None for the words that stand for nothing."""
+    if isinstance(value, str) and value.strip().lower() in ("", "null", "none", "n/a", "unknown"):
+        return None
+    return value
+
+
+def _or_empty(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _or_false(value: Any) -> Any:
+    return False if value is None else value
+
+
+MaybeText = Annotated[str | None, BeforeValidator(_worded)]
+MaybeNumber = Annotated[int | None, BeforeValidator(_worded)]
+Text = Annotated[str, BeforeValidator(_or_empty)]
+
+
+def _folded(value: Any) -> Any:
+    return value.strip().lower() if isinstance(value, str) else value or ""
+
+
+class Reply(BaseModel):
+    """A reply of a model, and what was noted when it was read."""
+
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
+    _notes: list[str] = PrivateAttr(default_factory=list)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the reply, and whether it had been cut."""
+        return tuple(self._notes)
+
+    def note(self, text: str) -> None:
+        """Add a note."""
+        self._notes.append(text)
+
+
+class Named(Reply):
+    """An entity that a statement names, and what kind of thing it is, in the model's words."""
+
+    name: str
+    type: Text = ""
+
+
+def _change(value: Any) -> Any:
+    folded = _folded(value)
+    return folded if folded in ("is", "start", "end") else "is"
+
+
+class Relation(Reply):
+    """One attribute of one entity; see `memforest.types.State`."""
+
+    entity: str
+    attribute: str
+    value: str
+    previous: MaybeText = None
+    change: Annotated[Literal["is", "start", "end"], BeforeValidator(_change)] = "is"
+
+
+Kind = Literal["event", "state", "preference", "plan", "detail"]
+
+
+def _kind(value: Any) -> Any:
+    folded = _folded(value)
+    return folded if folded in get_args(Kind) else "event"
+
+
+class Statement(Reply):
+    """One statement that a model read out of a chunk.
+
+    `turns` are the ordinals of the turns that it rests on, `when` the words there that tell its time.
+    """
+
+    text: str
+    turns: Items[int]
+    kind: Annotated[Kind, BeforeValidator(_kind)] = "event"
+    when: MaybeText = None
+    start: MaybeText = None
+    end: MaybeText = None
+    negated: Annotated[bool, BeforeValidator(_or_false)] = False
+    entities: Items[Named] = []
+    topics: Items[str] = []
+    relations: Items[Relation] = []
+
+
+class Extraction(Reply):
+    """Reply of the step "extract"."""
+
+    statements: Items[Statement]
+
+
+class Verdict(Reply):
+    """For one question to a judge: the number of the known statement that says the same, or none."""
+
+    question: int
+    same: MaybeNumber = None
+
+
+class Judgement(Reply):
+    """Reply of the step "judge"."""
+
+    verdicts: Items[Verdict]
+
+
+class Summary(Reply):
+    """Reply of the step "summarise"."""
+
+    summary: str
+
+
+class TreeQueries(Reply):
+    """What to look for in one of the trees that a planner was shown, by its number."""
+
+    tree: int
+    queries: Items[str]
+
+
+class BrowseGuide(Reply):
+    """Reply of the step "plan"; see `memforest.types.BrowsePlan`."""
+
+    kind: MaybeText = None
+    anchor: MaybeText = None
+    trees: Items[TreeQueries]
+
+
+class BrowseChoice(Reply):
+    """Reply of the step "browse": the numbers of the promising children, best first."""
+
+    ranked: Items[int]
+
+
+class AnswerReply(Reply):
+    """Reply of the step "answer"; no answer is an abstention. The reason comes first, to be thought of first."""
+
+    reason: Text = ""
+    answer: MaybeText = None
+    cited: Items[int] = []
+
+
+REPLIES: Mapping[str, type[Reply]] = {
+    kind.__name__: kind for kind in (Extraction, Judgement, Summary, BrowseGuide, BrowseChoice, AnswerReply)
+}
+"""Name -> model, for the `reply` of a prompt."""
+
+
+def problems_of(error: ValidationError) -> str:
+    """Return what is wrong, without what was given: that is the model's text, and may be the user's."""
+    found = []
+    for one in error.errors(include_input=False, include_url=False, include_context=False)[:4]:
+        where = ".".join(str(part) for part in one["loc"])
+        what = "is missing" if one["type"] == "missing" else one["msg"].lower()
+        found.append(f"{where}: {what}" if where else what)
+    return "; ".join(found)
+
+
+@lru_cache(maxsize=32)
+def json_schema(kind: type[Reply]) -> Mapping[str, Any]:
+    """Return the JSON schema of a reply as strict structured output wants it."""
+    raw = kind.model_json_schema()
+    return {str(key): value for key, value in _strict(raw, raw.get("$defs", {})).items() if key != "$defs"}
+
+
+def _strict(node: Any, kinds: Mapping[str, Any]) -> Any:
+    """Return a part of a schema: references written out, every property required, no titles and no defaults."""
+    if isinstance(node, list):
+        return [_strict(one, kinds) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _strict(kinds[node["$ref"].rsplit("/", 1)[-1]], kinds)
+    out = {
+        key: _strict(value, kinds)
+        for key, value in node.items()
+        if key not in ("title", "default", "description", "properties", "$defs")
+    }
+    if "properties" in node:
+        out["properties"] = {name: _strict(value, kinds) for name, value in node["properties"].items()}
+        out["required"] = list(node["properties"])
+        out["additionalProperties"] = False
+    return out

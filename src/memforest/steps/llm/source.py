@@ -1,0 +1,210 @@
+"""What a chunk says, prepared for checking statements against it: its turns, words, numbers and dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+
+from memforest.calendar import DateSpan, find_dates
+from memforest.steps.local.dating import until_now
+from memforest.steps.local.entities import names_inside
+from memforest.steps.local.language import Code, detect_language
+from memforest.text import entity_key, fold, is_binary_looking, lexical_tokens, numbers, strip_accents, words
+from memforest.types import Chunk, Turn
+
+__all__ = [
+    "MAX_TURN_CHARS",
+    "Said",
+    "Source",
+    "dates_of",
+    "forms_of",
+    "is_readable",
+    "plain_words",
+    "read_source",
+    "show_time",
+]
+
+MAX_TURN_CHARS = 20_000
+"""Characters of a turn that are read, as by the local extractor."""
+
+_FORM_CHARS = 5
+_ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One turn as far as it is read: its language, the forms of its words, and the dates that it states."""
+
+    turn: Turn
+    text: str
+    folded: str
+    """The text as `folded` makes it, for finding phrases in it."""
+    language: Code
+    forms: frozenset[str]
+    dates: tuple[DateSpan, ...]
+
+    @property
+    def by_assistant(self) -> bool:
+        """Whether an AI assistant says it."""
+        return (self.turn.role or self.turn.speaker).lower() in _ROLE_ASSISTANTS
+
+    @property
+    def only_asks(self) -> bool:
+        """Whether it ends with a question and has no other sentence."""
+        text = self.text.rstrip(" \"'”’»)")
+        return text.endswith(("?", "？", "؟")) and not any(mark in text[:-1] for mark in ".!。！\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A chunk, and what may stand in a statement about it.
+
+    `said` holds the turns to read, by ordinal, `context` those before. `words` (by their first three letters) and
+    `numbers` are those of all of it, of the participants' names and of the dates meant. `forms` are the content
+    words of the chunk itself, and of a question that it begins by answering; see `forms_of`.
+    """
+
+    said: Mapping[int, Said]
+    context: tuple[Said, ...]
+    participants: Mapping[str, str]
+    """Entity key -> display name."""
+    zone: tzinfo
+    words: Mapping[str, frozenset[str]]
+    numbers: frozenset[str]
+    forms: frozenset[str]
+    names: frozenset[str]
+    """Lower-case words that are names, by their capitals inside a sentence."""
+
+    @property
+    def everything(self) -> tuple[Said, ...]:
+        """The turns before, and the chunk's."""
+        return (*self.context, *self.said.values())
+
+    @property
+    def assistants(self) -> frozenset[str]:
+        """Names of the AI assistants that speak."""
+        return frozenset(one.turn.speaker for one in self.everything if one.by_assistant)
+
+
+def read_source(chunk: Chunk, zone: tzinfo) -> Source:
+    """Return what a chunk says. Turns that are blank or no language are not among `Source.said`."""
+    said = {turn.ordinal: _read(turn, zone) for turn in chunk.turns if is_readable(turn.text)}
+    context = tuple(_read(turn, zone) for turn in chunk.before if is_readable(turn.text))
+    people = tuple(
+        dict.fromkeys((*chunk.participants, *(turn.speaker for turn in (*chunk.before, *chunk.turns))))
+    )
+    everything = (*context, *said.values())
+    told = list(said.values())
+    if context and context[-1].text.rstrip().endswith(("?", "？", "؟")):
+        told.append(context[-1])  # a bare answer takes its words from the question
+    return Source(
+        said=said,
+        context=context,
+        participants={key: name for name in people if (key := entity_key(name)) is not None},
+        zone=zone,
+        words=_by_beginning((*people, *(one.text for one in everything))),
+        numbers=frozenset(_numbers(everything, people, zone)),
+        forms=frozenset(form for one in told for form in one.forms),
+        names=names_inside(" . ".join(one.text[:4000] for one in everything)),
+    )
+
+
+def is_readable(text: str) -> bool:
+    """Return whether a turn has words at all."""
+    return not is_binary_looking(text) and any(ch.isalnum() for ch in text[:MAX_TURN_CHARS])
+
+
+def _read(turn: Turn, zone: tzinfo) -> Said:
+    text = turn.text[:MAX_TURN_CHARS]
+    language = detect_language(text)
+    # A short turn's language is a guess, and what is found here is used only where the model points at it.
+    languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
+    dates = dates_of(text, languages, turn.said, zone)
+    return Said(turn, text, folded(text), language, forms_of(text), dates)
+
+
+def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
+    """Return the dates that a text states, as the local extractor finds them."""
+    return tuple(
+        span
+        for span in find_dates(text, said, zone, languages)
+        if span.direction != "for" or "en" not in languages or until_now(text[: span.start_char])
+    )
+
+
+def folded(text: str) -> str:
+    """Return a text in the form in which a phrase is looked for in it."""
+    return fold(text).replace("’", "'")
+
+
+def stands_in(phrase: str, text: str) -> bool:
+    """Return whether a phrase stands in a text, both `folded`, as whole words where the script has them.
+
+    >>> stands_in("al", "al is also here"), stands_in("al", "also here"), stands_in("東京", "昨日東京に行った")
+    (True, False, True)
+    """
+    at = text.find(phrase) if phrase else -1
+    while at >= 0:
+        end = at + len(phrase)
+        if not (_is_joined(text, at) or _is_joined(text, end)):
+            return True
+        at = text.find(phrase, at + 1)
+    return False
+
+
+def _is_joined(text: str, at: int) -> bool:
+    """Return whether a word goes on at a position; in scripts without spaces none does."""
+    before, behind = text[at - 1 : at], text[at : at + 1]
+    return before.isalnum() and behind.isalnum() and before < "\u2e80" and behind < "\u2e80"
+
+
+def forms_of(text: str) -> frozenset[str]:
+    """Return the content words of a text, cut to what forms of one word share: "relocate", "relocation".
+
+    >>> sorted(forms_of("Relocating costs 640 euros")), sorted(forms_of("A relocation, at the cost of 640 euro"))
+    (['640', 'cost', 'euro', 'reloc'], ['640', 'cost', 'euro', 'reloc'])
+    """
+    return frozenset(token if token[0].isdigit() else token[:_FORM_CHARS] for token in lexical_tokens(text))
+
+
+def _by_beginning(texts: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for text in texts:
+        for word in plain_words(text):
+            found.setdefault(word[:3], set()).add(word)
+    return {key: frozenset(several) for key, several in found.items()}
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text without case, accents and possessive."""
+    found = (strip_accents(word.casefold()).replace("’", "'") for word in words(text))
+    return [word.removesuffix("'s") for word in found]
+
+
+def _numbers(everything: Sequence[Said], people: Iterable[str], zone: tzinfo) -> Iterable[str]:
+    """Yield the numbers that are said, and those of the days that are meant or on which it is said."""
+    for text in (*people, *(one.text for one in everything)):
+        yield from numbers(text)
+    days = [one.turn.said for one in everything]
+    for one in everything:
+        days += [end for span in one.dates for end in (span.start, span.end - timedelta(microseconds=1))]
+    for day in days:
+        local = _local(day, zone)
+        for part in (local.year, local.month, local.day):
+            yield from (str(part), f"{part:02d}")
+
+
+def show_time(said: datetime, zone: tzinfo) -> str:
+    """Return when something was said, with the day of the week: "last Friday" is counted from it.
+
+    Without a locale: the names of strftime would follow the process's.
+    """
+    local = _local(said, zone)
+    return f"{_WEEKDAYS[local.weekday()]} {local:%Y-%m-%d %H:%M}"
+
+
+def _local(moment: datetime, zone: tzinfo) -> datetime:
+    """Return a moment in the zone, or as it is at either end of time."""
+    return moment.astimezone(zone) if 1 < moment.year < 9999 else moment

@@ -1,0 +1,158 @@
+"""Summaries by a model: one call for each node whose children are too long to be kept as they are.
+
+A prompt for each kind of tree, as a conversation, a person and a theme are told differently. All nodes of a level are
+under way at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from memforest.concurrency import all_of
+from memforest.errors import ModelError, ModelRefusedError
+from memforest.models.calls import Calls
+from memforest.steps.base import Kept
+from memforest.steps.llm.prompt import Prompt, Value, load_prompt
+from memforest.steps.llm.replies import Summary
+from memforest.steps.llm.source import forms_of
+from memforest.steps.llm.structured import ask
+from memforest.steps.local.language import detect_language
+from memforest.steps.local.sentences import split_sentences
+from memforest.steps.local.shorten import count_words, shorten
+from memforest.types import SummaryRequest
+
+__all__ = ["MAX_CHARS", "MIN_SHARED", "TOO_LONG", "VERBATIM", "ChatSummariser"]
+
+MAX_CHARS = 64_000
+"""Characters shown of all children of a node together; of longer ones, head and tail."""
+TOO_LONG = 1.5
+"""Times the words allowed: a longer reply is sent back, a shorter one cut at a sentence."""
+VERBATIM = 3
+"""Times the words of a summary that a node inside a tree keeps as they are. Every call saved is a call that cannot
+lose a fact; what stands above reads the facts themselves. Ten sessions one by one took 0.84 calls a turn with 2, 0.71
+with 3 (`benchmarks/write_path.py`)."""
+MIN_SHARED = 0.3
+"""Part of a summary's content words that its children have to have; below that it is about something else."""
+MAX_REPLY_TOKENS = 2048
+
+_KINDS = {"session": "conversation", "entity": "entry", "scene": "theme"}
+"""Kind of tree -> what its prompt calls the label."""
+
+
+class ChatSummariser:
+    """The `Summariser` that asks a chat model.
+
+    A node keeps its children's texts without a call when they have few words together: as many as a summary may have
+    for a root, `VERBATIM` times as many for a node inside a tree and for the root of a scene.
+
+    Args:
+        calls: the way to the model.
+        timezone: the zone in which a node's days are written: a name or a tzinfo.
+    """
+
+    remote = True
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompts: Mapping[str, Prompt[Summary]] = {
+            kind: load_prompt(f"summarise_{kind}") for kind in _KINDS
+        }
+        versions = ".".join(str(prompt.version) for prompt in self._prompts.values())
+        self.name = f"summarise@{versions}:{calls.model_id}"
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+        """Return one summary per request, in order, with an error in the place of one that could not be made.
+
+        Raises:
+            ModelRefusedError: if no call can succeed.
+        """
+        return await all_of(self._summarise(request) for request in requests)
+
+    async def _summarise(self, request: SummaryRequest) -> str | ModelError:
+        inputs = [text for one in request.inputs if (text := one.strip())]
+        whole = request.root and request.kind != "scene"
+        room = request.max_words if whole else VERBATIM * request.max_words
+        if sum(map(count_words, inputs)) <= room:
+            return Kept("\n".join(inputs))
+        kind = request.kind if request.kind in _KINDS else "scene"
+        check = _Check(inputs, request)
+        try:
+            reply = await ask(
+                self._calls,
+                self._prompts[kind],
+                self._data(kind, request, inputs),
+                max_tokens=MAX_REPLY_TOKENS,
+                check=check,
+            )
+        except ModelRefusedError:
+            raise
+        except ModelError as exc:
+            return exc
+        return _within(reply.summary, request.max_words)
+
+    def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
+        node = {
+            _KINDS[kind]: request.label,
+            "from": _day(request.start, self._zone),
+            "to": _day(request.end, self._zone),
+        }
+        notes: list[dict[str, Any]] = [
+            {"note": number, "text": text} for number, text in enumerate(_readable(inputs), 1)
+        ]
+        return {"node": [node], "notes": notes, "words": request.max_words}
+
+
+class _Check:
+    """Says what is wrong with the summary of one node."""
+
+    def __init__(self, inputs: Sequence[str], request: SummaryRequest) -> None:
+        self._inputs = inputs
+        self._request = request
+
+    def __call__(self, reply: Summary) -> str | None:
+        size, most = count_words(reply.summary), self._request.max_words
+        if not any(ch.isalnum() for ch in reply.summary):
+            return "the summary is empty"
+        if size > TOO_LONG * most:
+            return f"the summary has {size} words; at most {most} are allowed"
+        text = "\n".join(self._inputs)
+        if detect_language(reply.summary) != detect_language(text):
+            return None  # a translation shares few words
+        mine = forms_of(reply.summary)
+        shared = len(mine & forms_of(f"{text} {self._request.label}"))
+        return (
+            None
+            if shared >= MIN_SHARED * len(mine)
+            else "the summary is about something that is not in the notes"
+        )
+
+
+def _readable(inputs: Sequence[str]) -> list[str]:
+    """Return the children's texts within `MAX_CHARS`."""
+    if sum(map(len, inputs)) <= MAX_CHARS:
+        return list(inputs)
+    half = MAX_CHARS // len(inputs) // 2
+    return [text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}" for text in inputs]
+
+
+def _within(summary: str, most: int) -> str:
+    """Return a summary in at most so many words: whole sentences of it, or what there is room for of the first."""
+    text = summary.strip()
+    if count_words(text) <= most:
+        return text
+    kept, room = 0, most
+    for piece in split_sentences(text):
+        room -= count_words(piece.text)
+        if room < 0:
+            break
+        kept = piece.end
+    return text[:kept] or shorten(text, most)
+
+
+def _day(moment: datetime, zone: tzinfo) -> str:
+    """Return a day for the model; at either end of time as it is."""
+    return f"{moment.astimezone(zone) if 1 < moment.year < 9999 else moment:%Y-%m-%d}"

@@ -1,0 +1,153 @@
+"""Browse as a way down that somebody steers: level by level, by places instead of similarities (paper §4.3).
+
+`recall.browse` steers by the similarity to the question. Here whoever steers (a model, or the similarity to a
+sub-query) orders the children of a level, and what counts of a leaf is its place on each level of its path. So the
+leaves of trees that were browsed in different ways can be compared. Nothing here asks a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.search.snapshot import Snapshot, ranges
+from memforest.systems.memforest.recall import BEAM_WIDTH
+
+__all__ = ["MOST_CHILDREN", "UNASKED", "Descent", "browse_by", "merged", "nearness_to", "split"]
+
+MOST_CHILDREN = 24
+"""Most children that are put before a model at once: longer lists are read with less care, and cost a call more."""
+UNASKED = 0.5
+"""Share of a level at which nobody was asked, because all children fitted into the beam: neither for nor against."""
+
+Row = NDArray[np.float32]
+
+
+class Descent:
+    """The way down one tree for one sub-query.
+
+    A leaf's score is the mean, over the levels of its path, of 1 - place / beam, the first place being 0; a level that
+    nobody ordered counts `UNASKED`. It is in (0, 1].
+
+    Args:
+        snapshot: of the memory; the shape of the tree is taken from it.
+        root: forest row of the tree's root.
+        beam: most nodes kept of a level.
+    """
+
+    def __init__(self, snapshot: Snapshot, root: int, beam: int = BEAM_WIDTH) -> None:
+        self._children = snapshot.forest.children
+        self._beam = beam
+        self._paths = {root: 0.0}
+        """Node of the frontier, in time order -> sum over the levels down to it."""
+        self._parent: dict[int, int] = {}
+        self.levels = 0
+        """Levels that were gone down."""
+        self.reached: dict[int, float] = {}
+        """Forest row of a leaf -> its score."""
+        self._settle()
+
+    @property
+    def below(self) -> list[int]:
+        """The children of the frontier in time order, as forest rows; empty when the way down has ended."""
+        return list(self._parent)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all children can be kept, so that nobody needs to be asked."""
+        return len(self._parent) <= self._beam
+
+    def keep(self, rows: Sequence[int], *, ordered: bool) -> None:
+        """Go one level down.
+
+        Args:
+            rows: the children to keep, best first; what is behind the beam is not kept.
+            ordered: whether their order counts.
+        """
+        kept = {}
+        for place, row in enumerate(rows[: self._beam]):
+            share = 1 - place / self._beam if ordered else UNASKED
+            kept[row] = self._paths[self._parent[row]] + share
+        self.levels += 1
+        self._paths = {row: kept[row] for row in self._parent if row in kept}
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take the leaves out of the frontier and look up the children of what is left."""
+        self._parent = {}
+        for row, total in self._paths.items():
+            children = self._children[row]
+            if not children:
+                self.reached[row] = total / self.levels if self.levels else UNASKED
+            self._parent.update(dict.fromkeys(children, row))
+
+
+def browse_by(descent: Descent, nearness: Callable[[Sequence[int]], list[float]]) -> None:
+    """Go all the way down by nearness, which orders every level; ties by node."""
+    while rows := descent.below:
+        near = dict(zip(rows, nearness(rows), strict=True))
+        descent.keep(sorted(rows, key=lambda row: (-near[row], row)), ordered=True)
+
+
+def split(rows: Sequence[int], most: int = MOST_CHILDREN) -> list[Sequence[int]]:
+    """Return the rows in as few runs of at most `most` as there can be, of about the same length.
+
+    Example:
+        >>> [len(part) for part in split(range(50))]
+        [17, 17, 16]
+    """
+    parts = -(-len(rows) // most)
+    length, longer = divmod(len(rows), parts) if parts else (0, 0)
+    ends = [(i + 1) * length + min(i + 1, longer) for i in range(parts)]
+    return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
+    """Return what was chosen of several runs as one order: the first of each, the second of each; ties by node.
+
+    Example:
+        >>> merged([[7, 3], [5]])
+        [5, 7, 3]
+    """
+    placed = [(place, row) for part in chosen for place, row in enumerate(part)]
+    return [row for _, row in sorted(placed)]
+
+
+def nearness_to(snapshot: Snapshot, vector: Row, bare: Row) -> Callable[[Sequence[int]], list[float]]:
+    """Return a function from forest rows to how near they are to a sub-query.
+
+    As in `recall`: a leaf is as near as its fact or its best turn, an inner node as its summary, and one of a scene as
+    the facts below it on average.
+
+    Args:
+        snapshot: of the memory.
+        vector: of the sub-query, unit length.
+        bare: of the sub-query without participants' names.
+    """
+    forest = snapshot.forest
+    scenes = forest.of_kind("scene")
+
+    def facts_below(row: int) -> list[int]:
+        if forest.kind[row] == 2:
+            return [int(forest.item[row])]
+        return [fact for child in forest.children[row] for fact in facts_below(child)]
+
+    def nearness(rows: Sequence[int]) -> list[float]:
+        nodes = np.array(rows, dtype=np.int64)
+        out = np.zeros(len(nodes))
+        kind, scene = forest.kind[nodes], scenes[forest.tree[nodes]]
+        inner = (kind == 0) & ~scene
+        out[inner] = forest.vectors.cosines_at(np.searchsorted(forest.inner, nodes[inner]), vector)
+        cells = np.flatnonzero(kind == 1)
+        starts, ends = forest.item[nodes[cells]], forest.item_end[nodes[cells]]
+        if len(cells):
+            cosines = snapshot.turns.vectors.cosines_at(ranges(starts, ends), vector)
+            out[cells] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
+        for i in np.flatnonzero((kind == 2) | ((kind == 0) & scene)):
+            facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)
+            out[i] = snapshot.facts.vectors.cosines_at(facts, bare).mean()
+        return [float(value) for value in out]
+
+    return nearness

@@ -1,0 +1,241 @@
+"""What a good model would answer to each step, by local rules; the schemas are those of `memforest.steps.llm`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Any
+
+from memforest.calendar import DateSpan, find_dates
+from memforest.steps.llm.prompt import read_data_block
+from memforest.steps.llm.replies import (
+    AnswerReply,
+    BrowseChoice,
+    BrowseGuide,
+    Extraction,
+    Judgement,
+    Named,
+    Relation,
+    Reply,
+    Statement,
+    Summary,
+    TreeQueries,
+    Verdict,
+)
+from memforest.steps.local.extract import LocalExtractor
+from memforest.steps.local.plan import plan_question
+from memforest.steps.local.summarise import LocalSummariser
+from memforest.text import fold, lexical_tokens, words
+from memforest.types import Candidate, Chunk, Mention, SummaryRequest, Turn
+
+__all__ = ["RULES"]
+
+Row = Mapping[str, Any]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_NAMED = {"participant": "person", "unknown": "thing"}
+
+
+# -- reading turns --------------------------------------------------------------------------------
+
+
+def _extraction(data: str) -> Extraction:
+    """Return the statements of a chunk, as the local extractor reads them."""
+    rows = read_data_block(data, "turns")
+    before = read_data_block(data, "context")
+    session = (*read_data_block(data, "session"), {})[0]
+    chunk = Chunk(
+        session_id="",
+        ordinal=0,
+        turns=tuple(_turn(row, int(row["turn"])) for row in rows),
+        before=tuple(_turn(row, at - len(before)) for at, row in enumerate(before)),
+        participants=tuple(session.get("participants", ())),
+    )
+    made = LocalExtractor(dates=_as_they_stand).extract_chunk(chunk)
+    turns = {turn.ordinal: turn for turn in chunk.turns}
+    statements = [_statement(one, [turns[at] for at in one.turns if at in turns]) for one in made.candidates]
+    return Extraction(statements=[one for one in statements if one.turns])
+
+
+def _as_they_stand(text: str, said: datetime, zone: tzinfo, languages: Sequence[str]) -> list[DateSpan]:
+    """Find dates, and have none of them written out: a statement keeps its words of time."""
+    return [replace(span, relative=False) for span in find_dates(text, said, zone, languages)]
+
+
+def _turn(row: Row, ordinal: int) -> Turn:
+    return Turn(
+        id=str(ordinal),
+        speaker=str(row.get("speaker", "")),
+        text=str(row.get("text", "")),
+        said=_moment(str(row.get("time", ""))),
+        ordinal=ordinal,
+        role=row.get("role"),
+    )
+
+
+def _moment(shown: str) -> datetime:
+    """Return a time as prompts show it ("Tuesday 2031-03-11 18:20"); the epoch if there is none."""
+    try:
+        found = datetime.fromisoformat(shown.split(" ", 1)[-1])
+    except ValueError:
+        found = _EPOCH
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
+    start, end = candidate.start, candidate.end
+    first, last = (None, None)
+    if start is not None and end is not None:
+        first, last = start.date().isoformat(), (end - timedelta(microseconds=1)).date().isoformat()
+    return Statement(
+        text=candidate.text,
+        turns=[turn.ordinal for turn in turns],
+        kind="state" if candidate.states else "event",
+        when=_when(candidate, turns),
+        start=first,
+        end=last,
+        negated=candidate.negated,
+        entities=[_named(mention) for mention in candidate.mentions],
+        topics=list(candidate.topics[:3]),
+        relations=[
+            Relation(
+                entity=state.entity,
+                attribute=state.attribute,
+                value=state.value,
+                previous=state.previous,
+                change=state.change,
+            )
+            for state in candidate.states
+        ],
+    )
+
+
+def _when(candidate: Candidate, turns: Iterable[Turn]) -> str | None:
+    """Return the words of a turn that tell a statement's time."""
+    if candidate.start is None:
+        return None
+    for turn in turns:
+        for span in find_dates(turn.text, turn.said, timezone.utc):
+            if (span.start, span.end) == (candidate.start, candidate.end):
+                return span.text
+    return None
+
+
+def _named(mention: Mention) -> Named:
+    return Named(name=mention.name, type=_NAMED.get(mention.kind, mention.kind))
+
+
+# -- comparing, summarising -----------------------------------------------------------------------
+
+
+def _judgement(data: str) -> Judgement:
+    """Return for each new statement the first known one that has the same words in the same order."""
+    verdicts = []
+    for row in read_data_block(data, "questions"):
+        known = {int(number): words(fold(str(text))) for number, text in dict(row["known"]).items()}
+        new = words(fold(str(row["new"])))
+        same = next((number for number, text in sorted(known.items()) if text == new), None)
+        verdicts.append(Verdict(question=int(row["question"]), same=same))
+    return Judgement(verdicts=verdicts)
+
+
+_KINDS = {"conversation": "session", "entry": "entity", "theme": "scene"}
+_MOST_WORDS = re.compile(r"^At most (\d+) words\.$", re.MULTILINE)
+
+
+def _summary(data: str) -> Summary:
+    """Return the summary that the local summariser chooses from the notes, within the words asked for."""
+    node = (*read_data_block(data, "node"), {})[0]
+    kind = next((kind for key, kind in _KINDS.items() if key in node), "session")
+    label = next((str(node[key]) for key in _KINDS if key in node), "")
+    asked = _MOST_WORDS.findall(data)
+    request = SummaryRequest(
+        kind=kind,
+        label=label,
+        start=_EPOCH,
+        end=_EPOCH,
+        inputs=tuple(str(row["text"]) for row in read_data_block(data, "notes")),
+        max_words=int(asked[-1]) if asked else 60,
+    )
+    return Summary(summary=LocalSummariser().summarise_one(request))
+
+
+# -- looking and answering ------------------------------------------------------------------------
+
+_TWO_SIDES = re.compile(
+    r"\b(?:before|after|since|between|compared?|differ\w*|than|versus|vs|antes de|después de|desde)\b",
+    re.IGNORECASE,
+)
+
+
+def _guide(data: str) -> BrowseGuide:
+    """Return the question as the query of each tree, and a second one where it has two sides."""
+    row = (*read_data_block(data, "question"), {})[0]
+    question = str(row.get("question", ""))
+    names = {fold(name): str(name) for name in row.get("about", ())}
+    plan = plan_question(question, reference=_moment(str(row.get("today", ""))), names=names)
+    sides = _TWO_SIDES.search(question)
+    other = "" if sides is None else question[sides.end() :].strip(" ?.!")
+    queries = [question, other] if other else [question]
+    return BrowseGuide(
+        kind=None if plan.kind == "simple" else plan.kind,
+        anchor=plan.anchor,
+        trees=[
+            TreeQueries(tree=int(tree["tree"]), queries=queries) for tree in read_data_block(data, "trees")
+        ],
+    )
+
+
+def _choice(data: str) -> BrowseChoice:
+    """Return the nodes that share words with what is looked for, most shared first.
+
+    If none does, those that stand for several leaves: a summary leaves things out.
+    """
+    row = (*read_data_block(data, "search"), {})[0]
+    nodes = read_data_block(data, "nodes")
+    shared = _shared(str(row.get("looking_for", "")), [str(node["text"]) for node in nodes])
+    order = sorted((at for at, count in enumerate(shared) if count), key=lambda at: (-shared[at], at))
+    if not order:
+        order = [at for at, node in enumerate(nodes) if int(node["leaves"]) > 1]
+    return BrowseChoice(ranked=[int(nodes[at]["node"]) for at in order[: int(row.get("most", len(nodes)))]])
+
+
+def _answer(data: str) -> AnswerReply:
+    """Quote the piece of evidence that shares most words with the question.
+
+    Abstain when none shares any but the names of those who speak.
+    """
+    row = (*read_data_block(data, "question"), {})[0]
+    pieces = read_data_block(data, "evidence")
+    texts = [f"{piece['statement']} {piece.get('quote', '')}" for piece in pieces]
+    names = {token for piece in pieces for token in lexical_tokens(str(piece.get("speaker", "")))}
+    question = str(row.get("question", ""))
+    shared, without_names = _shared(question, texts), _shared(question, texts, without=names)
+    fitting = [at for at in range(len(pieces)) if without_names[at]]
+    if not fitting:
+        return AnswerReply(reason="no piece of evidence shares a word with the question")
+    best = max(fitting, key=lambda at: (shared[at], -at))
+    number, said = int(pieces[best]["number"]), pieces[best].get("said", "")
+    return AnswerReply(
+        reason=f"piece {number}, said on {said}", answer=str(pieces[best]["statement"]), cited=[number]
+    )
+
+
+def _shared(query: str, texts: Sequence[str], *, without: Collection[str] = ()) -> list[int]:
+    """Return how many content words of a query each text has, some left out unless there are no others."""
+    asked = set(lexical_tokens(query))
+    asked = (asked - set(without)) or asked
+    return [len(asked.intersection(lexical_tokens(text))) for text in texts]
+
+
+RULES: Mapping[str, Callable[[str], Reply]] = {
+    "extract": _extraction,
+    "judge": _judgement,
+    "summarise": _summary,
+    "plan": _guide,
+    "browse": _choice,
+    "answer": _answer,
+}
+"""Step -> what makes its reply from the message that holds the data."""
