@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Config
 from memforest.endpoint import Budget
-from memforest.errors import EmbedderMismatchError, InputError, MemForestError, ModelError
+from memforest.errors import EmbedderMismatchError, InputError, MemForestError, ModelError, StoreError
 from memforest.interval import from_ms, to_ms
 from memforest.memory.query import Asked, Reader
 from memforest.memory.read import SnapshotCache
@@ -49,7 +50,7 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
 from memforest.store.sessions import SessionRow
 from memforest.text import cut
-from memforest.types import Turn
+from memforest.types import StepUsage, Turn
 
 __all__ = ["Memory", "Opened", "other_embedder"]
 
@@ -139,11 +140,12 @@ class Memory:
                 return await work()
         finally:
             if ledger.steps:
-                await asyncio.to_thread(self._keep_spent, ledger)
+                await asyncio.to_thread(self._keep_spent, ledger.operation, ledger.steps)
 
-    def _keep_spent(self, ledger: Ledger) -> None:
-        with self.db.write() as tx:
-            spent.add(tx, ledger.operation, ledger.steps)
+    def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
+        """Add to the sums of what was spent; they are worth no failure of what was done for it."""
+        with suppress(StoreError), self.db.write() as tx:
+            spent.add(tx, operation, steps)
 
     async def append(
         self,
@@ -324,11 +326,20 @@ class Memory:
 
     async def query(self, asked: Asked) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
-        return await self.reader.query(asked, self.label)
+        result = await self.reader.query(asked, self.label)
+        await self._keep_asked("query", result.usage)
+        return result
 
     async def ask(self, asked: Asked) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        return await self.reader.ask(asked, self.label)
+        result = await self.reader.ask(asked, self.label)
+        await self._keep_asked("ask", result.usage)
+        return result
+
+    async def _keep_asked(self, operation: str, cost: Usage) -> None:
+        """Keep what a question has spent with the memory."""
+        if cost.steps:
+            await asyncio.to_thread(self._keep_spent, operation, cost.steps)
 
     async def look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         """Run one of `memforest.memory.views` in a read transaction."""
