@@ -20,7 +20,7 @@ import pytest
 
 from memforest import MemForest
 from memforest.config import Config, Ranking
-from memforest.endpoint import STEPS
+from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.memory.open import file_name
 from memforest.steps.llm.prompt import load_prompt
 from memforest.store import migrations
@@ -211,23 +211,27 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def _fields(kind: type) -> list[tuple[str, str, str]]:
-    """Return (name, default, the string under it) of every field of a dataclass in `memforest.config`."""
+    """Return (name, default, the string under it) of every field of a dataclass of settings."""
     tree = ast.parse(inspect.getsource(kind))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = []
     for field, below in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and field.value is not None:
+        if isinstance(field, ast.AnnAssign):
             said = below.value if isinstance(below, ast.Expr) else None
             text = said.value if isinstance(said, ast.Constant) and isinstance(said.value, str) else ""
-            found.append((ast.unparse(field.target), ast.unparse(field.value), " ".join(text.split())))
+            default = "required" if field.value is None else f"`{ast.unparse(field.value)}`"
+            found.append((ast.unparse(field.target), default, " ".join(text.split())))
     return found
 
 
-@pytest.mark.parametrize(("name", "kind"), [("settings", Config), ("weights", Ranking)])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("settings", Config), ("weights", Ranking), ("chat", ChatEndpoint), ("embeddings", EmbeddingEndpoint)],
+)
 def test_settings_are_documented(name: str, kind: type) -> None:
     """docs/configuration.md lists every setting and weight with its default and what it does."""
     rows = [
-        f"| `{field}` | `{default}` | {text.replace('``', '`')} |" for field, default, text in _fields(kind)
+        f"| `{field}` | {default} | {text.replace('``', '`')} |" for field, default, text in _fields(kind)
     ]
     assert all(not row.endswith("|  |") for row in rows)
     table = "| Setting | Default | What it does |\n|---|---|---|\n" + "\n".join(rows) + "\n"

@@ -204,6 +204,14 @@ def test_the_browser_sees_nodes_as_data() -> None:
     assert len(model.requests) == 1
 
 
+@pytest.mark.parametrize(("n", "each"), [(5, 2_500), (24, 1_250)])
+def test_long_texts_of_nodes_are_cut(n: int, each: int) -> None:
+    """A node shows at most 2,500 characters, and less when there are many, so that a call stays within reach."""
+    model = Scripted('{"ranked":[]}')
+    choice(model, n=n, text="word " * 3_000)
+    assert {len(row["text"]) for row in shown(model, "nodes")} == {each}
+
+
 def test_nodes_without_a_beginning_are_shown() -> None:
     """An interval that is open to the past, or ends with the calendar, has days in every zone."""
     model = Scripted('{"ranked":[]}')

@@ -17,10 +17,13 @@ from memforest import (
     AskResult,
     AsyncMemForest,
     AsyncUserMemory,
+    Budget,
     CallableEmbedder,
     CallableReranker,
+    ChatEndpoint,
     Config,
     Embedder,
+    EmbeddingEndpoint,
     Evidence,
     IngestResult,
     MemForest,
@@ -48,6 +51,11 @@ def settings(fn: Any) -> None:
     config = Config(timezone="Europe/Madrid", embedder="minilm", ranking=Ranking(browse=0.2))
     assert_type(config.top_k, int)
     assert_type(load_default_config(embedder="none"), Config)
+    assert_type(load_default_config("default_4b", file="memforest.toml", environ={}), Config)
+    chat = ChatEndpoint("m", base_url="http://127.0.0.1:8000/v1", steps={"judge": {"model": "n"}})
+    assert_type(chat.for_step("judge"), ChatEndpoint)
+    Config(chat=chat, embedder=EmbeddingEndpoint("m", dimensions=8), query_budget=Budget(max_calls=3))
+    ChatEndpoint()  # type: ignore[call-arg]  # a model is named
     embedder: Embedder = CallableEmbedder(fn, model_id="mine")
     assert_type(embedder.dimension, int)
     reranker: Reranker = CallableReranker(fn, model_id="mine")

@@ -257,10 +257,12 @@ def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
     """Write texts, and return those nodes whose text was still wanted."""
     with db.write() as tx:
         valid = _unmoved(tx, made)
+        keys = []
         for one in valid:
             derived.put_summary(tx, one.node.id, str(one.text), maker + KEPT if one.kept else maker)
+            keys.append((one.node.id, mean_digest(one.text) if one.kept else digest(one.text)))
         # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
-        derived.drop_vectors(tx, "node", [one.node.id for one in valid])
+        derived.drop_other_vectors(tx, "node", keys)
         if valid:
             meta.bump(tx)
     return valid

@@ -15,6 +15,7 @@ from memforest.cli.completing import complete_users
 
 if TYPE_CHECKING:
     from memforest.cli.screen import Screen
+    from memforest.config import Config
     from memforest.forest import MemForest, UserMemory
 
 __all__ = ["Call", "StopCommand", "global_options", "pass_call", "shared_options"]
@@ -43,6 +44,7 @@ class Call:
     """The shared options as given, before or after the command's name, and what became of them."""
 
     directory: Path | None = None
+    config_file: Path | None = None
     user: str | None = None
     user_from_environment: bool = False
     as_json: bool = False
@@ -61,19 +63,29 @@ class Call:
 
         return user_data_path("memforest", appauthor=False)
 
-    def forest(self, **settings: str | None) -> MemForest:
-        """Return the forest of the directory.
+    def config(self, **settings: str | None) -> Config:
+        """Return the configuration: options over environment over ``--config`` over defaults.
 
         Args:
-            **settings: fields of `Config`; None leaves the default or what the environment says.
+            **settings: fields of `Config`; None leaves the default or what environment and file say.
 
         Raises:
-            ConfigError: if a setting is unknown or out of range.
+            ConfigError: if a setting is unknown or out of range, or the file cannot be read.
         """
-        from memforest import MemForest, load_default_config
+        from memforest import load_default_config
 
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-        return MemForest(self.folder, load_default_config(**given))
+        return load_default_config(file=self.config_file, **given)
+
+    def forest(self, **settings: str | None) -> MemForest:
+        """Return the forest of the directory, with a configuration as `config` gives it.
+
+        Raises:
+            ConfigError: as `config`.
+        """
+        from memforest import MemForest
+
+        return MemForest(self.folder, self.config(**settings))
 
     def memory(self, forest: MemForest) -> UserMemory:
         """Return the memory that a reading command is about: of ``--user``, or of the only user there is.
@@ -175,6 +187,15 @@ def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
             expose_value=False,
             callback=_keep,
             help="Where the memories are; the platform's data directory by default. [MEMFOREST_DIR]",
+        ),
+        click.option(
+            "--config",
+            "config_file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            expose_value=False,
+            callback=_keep,
+            help="A TOML file of settings: models, ranking, budgets. [MEMFOREST_CONFIG]",
         ),
         click.option(
             "--user",

@@ -7,26 +7,24 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import click
 from rich.text import Text
 
 from memforest import __version__
 from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.models import Check, Status, chat_checks, embedding_checks
 from memforest.cli.screen import Screen, clean, columns, counted
-from memforest.config import load_default_config
+from memforest.config import Config
+from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
 from memforest.memory.open import memory_files, owner_of
 from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.store.environment import sqlite_abilities
 
-__all__ = ["Check", "doctor"]
-
-Status = Literal["ok", "note", "broken"]
+__all__ = ["doctor"]
 
 _MARKS: dict[Status, tuple[str, str]] = {
     "ok": ("ok", "green"),
@@ -39,17 +37,12 @@ MOST_PROBLEMS = 20
 """Most problems of one memory to name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at. ``"broken"`` stops work; ``"note"`` makes it worse."""
-
-    name: str
-    status: Status
-    detail: str
-    fix: str = ""
-
-
 @click.command()
+@click.option(
+    "--connect",
+    is_flag=True,
+    help="Ask every configured model behind an endpoint for a word; without this nothing is contacted.",
+)
 @click.option(
     "--fix",
     is_flag=True,
@@ -57,17 +50,21 @@ class Check:
 )
 @shared_options
 @pass_call
-def doctor(call: Call, fix: bool) -> None:
+def doctor(call: Call, connect: bool, fix: bool) -> None:
     """Check this installation and the memories in it.
 
-    Python, SQLite, the directory, the embedding models and the reranker and whether they run, and every memory: can it be
-    opened, and with which embedder. Exit code 1 when something is broken.
+    Python, SQLite, the directory, the embedding models and the reranker and whether they run, which models behind
+    endpoints are configured, and every memory: can it be opened, and with which embedder. Exit code 1 when
+    something is broken.
 
     With --fix, unfinished sessions and summaries are finished; index rows, vectors and trees that `verify`
     finds broken are made anew from what was said; free space is given back and the log folded in. A damaged
     file, one of another program or of a newer memforest, and a missing model are named and left alone.
     """
-    checks = [*_program(), *_directory(call.folder), *_embedders(), _reranker()]
+    config = call.config()
+    remote = [*chat_checks(config, connect=connect), *embedding_checks(config, connect=connect)]
+    taken = isinstance(config.embedder, EmbeddingEndpoint)
+    checks = [*_program(), *_directory(call.folder), *_embedders(trial=not taken), _reranker(config), *remote]
     # Which reranker is configured does not matter here, and one that is missing must not stop the look around.
     with call.forest(reranker="none") as forest:
         checks += _memories(forest, call.folder, call.user if fix else None, fix=fix)
@@ -104,8 +101,11 @@ def _directory(folder: Path) -> Iterator[Check]:
     yield Check("directory", "ok", f"{folder} can be written{begun}")
 
 
-def _embedders() -> Iterator[Check]:
-    """Say which embedding models are installed, whether the best one runs, and how to get the others."""
+def _embedders(*, trial: bool) -> Iterator[Check]:
+    """Say which embedding models are installed, whether the best one runs, and how to get the others.
+
+    Without a trial, new memories take another model.
+    """
     statuses = available(verify=True)
     for status in statuses:
         if status.installed:
@@ -114,6 +114,8 @@ def _embedders() -> Iterator[Check]:
         else:
             detail = f"{status.name}: {'damaged' if status.path else 'not installed'}"
             yield Check("embedder", "note", detail, status.fix)
+    if not trial:
+        return
     best = next((status for status in statuses if status.installed), None)
     if best is None:
         detail = "none: new memories search by words only, and find less"
@@ -132,15 +134,13 @@ def _trial(status: ModelStatus) -> Check:
     return Check("new memories", "ok", f"take {status.model_id} ({rows.shape[1]} numbers a text); it runs")
 
 
-def _reranker() -> Check:
+def _reranker(config: Config) -> Check:
     """Say whether the local reranker is there and runs; it is no part of the default."""
     status = reranker_status(verify=True)
     if not status.installed:
         state = "damaged" if status.path else "not installed"
-        asked = load_default_config().reranker == "local"
-        detail = f"{status.name}: {state}" + (
-            ", but MEMFOREST_RERANKER asks for it" if asked else " (optional)"
-        )
+        asked = config.reranker == "local"
+        detail = f"{status.name}: {state}" + (", but the settings ask for it" if asked else " (optional)")
         return Check("reranker", "broken" if asked else "note", detail, status.fix)
     try:
         asyncio.run(open_reranker(status.model_id).score("memory?", ["memory"]))

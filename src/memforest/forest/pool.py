@@ -134,6 +134,7 @@ class MemoryPool:
         while self._open:
             _, memory = self._open.popitem()
             await asyncio.to_thread(memory.close)
+        await self._steps.close()
 
     def _after_fork_in_child(self) -> None:
         # The parent's connections are not for us (see `memforest.store.db`); memories are opened anew.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
+from collections.abc import Awaitable, Callable
 
 from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from memforest.models.base import ChatModel, ChatReply, ChatRequest
@@ -26,10 +27,19 @@ class Calls:
         model: answers them.
         max_in_flight: most requests under way at once in one event loop, at least 1.
         trace: gets a record of every call; None for none.
+        close: gives back what the model holds open; None leaves that to whoever made the model.
     """
 
-    def __init__(self, model: ChatModel, *, max_in_flight: int = 64, trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        max_in_flight: int = 64,
+        trace: Trace | None = None,
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._model = model
+        self._close = close
         self._max_in_flight = max_in_flight
         self._trace = trace
         # A semaphore belongs to the loop that first waits at it.
@@ -69,6 +79,11 @@ class Calls:
                 ledger.settle(request.step, reserved, _usage(request, reply, error, seconds))
                 if self._trace is not None:
                     self._trace.write(ledger.operation, self.model_id, request, reply, error, seconds)
+
+    async def close(self) -> None:
+        """Give back what the model holds open; a later call opens it again."""
+        if self._close is not None:
+            await self._close()
 
     def _gate(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()

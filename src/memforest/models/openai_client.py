@@ -4,7 +4,7 @@ The `openai` package is imported when the first call is made, in a thread, as th
 
 A client's connections belong to the event loop that opened them, so each is kept alive by an asynchronous generator.
 Whoever ends a loop in an orderly way (`asyncio.run`, our own portal) finalises these first
-(`loop.shutdown_asyncgens`), and with them the connections; `Clients.close` does it sooner.
+(`loop.shutdown_asyncgens`), and with them the connections. `Clients.close`, or collecting the object, does it sooner.
 
 Where a key goes: the client would add keys, organisations and headers that it finds in the environment
 (``OPENAI_…``). These are meant for OpenAI, or for what ``OPENAI_BASE_URL`` names, so a request to an address that is
@@ -14,6 +14,7 @@ configured holds nothing but what is configured with it; and no request follows 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import threading
@@ -152,22 +153,76 @@ def timeouts(seconds: float) -> Any:
     return Timeout(seconds, connect=min(seconds, CONNECT_TIMEOUT_S))
 
 
+class _Held:
+    """A client in the event loop that it belongs to, and how it ends: once, whoever wants it first."""
+
+    def __init__(self, client: AsyncOpenAI) -> None:
+        self.client = client
+        self.loop = asyncio.get_running_loop()
+        self._closing: asyncio.Task[None] | None = None
+        self._life = self._until_the_loop_ends()
+
+    async def begin(self) -> None:
+        """Make the client end with its loop."""
+        _alive_clients.add(self)
+        await self._life.__anext__()
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            await self.close()
+
+    def start_closing(self) -> asyncio.Task[None]:
+        """Close the client in a task of its own; call it in the client's loop."""
+        if self._closing is None or self._closing.cancelled():
+            self._closing = self.loop.create_task(self.client.close())
+            self._closing.add_done_callback(self._closed)
+        return self._closing
+
+    def _closed(self, closing: asyncio.Task[None]) -> None:
+        if not closing.cancelled():
+            _alive_clients.discard(self)
+
+    async def close(self) -> None:
+        """Close the client, in its loop."""
+        # asyncio.run cancels all tasks, ours too, before it winds the loop up; then it is done again.
+        while not self.start_closing().done():
+            await asyncio.wait([self.start_closing()])
+
+
 @dataclass(slots=True)
 class _Kept:
     """The clients of one event loop."""
 
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lets one client be made at a time."""
-    clients: dict[Target, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = field(default_factory=dict)
+    clients: dict[Target, _Held] = field(default_factory=dict)
+
+    def open(self, target: Target) -> AsyncOpenAI | None:
+        """Return the client of a target, unless there is none or its loop was wound up."""
+        held = self.clients.get(target)
+        return None if held is None or held.client.is_closed() else held.client
+
+
+_ByLoop = dict[asyncio.AbstractEventLoop, _Kept]
 
 
 class Clients:
-    """Makes clients and keeps them, per event loop. Use it from any thread or event loop."""
+    """Makes clients and keeps them, per event loop. Use it from any thread or event loop.
+
+    Their connections are closed by `close`, when this object is collected, or with the loop.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loops: dict[asyncio.AbstractEventLoop, _Kept] = {}
+        self._begin_anew()
         _alive.add(self)
+
+    def _begin_anew(self) -> None:
+        self._loops: _ByLoop = {}
+        self._finalizer = weakref.finalize(self, _drop, self._loops)
+        self._finalizer.atexit = False  # the loops are wound up by then
 
     async def get(self, target: Target) -> AsyncOpenAI:
         """Return the client of a target, for the loop that runs.
@@ -176,59 +231,49 @@ class Clients:
             ModelRefusedError: if no client can be made with these settings.
         """
         kept = self._here()
-        if (client := _open(kept, target)) is not None:
+        if (client := kept.open(target)) is not None:
             return client
         async with kept.gate:
-            if (client := _open(kept, target)) is not None:
+            if (client := kept.open(target)) is not None:
                 return client
-            client = await asyncio.to_thread(_make, target)
-            life = _life(client)
-            await life.__anext__()
-            kept.clients[target] = client, life
-            return client
+            held = _Held(await asyncio.to_thread(_make, target))
+            await held.begin()
+            kept.clients[target] = held
+            return held.client
 
     async def close(self) -> None:
         """Close every connection; a later call opens new ones."""
         with self._lock:
-            loops, self._loops = self._loops, {}
+            loops = dict(self._loops)
+            self._loops.clear()
         here = asyncio.get_running_loop()
-        for loop, kept in loops.items():
-            for _, life in kept.clients.values():
-                if loop is here:
-                    await life.aclose()
-                elif loop.is_running():
-                    closing = asyncio.run_coroutine_threadsafe(_end(life), loop)
-                    await asyncio.wait([asyncio.wrap_future(closing)], timeout=CLOSE_TIMEOUT_S)
+        for held in (one for kept in loops.values() for one in kept.clients.values()):
+            if held.loop is here:
+                await held.close()
+            elif held.loop.is_running():
+                closing = asyncio.run_coroutine_threadsafe(held.close(), held.loop)
+                await asyncio.wait([asyncio.wrap_future(closing)], timeout=CLOSE_TIMEOUT_S)
 
     def _here(self) -> _Kept:
         loop = asyncio.get_running_loop()
         with self._lock:
+            # What ended without being wound up cannot be closed any more.
             for old in [one for one in self._loops if one.is_closed()]:
-                del self._loops[old]
+                _alive_clients.difference_update(self._loops.pop(old).clients.values())
             return self._loops.setdefault(loop, _Kept())
 
     def _after_fork_in_child(self) -> None:
-        # Connections are the parent's: closing them here, even by collecting them, would speak on its sockets.
         self._lock = threading.Lock()
         _left_behind.append(self._loops)
-        self._loops = {}
+        self._finalizer.detach()
+        self._begin_anew()
 
 
-def _open(kept: _Kept, target: Target) -> AsyncOpenAI | None:
-    """Return the client of a target, unless there is none or its loop was wound up."""
-    found = kept.clients.get(target)
-    return None if found is None or found[0].is_closed() else found[0]
-
-
-async def _life(client: AsyncOpenAI) -> AsyncGenerator[None, None]:
-    try:
-        yield
-    finally:
-        await client.close()
-
-
-async def _end(life: AsyncGenerator[None, None]) -> None:
-    await life.aclose()
+def _drop(loops: _ByLoop) -> None:
+    """Close the clients of an object that was collected; this may happen in any thread, at any moment."""
+    for held in [one for kept in loops.values() for one in kept.clients.values()]:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            held.loop.call_soon_threadsafe(held.start_closing)
 
 
 def _make(target: Target) -> AsyncOpenAI:
@@ -275,10 +320,15 @@ def _only(ours: Mapping[str, str]) -> Callable[..., Awaitable[None]]:
 
 
 _alive: weakref.WeakSet[Clients] = weakref.WeakSet()
+_alive_clients: set[_Held] = set()
+"""Kept from being collected before they are closed."""
 _left_behind: list[object] = []
+"""What a child has inherited: closing it, even by collecting it, would speak on the parent's sockets."""
 
 
 def _after_fork_in_child() -> None:
+    _left_behind.extend(_alive_clients)
+    _alive_clients.clear()
     for clients in list(_alive):
         clients._after_fork_in_child()
 

@@ -5,8 +5,8 @@
     mend the request   400, 413, 422 and the rest                             ModelRequestError
 
 The client has tried again before it raises (`max_retries`): on 408, 409, 429, 5xx, time-outs and lost connections,
-after 0.5 s, doubled up to 8 s, less a quarter at random, or after what ``Retry-After`` says, up to two minutes; a
-longer one ends the call at once. See https://github.com/openai/openai-python#retries.
+after 0.5 s, doubled up to 8 s, less up to a quarter at random, or after what ``Retry-After`` says; more than a minute
+or two, by its version, is not waited for. See https://github.com/openai/openai-python#retries.
 """
 
 from __future__ import annotations
@@ -148,12 +148,15 @@ def read_json(content: bytes, place: Place) -> dict[str, Any]:
     """Read the body of a successful reply.
 
     Raises:
-        ModelRefusedError: if it is no JSON object: the address is that of something else.
-        ModelUnavailableError, ModelRequestError: if it tells of an error after all, as some gateways do.
+        ModelRefusedError: if it is something else than JSON: the address is that of something else.
+        ModelUnavailableError: if it is broken JSON.
+        ModelError: if it tells of an error after all, as some gateways do.
     """
     try:
         body = json.loads(content)
-    except ValueError:
+    except ValueError as exc:
+        if not content or content.lstrip()[:1] in (b"{", b"["):
+            raise ModelUnavailableError(f"{place} sent a reply that is broken: {exc}", status=200) from exc
         body = None
     if not isinstance(body, dict):
         what = f"{place} answers with something else than the JSON of an OpenAI-compatible endpoint"

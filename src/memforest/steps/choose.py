@@ -51,6 +51,13 @@ class Steps:
     """None when trees are browsed by embedding."""
     summary_words: int = LOCAL_SUMMARY_WORDS
     """Most words of a summary."""
+    calls: Calls | None = None
+    """The way to the chat model."""
+
+    async def close(self) -> None:
+        """Close the connections to a chat model that the configuration names; the next call opens new ones."""
+        if self.calls is not None:
+            await self.calls.close()
 
     @property
     def extracts_apart(self) -> bool:
@@ -78,6 +85,7 @@ def choose_steps(config: Config) -> Steps:
         browser=by_chat.get("browse"),
         summary_words=config.summary_words
         or (CHAT_SUMMARY_WORDS if "summarise" in by_chat else LOCAL_SUMMARY_WORDS),
+        calls=calls,
     )
 
 
@@ -90,7 +98,8 @@ def _calls(config: Config) -> Calls | None:
     if isinstance(chat, ChatEndpoint):
         from memforest.models.openai_chat import OpenAIChat
 
-        return Calls(OpenAIChat(chat), max_in_flight=chat.max_in_flight, trace=trace)
+        model = OpenAIChat(chat)
+        return Calls(model, max_in_flight=chat.max_in_flight, trace=trace, close=model.close)
     if hasattr(chat, "complete") and hasattr(chat, "model_id"):
         return Calls(chat, trace=trace)
     raise ConfigError(f"chat={chat!r}: give a ChatEndpoint or an object with the ChatModel port")

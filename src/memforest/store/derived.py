@@ -18,6 +18,7 @@ __all__ = [
     "changed_words",
     "clear_words",
     "dimension",
+    "drop_other_vectors",
     "drop_stale",
     "drop_vectors",
     "drop_wordings",
@@ -152,6 +153,14 @@ def vector_blocks(
 def drop_vectors(tx: Tx, kind: str, items: Iterable[int]) -> None:
     """Delete the vectors of items."""
     tx.executemany("DELETE FROM derived_vector WHERE kind = ? AND item = ?", [(kind, item) for item in items])
+
+
+def drop_other_vectors(tx: Tx, kind: str, items: Iterable[tuple[int, bytes]]) -> None:
+    """Delete those vectors of items that are of another text than the one with the given digest."""
+    tx.executemany(
+        "DELETE FROM derived_vector WHERE kind = ? AND item = ? AND digest <> ?",
+        [(kind, item, key) for item, key in items],
+    )
 
 
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:

@@ -17,8 +17,10 @@ from memforest.types import TreeCard
 __all__ = ["ChatBrowser"]
 
 MAX_TOKENS = 512
-TEXT_CHARS = 1_500
-"""Characters shown of a node: a whole summary of 200 words, and of a leaf what fits beside it."""
+TEXT_CHARS = 2_500
+"""Most characters shown of a node: 400 words, which is what nodes keep of their children's texts."""
+ALL_CHARS = 30_000
+"""Most characters shown of all nodes of a call, some 7,500 tokens."""
 
 
 class ChatBrowser:
@@ -52,9 +54,10 @@ class ChatBrowser:
             "tree": f"{children[0].kind} {cut(children[0].label, 80)}",
             "most": most,
         }
+        chars = max(1, min(TEXT_CHARS, ALL_CHARS // len(children)))
         values = {
             "search": [sought],
-            "nodes": shown_cards(children, self._zone, number="node", chars=TEXT_CHARS, scope=False),
+            "nodes": shown_cards(children, self._zone, number="node", chars=chars, scope=False),
         }
 
         def known(reply: BrowseChoice) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from memforest.steps.llm.chatter import is_chatter
@@ -27,6 +27,7 @@ from memforest.steps.local.entities import (
     merge_mentions,
 )
 from memforest.steps.local.language import Code, detect_language
+from memforest.steps.local.lexicon import LANGUAGES, load_lexicon
 from memforest.steps.local.pieces import is_question
 from memforest.steps.local.states import find_states
 from memforest.text import cut, entity_key, fold, negated
@@ -45,7 +46,10 @@ _SHOWN_CHARS = 240
 _FIRST_PERSON = re.compile(
     r"(?:^|(?<=[^\w ])|\b[a-z][\w'’]*[,;:]?) ?I(?:['’](?:m|ve|d|ll))? |\b(?:[Mm]y|me|[Mm]yself|mine)\b"
 )
-_THE_USER = re.compile(r"\b(?:[Tt]he )?[Uu]ser\b(?! (?:name|account|interface|manual|group))")
+_THE_USER = re.compile(
+    r"(?:\b[Tt]he user|^User)\b(?!-| (?:account|agent|base|community|data|experience|group|guide|id|interface|manual|name|"
+    r"research|researchers?|story|stories|testing)\b)"
+)
 _UNSPACED_END = re.compile("[\u3040-\u30ff\u3400-\u9fff]$")
 _KINDS: dict[str, EntityKind] = {
     "person": "person",
@@ -82,7 +86,7 @@ class _Checked:
 
     def skip(self, turns: Sequence[int], text: str, reason: str) -> None:
         """Record that a text was not kept."""
-        turn = turns[0] if turns else min(self.source.said)
+        turn = turns[0] if turns else min(self.source.said, default=0)
         self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason))
 
 
@@ -243,18 +247,31 @@ def _states(statement: Statement, text: str, mentions: Sequence[Mention]) -> tup
     found = find_states(text, subjects=tuple(names.values()))
     if statement.kind == "plan" or statement.negated:
         return found
-    known = {(entity_key(one.entity), fold(one.value)) for one in found}
-    listed = (_state(one, text, names) for one in statement.relations)
+    listed = [one for relation in statement.relations if (one := _state(relation, text, names)) is not None]
+    read = [_narrowed(one, listed) for one in found]
+    # What the rules read goes before: "pet: Toby" is not also "pet: beagle".
+    known = {(entity_key(one.entity), fold(what)) for one in read for what in (one.value, one.attribute)}
     new = [
-        one for one in listed if one is not None and (entity_key(one.entity), fold(one.value)) not in known
+        one
+        for one in listed
+        if not known & {(entity_key(one.entity), fold(what)) for what in (one.value, one.attribute)}
     ]
-    return tuple(dict.fromkeys((*found, *new)))
+    return tuple(dict.fromkeys((*read, *new)))
+
+
+def _narrowed(state: State, listed: Sequence[State]) -> State:
+    """Return a state with the model's value where the rules read on: "Porto", not "Porto for a job"."""
+    for one in listed:
+        same = (one.entity, one.attribute) == (state.entity, state.attribute)
+        if same and fold(state.value).startswith(fold(one.value) + " "):
+            return replace(state, value=one.value)
+    return state
 
 
 def _state(relation: Relation, text: str, names: dict[str, str]) -> State | None:
     """Return a listed relation whose entity is mentioned and whose value stands in the text."""
     entity = names.get(entity_key(relation.entity) or "")
-    attribute_name = fold(relation.attribute).replace("_", " ")
+    attribute_name = _attribute(relation.attribute)
     value, whole = " ".join(relation.value.split()), folded(text)
     if entity is None or not attribute_name or len(attribute_name) > _MAX_TOPIC_CHARS:
         return None
@@ -267,3 +284,13 @@ def _state(relation: Relation, text: str, names: dict[str, str]) -> State | None
     before = relation.previous
     previous = before if before is not None and stands_in(folded(before), whole) else None
     return State(entity, attribute_name, value, previous, relation.change)
+
+
+def _attribute(name: str) -> str:
+    """Return an attribute as the lexicon calls it ("home", "residence"); one that it does not know, folded."""
+    folded_name = " ".join(fold(name).replace("_", " ").split())
+    for code in LANGUAGES:
+        known = load_lexicon(code).nouns.get(folded_name)
+        if known is not None:
+            return known
+    return folded_name

@@ -55,12 +55,11 @@ def date_statement(
     """
     own = _own_dates(text, language, supports, source.zone)
     span, unstated = _chosen(statement, own, supports, source.zone)
-    stated = [one.interval for said in source.everything for one in said.dates]
     days = [_day(said.turn.said, source.zone) for said in supports]
     shown = None if span is None else _shown(span, source.zone, language)
     out, plain, written = text, text, False
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
-        known = any(one.interval.covers(other) for other in (*stated, *days))
+        known = any(one.interval.covers(other) for other in (*source.stated, *days))
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
         if known and one.relative:
             out = _with_date(out, one, _shown(one, source.zone, language))
@@ -93,21 +92,25 @@ def _chosen(
     statement: Statement, own: Sequence[DateSpan], supports: Sequence[Said], zone: tzinfo
 ) -> tuple[DateSpan | None, str | None]:
     """Return the date that the model points at, and what it points at in vain."""
-    given = _given(statement, zone)
+    given, named = _given(statement, zone), _by_own(own, supports)
     if statement.when is not None:
         found = _by_words(statement.when, given, supports)
-        if found is not None:
-            return found, None
-        if _says(statement.when, supports):
-            given = None  # "when I was ten": a time that is no date
+        if found is not None or _says(statement.when, supports):
+            return found or named, None  # what is said may be no date: "when I was ten"
+        given = given or _as_date(statement.when, supports[0], zone)
     if given is not None:
         found = next((one for one in _stated(supports) if one.interval.covers(given)), None)
         if found is not None:
             return found, None
-    named = _by_own(own, supports)
-    if named is not None or (given is None and (statement.when is None or _says(statement.when, supports))):
+    if named is not None or (given is None and statement.when is None):
         return named, None
     return None, statement.when or f"{statement.start} - {statement.end}"
+
+
+def _as_date(when: str, said: Said, zone: tzinfo) -> Interval | None:
+    """Return the days that a model means by words of its own: "3 June 2024" for "3 June"."""
+    found = dates_of(when, ("en", "es"), said.turn.said, zone)
+    return found[0].interval if found else None
 
 
 def _says(when: str, supports: Sequence[Said]) -> bool:

@@ -16,7 +16,7 @@ from memforest.steps.llm.source import Said, Source, folded, forms_of, plain_wor
 from memforest.steps.local.draft import acting_names
 from memforest.steps.local.entities import find_mentions
 from memforest.steps.local.language import Code
-from memforest.steps.local.sentences import MAX_PIECE_CHARS, split_sentences
+from memforest.steps.local.sentences import MAX_PIECE_CHARS
 from memforest.text import STOP_WORDS, numbers, word_set, words
 
 __all__ = ["MIN_SHARED", "Lack", "is_name", "people_forms", "support_of", "unsupported"]
@@ -126,9 +126,10 @@ def people_forms(source: Source) -> frozenset[str]:
 def support_of(text: str, said: Said, source: Source) -> str:
     """Return the sentences of a turn that a statement rests on, as they were said; all of it if none shows."""
     mine = forms_of(text) - people_forms(source)
-    pieces = split_sentences(said.text)
-    shared = [len(mine & forms_of(piece.text)) for piece in pieces]
+    shared = [len(mine & forms) for _, forms in said.sentences]
     best = max(shared, default=0)
     if best == 0:
-        return said.text.strip()[:MAX_PIECE_CHARS]
-    return " ".join(piece.text for piece, share in zip(pieces, shared, strict=True) if 2 * share >= best)
+        return said.told.strip()[:MAX_PIECE_CHARS]
+    return " ".join(
+        text for (text, _), share in zip(said.sentences, shared, strict=True) if 2 * share >= best
+    )

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from memforest.calendar import DateSpan, find_dates
+from memforest.interval import Interval
+from memforest.steps.llm.chatter import is_order
 from memforest.steps.local.dating import until_now
 from memforest.steps.local.entities import names_inside
 from memforest.steps.local.language import Code, detect_language
+from memforest.steps.local.sentences import split_sentences
 from memforest.text import entity_key, fold, is_binary_looking, lexical_tokens, numbers, strip_accents, words
 from memforest.types import Chunk, Turn
 
@@ -39,11 +42,19 @@ class Said:
 
     turn: Turn
     text: str
+    told: str
+    """The text without orders to its reader, which are evidence of nothing."""
     folded: str
-    """The text as `folded` makes it, for finding phrases in it."""
+    """`told` as `folded` makes it, for finding phrases in it."""
     language: Code
-    forms: frozenset[str]
+    sentences: tuple[tuple[str, frozenset[str]], ...]
+    """Each sentence with its forms; see `forms_of`."""
     dates: tuple[DateSpan, ...]
+
+    @property
+    def forms(self) -> frozenset[str]:
+        """The forms of all of it."""
+        return frozenset(form for _, forms in self.sentences for form in forms)
 
     @property
     def by_assistant(self) -> bool:
@@ -76,6 +87,8 @@ class Source:
     forms: frozenset[str]
     names: frozenset[str]
     """Lower-case words that are names, by their capitals inside a sentence."""
+    stated: tuple[Interval, ...]
+    """The days that are named, each once."""
 
     @property
     def everything(self) -> tuple[Said, ...]:
@@ -104,10 +117,11 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         context=context,
         participants={key: name for name in people if (key := entity_key(name)) is not None},
         zone=zone,
-        words=_by_beginning((*people, *(one.text for one in everything))),
+        words=_by_beginning((*people, *(one.told for one in everything))),
         numbers=frozenset(_numbers(everything, people, zone)),
         forms=frozenset(form for one in told for form in one.forms),
-        names=names_inside(" . ".join(one.text[:4000] for one in everything)),
+        stated=tuple(dict.fromkeys(span.interval for one in everything for span in one.dates)),
+        names=names_inside(" . ".join(one.told[:4000] for one in everything)),
     )
 
 
@@ -118,11 +132,15 @@ def is_readable(text: str) -> bool:
 
 def _read(turn: Turn, zone: tzinfo) -> Said:
     text = turn.text[:MAX_TURN_CHARS]
+    pieces = [piece.text for piece in split_sentences(text)]
+    told = [piece for piece in pieces if not is_order(piece)]
+    plain = text if len(told) == len(pieces) else "\n".join(told)
     language = detect_language(text)
     # A short turn's language is a guess, and what is found here is used only where the model points at it.
     languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
-    dates = dates_of(text, languages, turn.said, zone)
-    return Said(turn, text, folded(text), language, forms_of(text), dates)
+    dates = dates_of(plain, languages, turn.said, zone)
+    sentences = tuple((piece, forms_of(piece)) for piece in told)
+    return Said(turn, text, plain, folded(plain), language, sentences, dates)
 
 
 def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
@@ -185,7 +203,7 @@ def plain_words(text: str) -> list[str]:
 
 def _numbers(everything: Sequence[Said], people: Iterable[str], zone: tzinfo) -> Iterable[str]:
     """Yield the numbers that are said, and those of the days that are meant or on which it is said."""
-    for text in (*people, *(one.text for one in everything)):
+    for text in (*people, *(one.told for one in everything)):
         yield from numbers(text)
     days = [one.turn.said for one in everything]
     for one in everything:
