@@ -128,6 +128,14 @@ def test_a_budget_of_tokens_is_not_passed_by_much() -> None:
     assert ledger.refused["extract"] == 50 - len(model.asked)
 
 
+def test_embeddings_are_counted_and_not_bounded() -> None:
+    """What an embedder behind an endpoint takes is in the ledger, and leaves the budget as it is."""
+    ledger = Ledger(Budget(max_calls=2, max_tokens=1000))
+    ledger.add("embed", StepUsage(calls=50, prompt_tokens=100_000))
+    run_all(Calls(Paced()), ledger, 2)
+    assert (ledger.calls, ledger.steps["embed"].calls) == (2, 50)
+
+
 def test_a_part_counts_for_itself_and_for_the_whole() -> None:
     """Two parts share a budget, and each knows what it spent."""
     whole = Ledger(Budget(max_calls=3))

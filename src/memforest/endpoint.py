@@ -35,7 +35,7 @@ _ADDRESS = "give an address such as 'http://127.0.0.1:8000/v1'"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one ingest or query may spend on models; None is no bound.
+    """What one ingest or query may spend on a chat model; None is no bound. Embeddings are counted, not bounded.
 
     `max_tokens` counts prompt and completion tokens together. A call is not begun when it is expected to pass the
     bound; as replies differ from what was expected, the sum may come out a little above it.

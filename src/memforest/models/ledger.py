@@ -45,14 +45,19 @@ class Ledger:
         return Ledger(operation=self.operation, whole=self)
 
     @property
+    def _chat(self) -> list[StepUsage]:
+        """What a budget is about: embeddings cost a hundredth, and a write without them would lose its vectors."""
+        return [used for step, used in self.steps.items() if step != "embed"]
+
+    @property
     def calls(self) -> int:
-        """Calls that were begun."""
-        return sum(used.calls for used in self.steps.values()) + self._in_flight
+        """Calls of a chat model that were begun."""
+        return sum(used.calls for used in self._chat) + self._in_flight
 
     @property
     def tokens(self) -> int:
-        """Prompt and completion tokens together, of calls that have ended."""
-        return sum(used.prompt_tokens + used.completion_tokens for used in self.steps.values())
+        """Prompt and completion tokens together, of calls of a chat model that have ended."""
+        return sum(used.prompt_tokens + used.completion_tokens for used in self._chat)
 
     def admit(self, step: str, prompt_tokens: int) -> int:
         """Count a call as begun and return the tokens reserved for it.
@@ -91,10 +96,10 @@ class Ledger:
         raise BudgetError(why)
 
     def _expected_reply(self) -> int:
-        calls = sum(used.calls for used in self.steps.values())
+        calls = sum(used.calls for used in self._chat)
         if not calls:
             return FIRST_REPLY_TOKENS
-        return sum(used.completion_tokens for used in self.steps.values()) // calls
+        return sum(used.completion_tokens for used in self._chat) // calls
 
     def settle(self, step: str, reserved: int, used: StepUsage) -> None:
         """Count an admitted call as ended."""

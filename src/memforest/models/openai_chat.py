@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from memforest.endpoint import ChatEndpoint
-from memforest.errors import ConfigError, ModelUnavailableError
-from memforest.models.base import ChatModel, ChatReply, ChatRequest
+from memforest.errors import ModelUnavailableError
+from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.openai_client import Clients, Target, timeouts
 from memforest.models.openai_dialect import Dialect
 from memforest.models.openai_errors import Place, complaint, mapped, read_json
 from memforest.tokens import count_tokens
 
-__all__ = ["OpenAIChat", "open_chat"]
+__all__ = ["OpenAIChat"]
 
 _UNFIT = (400, 422)
 """What servers answer to a request that they do not understand."""
@@ -132,18 +132,3 @@ def _cached(used: Mapping[str, Any]) -> int:
         details.get("cached_tokens") if isinstance(details, Mapping) else used.get("prompt_cache_hit_tokens")
     )
     return _count(told, 0)
-
-
-def open_chat(value: Any) -> ChatModel | None:
-    """Return the chat model that `Config.chat` means: None for none.
-
-    Raises:
-        ConfigError: if it is neither an endpoint nor an object with the `ChatModel` port.
-    """
-    if value is None:
-        return None
-    if isinstance(value, ChatEndpoint):
-        return OpenAIChat(value)
-    if hasattr(value, "complete") and hasattr(value, "model_id"):
-        return value  # type: ignore[no-any-return]  # has the port's attributes
-    raise ConfigError(f"chat={value!r}: give a ChatEndpoint or an object with the ChatModel port")
