@@ -20,7 +20,8 @@ need each other's replies, which no order of the calls can beat. *work/fl* is th
 in flight, *floor* the larger of it and the bound, *ratio* wall over floor. All four are computed from the calls' tokens
 under the cost model (`benchmarks/writing/bound.py`); waves are read off the times of the trace's records, and who needs
 whom off their texts (`benchmarks/writing/waves.py`). *chain* is the most calls of one arrival that wait for each other.
-*flight* is the most chat calls that the server saw under way, *late* the most by which it answered later than declared.
+*flight* is the most chat calls that the server saw under way, *late* the most by which it answered later than declared,
+and *load* how many processes wanted a core when the run began: times of a busy machine are not the package's.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["BATCH", "ONE_BY_ONE", "TARGETS", "Measured", "StepCost", "breakdown", "rows", "verdicts"]
+__all__ = ["BATCH", "ONE_BY_ONE", "TARGETS", "Measured", "StepCost", "breakdown", "load", "rows", "verdicts"]
 
 ONE_BY_ONE = "one by one"
 BATCH = "one batch"
@@ -56,6 +57,8 @@ class Measured:
     work_s: float | None = None
     floor_s: float | None = None
     steps: Mapping[str, StepCost] = field(default_factory=dict)
+    load: float = 0.0
+    """Of this machine when the run began: processes that wanted a core, mean over a minute."""
     note: str = ""
 
     @property
@@ -75,9 +78,14 @@ class Measured:
         return cls(**{**value, "steps": steps})
 
 
+def load() -> float:
+    """Return how many processes want a core of this machine, mean over a minute; 0 where nobody knows."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 HEAD = (
     f"{'':30}{'wall s':>8}{'floor s':>9}{'ratio':>7}{'bound s':>9}{'path s':>9}{'work/fl':>9}{'chain':>7}{'calls':>7}{'/turn':>7}"
-    f"{'prompt':>10}{'compl.':>9}{'cached':>8}{'prefix':>8}{'flight':>8}{'emb.':>6}{'memories':>10}{'late s':>8}"
+    f"{'prompt':>10}{'compl.':>9}{'cached':>8}{'prefix':>8}{'flight':>8}{'emb.':>6}{'memories':>10}{'late s':>8}{'load':>6}"
 )
 
 
@@ -93,7 +101,7 @@ def _row(one: Measured) -> str:
         f"{_number(one.path_s, 9)}"
         f"{_number(work, 9)}{_number(one.chain, 7, 0)}{one.calls:7}{one.calls_per_turn:7.2f}"
         f"{one.prompt_tokens:10}{one.completion_tokens:9}{one.cached_share:8.0%}{_share(one.prefix_share):>8}"
-        f"{one.most_in_flight:8}{one.embedding_calls:6}{one.memories:10}{one.late_s:8.2f}"
+        f"{one.most_in_flight:8}{one.embedding_calls:6}{one.memories:10}{one.late_s:8.2f}{one.load:6.1f}"
         + (f"  ({one.failed} failed)" if one.failed else "")
         + (f"  {one.note}" if one.note else "")
     )

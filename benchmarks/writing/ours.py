@@ -12,7 +12,7 @@ from memforest import ChatEndpoint, Config, EmbeddingEndpoint, IngestResult, Mem
 from memforest.memory.results import Usage
 from writing.bound import bound_s, chain, floor_s, path_s, work_s
 from writing.costs import CostModel
-from writing.measured import BATCH, Measured, StepCost
+from writing.measured import BATCH, Measured, StepCost, load
 from writing.server import Double
 from writing.sessions import USER, Session
 from writing.waves import Recorder, calls_of
@@ -68,7 +68,7 @@ def run_ours(
     Raises:
         MemForestError: if a session is refused.
     """
-    recorder = Recorder()
+    recorder, before = Recorder(), load()
     url = double.serve(cost)
     with tempfile.TemporaryDirectory(prefix="write-path-") as work:
         folder = Path(work)
@@ -106,6 +106,7 @@ def run_ours(
         work_s=None if cost is None else work_s(calls, cost),
         floor_s=None if cost is None else floor_s(calls, cost, in_flight) if waves else work_s(calls, cost),
         steps=steps_of(usage),
+        load=before,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from writing.costs import CostModel
-from writing.measured import BATCH, Measured, StepCost
+from writing.measured import BATCH, Measured, StepCost, load
 from writing.server import DIMENSION, Double
 from writing.sessions import Session
 
@@ -37,6 +37,7 @@ def run_mem0(
     Raises:
         RuntimeError: if mem0 failed, or reported another number of memories than it stored.
     """
+    before = load()
     threads = min(in_flight, len(sessions)) if arrival == BATCH else 1
     job = {
         "base_url": double.serve(cost),
@@ -71,6 +72,7 @@ def run_mem0(
             "Extract": StepCost(got.chat_calls, got.prompt_tokens, got.completion_tokens, got.chat_s),
             "Embed": StepCost(got.embedding_calls, got.embedding_tokens, 0, got.embedding_s),
         },
+        load=before,
         note=found["version"] + (f", {threads} sessions at once" if threads > 1 else ""),
     )
 

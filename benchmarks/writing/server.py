@@ -102,9 +102,8 @@ class Double:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the process."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait(10)
+        if self._process is not None:
+            self._process.__exit__(kind, error, trace)  # closes the pipes, at which it ends, and waits
 
     def serve(self, cost: CostModel | None, *, spoil: Mapping[str, float] | None = None) -> str:
         """Serve at a new address, and return it.
