@@ -24,7 +24,7 @@ from memforest.interval import from_ms, to_ms
 from memforest.memory.query import Asked, Reader
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received, receive
-from memforest.memory.repair import mend, tidy
+from memforest.memory.repair import mend, tidy, word_anew
 from memforest.memory.results import (
     AskResult,
     IngestResult,
@@ -42,10 +42,8 @@ from memforest.memory.write import Timer, Writer
 from memforest.memory.writes import Arrival, Arrived, Writes, groups_of
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.search.texts import index_tokens
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions, spent
-from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
 from memforest.store.sessions import SessionRow
@@ -302,12 +300,7 @@ class Memory:
         """Write the word rows anew and mark every summary as out of date."""
         with self.db.write() as tx:
             self._keep_embedder(tx)
-            for session in sessions.list_sessions(tx):
-                for row, turn in sessions.turns(tx, session.row):
-                    derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
-            for fact in fact_rows.iter_facts(tx):
-                tokens = index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms))
-                derived.put_words(tx, "fact", fact.row, tokens)
+            word_anew(tx)
             tree_rows.mark_all_dirty(tx)
             meta.bump(tx)
 

@@ -23,7 +23,7 @@ from memforest.store.db import Database, Tx
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
 
-__all__ = ["mend", "tidy"]
+__all__ = ["mend", "tidy", "word_anew"]
 
 SAID = ("session", "turn", "cell", "fact", "occurrence")
 """Tables whose rows a repair must leave as many as they were."""
@@ -139,3 +139,13 @@ _MENDERS: tuple[tuple[frozenset[str], Callable[[Tx, Config], str]], ...] = (
     (frozenset({"words"}), _words),
     (frozenset({"vector"}), _vectors),
 )
+
+
+def word_anew(tx: Tx) -> None:
+    """Write the word rows of all turns and facts anew."""
+    for session in sessions.list_sessions(tx):
+        for row, turn in sessions.turns(tx, session.row):
+            derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
+    for fact in fact_rows.iter_facts(tx):
+        tokens = index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms))
+        derived.put_words(tx, "fact", fact.row, tokens)
