@@ -84,15 +84,7 @@ def _said(tx: Tx) -> dict[str, int]:
 
 def _words(tx: Tx, _config: Config) -> str:
     derived.drop_words(tx)
-    made = 0
-    for session in sessions.list_sessions(tx):
-        for row, turn in sessions.turns(tx, session.row):
-            derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
-            made += 1
-    for fact in list(fact_rows.iter_facts(tx)):
-        derived.put_words(tx, "fact", fact.row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
-        made += 1
-    return f"indexed the words of {made} turns and facts anew"
+    return f"indexed the words of {word_anew(tx)} turns and facts anew"
 
 
 def _vectors(tx: Tx, _config: Config) -> str:
@@ -141,11 +133,14 @@ _MENDERS: tuple[tuple[frozenset[str], Callable[[Tx, Config], str]], ...] = (
 )
 
 
-def word_anew(tx: Tx) -> None:
-    """Write the word rows of all turns and facts anew."""
+def word_anew(tx: Tx) -> int:
+    """Write the word rows of all turns and facts anew, and return how many."""
+    made = 0
     for session in sessions.list_sessions(tx):
         for row, turn in sessions.turns(tx, session.row):
             derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
-    for fact in fact_rows.iter_facts(tx):
-        tokens = index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms))
-        derived.put_words(tx, "fact", fact.row, tokens)
+            made += 1
+    for fact in list(fact_rows.iter_facts(tx)):
+        derived.put_words(tx, "fact", fact.row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
+        made += 1
+    return made
