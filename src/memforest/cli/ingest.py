@@ -175,7 +175,9 @@ def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path) -> None:
         table.add_row("  no fact in", f"{one.skipped.total()} pieces" + (f": {reasons}" if reasons else ""))
         if one.failed_chunks:
             table.add_row(
-                "  failed", f"{one.failed_chunks} chunks; their turns are stored, `memforest resume` retries"
+                "  failed",
+                f"{counted(one.failed_chunks, 'chunk')} ({clean(one.failure or 'no reason', 200)}); "
+                "their turns are stored, `memforest resume` retries",
             )
         if one.left_chunks:
             table.add_row(

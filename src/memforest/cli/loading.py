@@ -69,6 +69,8 @@ class Loaded:
     skipped: Counter[str] = field(default_factory=Counter)
     """Pieces of turns that became no fact, by reason."""
     failed_chunks: int = 0
+    failure: str | None = None
+    """Why the first of them failed."""
     nodes_dirty: int = 0
     """Nodes whose summary could not be made."""
     left_chunks: int = 0
@@ -97,6 +99,8 @@ class Loaded:
         self.facts_superseded += len(result.superseded)
         self.skipped.update(reason for _, reason in result.skipped)
         self.failed_chunks += len(result.failed)
+        if self.failure is None and result.failed:
+            self.failure = result.failed[0].failure
         self.nodes_dirty = result.nodes_dirty
         self.left_chunks += len(result.left)
         self.model_calls += result.usage.model_calls
