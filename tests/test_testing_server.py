@@ -3,11 +3,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
 import http.client
 import json
+import socket
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +22,7 @@ import pytest
 from memforest.errors import ConfigError
 from memforest.testing import ChatServer, HashEmbedder, Latency, RateLimit, Reply
 
+HOST = "127.0.0.1"
 CHAT, EMBED = "/v1/chat/completions", "/v1/embeddings"
 
 
@@ -292,6 +297,30 @@ def test_a_client_that_goes_away_ends_its_call() -> None:
             time.sleep(0.01)
         assert server.calls[0].ended_s is not None
         assert server.calls[0].status is None
+
+
+def test_stopping_while_clients_connect_leaves_no_socket_open() -> None:
+    """What was being accepted when the server stopped is closed with it."""
+
+    def connect(url: str) -> None:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((HOST, urlsplit(url).port), timeout=5) as one,
+        ):
+            one.recv(1)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(20):
+            server = ChatServer().start()
+            clients = [threading.Thread(target=connect, args=(server.url,)) for _ in range(10)]
+            for client in clients:
+                client.start()
+            server.stop()
+            for client in clients:
+                client.join()
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
 
 
 def test_a_taken_port_is_an_error() -> None:

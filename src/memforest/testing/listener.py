@@ -7,6 +7,7 @@ may be open at once, and a reply can be cut on purpose. Not here: TLS, streaming
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,12 +89,27 @@ class Listener:
         return found
 
     def close(self) -> None:
-        """Stop to accept connections and break those that are open, whatever is under way."""
+        """Stop to accept connections and break those that are open, whatever is under way.
+
+        Call it on the loop; the port is free once round the loop later.
+        """
         if self._server is not None:
-            self._server.close()
+            _stop_accepting(self._server)
             self._server = None
         for connection in list(self.connections):
             connection.abort()
+
+
+def _stop_accepting(server: asyncio.Server) -> None:
+    """Close a server's socket when what it has accepted already has become a connection.
+
+    Without the wait asyncio would leave such a socket open until it is collected.
+    """
+    loop = asyncio.get_running_loop()
+    for one in server.sockets:
+        with contextlib.suppress(NotImplementedError):  # by the proactor of Windows
+            loop.remove_reader(one.fileno())
+    loop.call_soon(server.close)
 
 
 class _Connection(asyncio.Protocol):
@@ -111,6 +127,8 @@ class _Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._listener.connections.add(self)
+        if not self._listener.is_open:
+            self.abort()  # it was accepted just before the end
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._listener.connections.discard(self)

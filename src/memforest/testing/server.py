@@ -27,7 +27,7 @@ from memforest.testing.wire import Refusal, refusal_reply
 __all__ = ["ChatServer"]
 
 STOP_TIMEOUT_S = 5.0
-"""How long `stop` waits for the thread."""
+"""How long `stop` waits for calls, and then for the thread."""
 
 R = TypeVar("R")
 
@@ -143,7 +143,7 @@ class ChatServer:
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:
             return
-        self._run(self._close())
+        self._run(self._wind_up())
         loop.call_soon_threadsafe(loop.stop)
         thread.join(STOP_TIMEOUT_S)
         loop.close()
@@ -188,6 +188,16 @@ class ChatServer:
         # Once round the loop, so that connections are told, and once more for the calls that this cancels.
         for _ in range(3):
             await asyncio.sleep(0)
+
+    async def _wind_up(self) -> None:
+        """Close, and end whatever still runs: connections that are being accepted, and calls."""
+        await self._close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
+        await self._close()
 
     def _failed(self, error: BaseException) -> HttpReply:
         """Answer a call whose reply function has raised: with a status that no client tries again."""
