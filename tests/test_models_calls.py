@@ -83,6 +83,37 @@ def test_no_more_are_in_flight_than_allowed() -> None:
     assert ledger.calls == len(model.asked) == 10
 
 
+def test_questions_go_before_writes_and_long_before_short() -> None:
+    """Of those who wait, the steps of a question come first, then the longest request."""
+    model = Paced(pause_s=0.01)
+    calls = Calls(model, max_in_flight=1)
+    waiting = [request("extract", "first"), request("extract", "s"), request("extract", "l" * 400)]
+    waiting.append(request("answer", "asked"))
+
+    async def run() -> None:
+        await asyncio.gather(*(calls.complete(one) for one in waiting))
+
+    asyncio.run(run())
+    assert [one.messages[1].content[0] for one in model.asked] == ["f", "a", "l", "s"]
+
+
+def test_who_stops_waiting_leaves_the_turn_to_others() -> None:
+    """A cancelled call that waited, or was just called, takes nobody's place."""
+
+    async def run() -> int:
+        model = Paced(pause_s=0.02)
+        calls = Calls(model, max_in_flight=1)
+        tasks = [asyncio.ensure_future(calls.complete(request())) for _ in range(6)]
+        await asyncio.sleep(0.005)
+        for task in tasks[1:4]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait_for(calls.complete(request()), 5)
+        return len(model.asked)
+
+    assert asyncio.run(run()) == 4
+
+
 def test_what_a_call_costs_is_counted_by_step() -> None:
     """Calls, retries and tokens are summed; the constant part of the prompt is told from the rest."""
     ledger = Ledger()

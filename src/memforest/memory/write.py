@@ -154,16 +154,21 @@ class Writer:
             chunks = work.chunks
             each = self.steps.extracts_apart and work.infer
             groups = [[chunk] for chunk in chunks] if each else [chunks]
+            # The longest first: nothing else takes as long.
+            order = sorted(
+                range(len(groups)), key=lambda at: -sum(len(t.text) for c in groups[at] for t in c.turns)
+            )
             maker = None if self.vectors is None else self.vectors.anew()
             at_once = maker is not None and bool(getattr(maker.embedder, "remote", False))
             found: dict[bytes, NDArray[np.float32]] = {}
             _, *read = await all_of(
                 (
                     self._embed_turns(work, maker, found),
-                    *(self._read(work, group, None if at_once else maker, found) for group in groups),
+                    *(self._read(work, groups[at], None if at_once else maker, found) for at in order),
                 )
             )
-            outcomes = [outcome for group in read for outcome in group]
+            by_place = dict(zip(order, read, strict=True))
+            outcomes = [outcome for at in range(len(groups)) for outcome in by_place[at]]
             if at_once and maker is not None:
                 found.update(await maker.make(_statements(outcomes), "fact"))
             return _Made(outcomes, found, maker)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from heapq import heappop, heappush
 
 from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from memforest.models.base import ChatModel, ChatReply, ChatRequest
@@ -18,6 +20,9 @@ from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
 __all__ = ["Calls"]
+
+ASKING = ("plan", "browse", "answer")
+"""Steps of a question, for which somebody waits."""
 
 
 class Calls:
@@ -42,10 +47,8 @@ class Calls:
         self._close = close
         self._max_in_flight = max_in_flight
         self._trace = trace
-        # A semaphore belongs to the loop that first waits at it.
-        self._gates: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
+        # Those who wait belong to a loop.
+        self._gates: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Gate] = weakref.WeakKeyDictionary()
 
     @property
     def model_id(self) -> str:
@@ -61,8 +64,9 @@ class Calls:
                 refusal every further call of the operation gets it at once, without reaching the model.
         """
         ledger = current_ledger()
-        async with self._gate():
-            reserved = ledger.admit(request.step, _tokens(request))
+        tokens = _tokens(request)
+        async with self._gate().turn(0 if request.step in ASKING else 1, tokens):
+            reserved = ledger.admit(request.step, tokens)
             started = time.perf_counter()
             reply: ChatReply | None = None
             error: ModelError | None = None
@@ -85,12 +89,53 @@ class Calls:
         if self._close is not None:
             await self._close()
 
-    def _gate(self) -> asyncio.Semaphore:
+    def _gate(self) -> _Gate:
         loop = asyncio.get_running_loop()
         gate = self._gates.get(loop)
         if gate is None:
-            gate = self._gates[loop] = asyncio.Semaphore(self._max_in_flight)
+            gate = self._gates[loop] = _Gate(self._max_in_flight)
         return gate
+
+
+class _Gate:
+    """Lets so many in at once; of those who wait, questions before writes, and long requests before short ones.
+
+    A long one that is begun last is what everybody waits for at the end (longest processing time first: Graham 1969,
+    https://doi.org/10.1137/0117039).
+    """
+
+    def __init__(self, free: int) -> None:
+        self._free = free
+        self._waiting: list[tuple[int, int, int, asyncio.Future[None]]] = []
+        self._count = 0
+
+    @asynccontextmanager
+    async def turn(self, rank: int, tokens: int) -> AsyncIterator[None]:
+        """Wait for a turn, and give it back at the end."""
+        if self._free:
+            self._free -= 1
+        else:
+            called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._count += 1
+            heappush(self._waiting, (rank, -tokens, self._count, called))
+            try:
+                await called
+            except asyncio.CancelledError:
+                if called.done() and not called.cancelled():
+                    self._give_back()
+                raise
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        while self._waiting:
+            called = heappop(self._waiting)[-1]
+            if not called.done():
+                called.set_result(None)
+                return
+        self._free += 1
 
 
 def _tokens(request: ChatRequest) -> int:
