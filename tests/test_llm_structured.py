@@ -260,3 +260,23 @@ def test_schemas_are_of_the_strict_kind(kind: Any) -> None:
     for one in _objects(schema):
         assert one["required"] == list(one["properties"])
         assert one["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"statements" [{"text" "Ana moved.", "topics" [], "turns" [0]',
+        'I would write {"statements": oops [] } here',
+        "The list [] would mean that nothing was said, which is not so.",
+    ],
+)
+def test_an_empty_list_inside_something_else_is_no_reply(text: str) -> None:
+    """Only a list that stands alone says that there is nothing; a fragment of a broken reply loses no fact in silence."""
+    with pytest.raises(ReplyError):
+        read_reply(ChatReply(text), Extraction)
+
+
+@pytest.mark.parametrize("text", ["[]", " [ ]\n", "```json\n[]\n```"])
+def test_an_empty_list_alone_says_nothing_was_said(text: str) -> None:
+    """With or without a fence it is the empty reply."""
+    assert read_reply(ChatReply(text), Extraction).statements == []

@@ -26,6 +26,7 @@ from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.summarise import LocalSummariser
+from memforest.testing import FunctionChat, local_reply
 from memforest.types import Chunk, ChunkOutcome, Equivalence, SummaryRequest
 
 
@@ -418,3 +419,30 @@ def test_a_judged_occurrence_can_be_taken_back(folder: Path) -> None:
         assert fact is not None
         assert fact.wordings in ((), (fact.text,))
         assert forest.user("u").verify().ok
+
+
+def test_a_reply_that_was_cut_short_is_kept_and_completed(folder: Path) -> None:
+    """Its whole statements are memory at once, the chunk counts as failed, and resume adds the rest and no double."""
+    cuts = [True]
+
+    def reply(request: ChatRequest) -> ChatReply:
+        text = local_reply(request)
+        if request.step == "extract" and cuts:
+            cuts.pop()
+            return ChatReply(text[: text.rindex('{"text"') + 30], finish="length")
+        return ChatReply(text)
+
+    turns = said("I moved to Porto. I adopted a grey cat named Miso.", "I work at Initech as a nurse.")
+    with MemForest(folder / "plain", fast_config(chat=FunctionChat(local_reply))) as forest:
+        whole = forest.ingest_session("u", "s", turns)
+    with MemForest(folder / "cut", fast_config(chat=FunctionChat(reply))) as forest:
+        first = forest.ingest_session("u", "s", turns)
+        assert 0 < first.facts_inserted < whole.facts_inserted
+        assert "cut short" in str(first.failed[0].failure)
+        forest.resume("u")
+        assert forest.user("u").stats().failed_chunks == 0
+        assert all(len(fact.sources) == 1 for fact in forest.user("u").list().facts)
+        assert forest.user("u").stats().occurrences == whole.facts_inserted
+        assert forest.user("u").verify().ok
+    parts = ["facts", "occurrences", "entities", "mentions", "states", "trees"]
+    assert differences(dump(file_of(folder / "plain")), dump(file_of(folder / "cut")), parts) == {}

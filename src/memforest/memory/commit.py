@@ -221,7 +221,10 @@ def _write_fact(
     else:
         fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
         done.merged.append(fact.text)
+    known = {(one.cell, one.text) for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
     for one in plan.said:
+        if (one.cell, one.candidate.text) in known:
+            continue  # kept from a reply that was cut short
         occurrence = fact_rows.add_occurrence(
             tx,
             fact.row,

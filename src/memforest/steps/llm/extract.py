@@ -19,7 +19,7 @@ from memforest.steps.llm.checks import check_extraction
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Extraction
 from memforest.steps.llm.source import MAX_TURN_CHARS, Said, Source, is_readable, read_source, show_time
-from memforest.steps.llm.structured import ask
+from memforest.steps.llm.structured import CUT_SHORT, ask
 from memforest.text import cut, is_binary_looking
 from memforest.types import Chunk, ChunkOutcome, Skipped
 
@@ -69,7 +69,11 @@ class ChatExtractor:
         except (StepError, ModelUnavailableError, ModelRequestError) as exc:
             return ChunkOutcome(failure=f"{type(exc).__name__}: {exc}")
         candidates, skipped = await asyncio.to_thread(check_extraction, reply, source)
-        return ChunkOutcome(tuple(candidates), (*unread, *skipped))
+        # What is complete is kept, and the chunk is read again by `resume`.
+        failure = (
+            f"{CUT_SHORT}: {len(candidates)} statements of it are kept" if CUT_SHORT in reply.notes else None
+        )
+        return ChunkOutcome(tuple(candidates), (*unread, *skipped), failure)
 
 
 def _unread(chunk: Chunk) -> tuple[Skipped, ...]:

@@ -21,6 +21,9 @@ MAX_CHARS = 200_000
 """Characters of a reply that are read; a reply of 4,096 tokens has some 16,000."""
 
 _OPEN = re.compile(r"[{\[]")
+_ALONE = re.compile(r"\W*(?:json)?\W*\[\s*\]\W*", re.IGNORECASE)
+"""An empty list and nothing else, in a fence perhaps; only looked for in `ALONE_CHARS` or fewer."""
+ALONE_CHARS = 40
 _BLANK = re.compile(r"\s*")
 # Unrolled, so that an open string fails in one pass.
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -238,7 +241,13 @@ def find_json(text: str, names: Collection[str], listed: str | None = None) -> F
         return Found(value, "whole")
     best: Found | None = None
     rank = (False, -1)
-    for found in find_values(_said(text[:MAX_CHARS])):
+    said = _said(text[:MAX_CHARS])
+    alone = len(said) <= ALONE_CHARS and _ALONE.fullmatch(said) is not None
+    broken = False
+    for found in find_values(said):
+        broken |= found.state == "broken"
+        if isinstance(found.value, list) and (broken or not (found.value or alone)):
+            continue  # a part of something that is broken, or "[]" in a remark: no reply that says "nothing"
         value = _meant(found.value, names, listed)
         # A bare list may be a remark, or a part of an object that is broken: any object goes before.
         mine = (not isinstance(found.value, list) or value != {listed: found.value}, _STATES[found.state])
