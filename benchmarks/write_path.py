@@ -2,7 +2,7 @@
 
     python benchmarks/write_path.py [FILE] [--conversation conv-26] [--sessions 10]
         [--cost reference hosted local] [--in-flight 8 64 512] [--arrival ...]
-        [--mem0-python v/bin/python] [--keep RUNS.jsonl]
+        [--mem0-python v/bin/python] [--keep RUNS.jsonl] [--repeat 3]
 
 FILE is a LoCoMo file; without one, the sessions are those of the package's demo. The double is `memforest.testing`'s
 server in a process of its own. It waits as long as a declared cost model says (`benchmarks/writing/costs.py`), answers
@@ -119,7 +119,8 @@ class Runs:
             run(None)
             self._seen.add((system, arrival))
         note(f"{system}, {arrival}, cost {cost}, {in_flight} in flight")
-        return self._keep(run(COSTS[cost]))
+        several = [run(COSTS[cost]) for _ in range(self._options.repeat)]
+        return self._keep(sorted(several, key=lambda one: one.wall_s)[len(several) // 2])
 
     def _keep(self, run: Measured) -> Measured:
         self._kept.append(run)
@@ -141,6 +142,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--in-flight", nargs="+", type=int, default=(8, 64, 512))
     parser.add_argument("--arrival", nargs="+", choices=tuple(ARRIVALS), default=tuple(ARRIVALS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each row, of which the median is kept")
     parser.add_argument(
         "--mem0-python", type=Path, help="an interpreter with mem0ai; its rows are left out without"
     )
