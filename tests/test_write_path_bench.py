@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import model_faults
 import query_modes
 import refresh_calls
+from memforest import Config, MemForest
 from memforest.testing import Fault, Schedule
 from writing.bound import Call, bound_s, chain, floor_s, path_s, work_s
 from writing.costs import COSTS, CostModel
@@ -194,6 +195,15 @@ def test_mem0_is_answered_in_its_own_form() -> None:
     assert "Ana bought a red kayak in Oslo" in told
     assert "Acme" in told
     assert {one["attributed_to"] for one in memories} == {"user", "assistant"}
+
+
+def test_mem0_is_told_as_many_statements_as_memforest_finds(tmp_path: Path) -> None:
+    """The statements of both speakers, although one of them is the assistant to mem0."""
+    said = "".join(f"{one['role']}: {one['content']}\n" for one in messages_of(SESSIONS[0].spoken()))
+    told = json.loads(reply_to_mem0(f"## New Messages\n{said}\n\n## Observation Date\n2024-05-05"))
+    with MemForest(tmp_path, Config(embedder="none")) as forest:
+        forest.ingest_session(**SESSIONS[0].request("u"))
+        assert {one["text"] for one in told["memory"]} == {one.text for one in forest.user("u").list().facts}
 
 
 def test_mem0_gets_every_turn_with_its_speaker() -> None:

@@ -31,7 +31,8 @@ def is_mem0(prompt: str) -> bool:
 
 def reply_to_mem0(prompt: str) -> str:
     """Return the reply to mem0's extraction prompt (the content of its last message)."""
-    turns = _turns(prompt)
+    said = _turns(prompt)
+    turns = tuple(turn for turn, _ in said)
     speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
     extractor = LocalExtractor()
     found: list[dict[str, object]] = []
@@ -44,24 +45,27 @@ def reply_to_mem0(prompt: str) -> str:
             participants=speakers,
         )
         for candidate in extractor.extract_chunk(chunk).candidates:
-            role = turns[candidate.turns[0]].role
+            role = said[candidate.turns[0]][1]
             found.append({"id": str(len(found)), "text": candidate.text, "attributed_to": role})
     return json.dumps({"memory": found}, ensure_ascii=False)
 
 
-def _turns(prompt: str) -> tuple[Turn, ...]:
+def _turns(prompt: str) -> list[tuple[Turn, str]]:
+    """Return the new messages with mem0's roles, which say nothing here: both speakers are people."""
     section = _NEW.search(prompt)
     text = section[1] if section else ""
     heads: Sequence[re.Match[str]] = list(_LINE.finditer(text))
     ends = [head.start() for head in heads[1:]] + [len(text)]
-    return tuple(
-        Turn(
-            id=str(ordinal),
-            speaker=head[2],
-            text=text[head.end() : end].strip(),
-            said=_SAID,
-            ordinal=ordinal,
-            role=head[1],
+    return [
+        (
+            Turn(
+                id=str(ordinal),
+                speaker=head[2],
+                text=text[head.end() : end].strip(),
+                said=_SAID,
+                ordinal=ordinal,
+            ),
+            head[1],
         )
         for ordinal, (head, end) in enumerate(zip(heads, ends, strict=True))
-    )
+    ]
