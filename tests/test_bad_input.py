@@ -223,9 +223,9 @@ def test_a_session_that_cannot_be_written_fails_alone(forest: MemForest, bad: An
     """The others of the same call are ingested."""
     done = forest.ingest_parallel(
         [
-            {"user_id": "u", "session_id": "bad", "turns": [turn(extra=bad)]},
-            {"user_id": "u", "session_id": "worse", "turns": [turn()], "metadata": {"extra": bad}},
-            {"user_id": "u", "session_id": "good", "turns": [turn()]},
+            {"user_id": "v", "session_id": "bad", "turns": [turn(extra=bad)]},
+            {"user_id": "v", "session_id": "worse", "turns": [turn()], "metadata": {"extra": bad}},
+            {"user_id": "v", "session_id": "good", "turns": [turn()]},
         ]
     )
     assert [isinstance(one, InputError) for one in done] == [True, True, False]

@@ -146,6 +146,8 @@ def test_no_secret_is_shown_of_settings_right_or_wrong(secret: str) -> None:
 @pytest.mark.parametrize(
     "endpoint",
     [
+        ChatEndpoint("m"),
+        EmbeddingEndpoint("m"),
         ChatEndpoint(
             "m", URL, "k", {"h": "v"}, extra_body={"a": {"b": [1]}}, steps={"judge": {"headers": {"h": "w"}}}
         ),

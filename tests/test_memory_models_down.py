@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint, MemForest
 from memforest.cli import main
-from memforest.errors import ConfigError, EmbedderMismatchError, ModelError, ModelUnavailableError
+from memforest.errors import ConfigError, ModelError, ModelUnavailableError
 from memforest.models import HashEmbedder
 from memforest.testing import ChatServer, Fault, FunctionChat, Reply, Schedule, local_reply
 
@@ -64,16 +64,6 @@ def test_a_question_is_answered_without_the_embedding_model(
         told = [one for one in warnings if one.endswith("searched without vectors")]
         assert len(told) == 1
         assert re.search(said, told[0])
-
-
-def test_a_model_that_changed_behind_its_name_is_still_refused(folder: Path) -> None:
-    """Its vectors would be compared with another's: that is no fault that passes."""
-    with ChatServer() as server:
-        ingested(folder, server).close()
-    with ChatServer(embedding_dimension=32) as other:
-        endpoint = EmbeddingEndpoint("double", base_url=other.url, max_retries=0)
-        with MemForest(folder, Config(embedder=endpoint)) as forest, pytest.raises(EmbedderMismatchError):
-            forest.query("u", QUESTION)
 
 
 def test_a_session_is_stored_while_the_embedding_model_is_down(folder: Path) -> None:
