@@ -80,6 +80,24 @@ def test_a_session_is_stored_while_the_embedding_model_is_down(folder: Path) -> 
             assert forest.user("u").verify().ok
 
 
+def test_older_vectors_that_cannot_be_made_cost_no_session(folder: Path) -> None:
+    """A memory gets its embedder late: the new session is written, the old one's vectors are left to resume."""
+    with MemForest(folder, Config(embedder="none")) as forest:
+        forest.ingest_session("u", "old", TURNS)
+    down = {"now": True}
+    faults = Schedule.when(
+        lambda body: down["now"] and any("Porto" in text for text in body.get("input", ())), Fault.status(503)
+    )
+    with ChatServer(faults=faults) as server, MemForest(folder, Config(embedder=embedding(server))) as forest:
+        turn = {"speaker": "Ben", "text": "I bought a tent.", "timestamp": "2024-04-01"}
+        done = forest.ingest_session("u", "new", [turn])
+        assert done.added
+        assert any("vectors are left" in one and "resume()" in one for one in done.warnings)
+        down["now"] = False
+        forest.resume("u")
+        assert forest.user("u").verify().ok
+
+
 class Failing:
     """A reranker that cannot be used, or returns what it likes."""
 

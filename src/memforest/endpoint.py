@@ -122,7 +122,7 @@ class ChatEndpoint:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     timeout_s: float = 120.0
-    """How long one try may take, from the first byte sent to the last one received, in seconds."""
+    """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
     max_retries: int = 5
     """Tries after the first on 408, 409, 429, 5xx, time-outs and lost connections; each may take `timeout_s`."""
     max_in_flight: int = 64
@@ -195,7 +195,7 @@ class EmbeddingEndpoint:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     timeout_s: float = 60.0
-    """How long one try may take, from the first byte sent to the last one received, in seconds."""
+    """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
     max_retries: int = 5
     """Tries after the first; each may take `timeout_s`."""
     max_in_flight: int = 8

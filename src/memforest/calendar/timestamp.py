@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dateutil import parser as dateutil_parser
 
 from memforest.errors import ConfigError, TimestampError
-from memforest.text import shown
+from memforest.showing import shown
 
 __all__ = ["CivilParserInfo", "parse_timestamp", "zone_named"]
 

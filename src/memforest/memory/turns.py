@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 from memforest.calendar import parse_timestamp
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
-from memforest.text import cut, is_binary_looking, shown
+from memforest.showing import shown
+from memforest.text import cut, is_binary_looking
 from memforest.types import TimeSource, Turn
 
 __all__ = ["ROLES", "TurnReader", "check_id", "json_object"]

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from memforest.errors import ModelError, ModelRefusedError, ModelRequestError, ModelUnavailableError
 from memforest.models.openai_client import Target, variable
-from memforest.text import cut, printable
+from memforest.showing import printable
+from memforest.text import cut
 
 if TYPE_CHECKING:
     import openai

@@ -6,13 +6,13 @@ ever; and it keeps whatever body comes. Imports `openai`, so it is imported wher
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, cast
 
-import anyio
 import openai
 
 __all__ = ["CUT", "BoundedClient"]
@@ -51,9 +51,20 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
             DecodingError: if it is packed in a way that was not asked for.
         """
         seconds = request.extensions.get("timeout", {}).get("read")
-        with anyio.move_on_after(seconds):
-            return await self._read(await super().send(request, stream=True, **how))
+        job = asyncio.ensure_future(self._try(request, how))
+        try:
+            # Not wait_for: before Python 3.12 it may swallow the caller's own cancellation.
+            await asyncio.wait([job], timeout=seconds)
+            if job.done():
+                return job.result()
+        finally:
+            # Nothing goes on behind the caller's back; what is cancelled closes its connection.
+            job.cancel()
+            await asyncio.gather(job, return_exceptions=True)
         raise _http.ReadTimeout(f"no whole reply within {seconds:g} s", request=request)
+
+    async def _try(self, request: Any, how: Any) -> Any:
+        return await self._read(await super().send(request, stream=True, **how))
 
     async def _read(self, response: Any) -> Any:
         """Return a response with its body, which the network has not given yet."""

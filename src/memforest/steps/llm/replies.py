@@ -26,7 +26,7 @@ from pydantic import (
     field_validator,
 )
 
-from memforest.text import printable
+from memforest.showing import printable
 
 __all__ = [
     "REPLIES",
