@@ -15,7 +15,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
-from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError, StepError
 from memforest.models.base import ChatModel, ChatReply, ChatRequest
 from memforest.models.ledger import Ledger, counted, current_ledger
 from memforest.models.trace import Trace, TraceError
@@ -68,7 +68,7 @@ class Calls:
 
         Raises:
             BudgetError: if the operation may not spend more.
-            ModelError: if the model returns something else than a `ChatReply`.
+            StepError: if the model returns something else than a `ChatReply`.
             ModelUnavailableError, ModelRefusedError, ModelRequestError: as `ChatModel.complete`. After a
                 refusal every further call of the operation gets it at once, without reaching the model.
         """
@@ -174,7 +174,7 @@ class _Gate:
 def _checked(reply: Any, request: ChatRequest, model_id: str) -> ChatReply:
     """Return a reply whose usage can be added up; what cannot be believed of it is estimated."""
     if not isinstance(reply, ChatReply) or not isinstance(reply.text, str):
-        raise ModelError(
+        raise StepError(
             f"the chat model {model_id!r} returned {type(reply).__name__}, not a ChatReply with a text"
         )
     prompt = counted(reply.prompt_tokens, _tokens(request))
