@@ -66,6 +66,14 @@ def loop() -> list[Any]:
     return made
 
 
+def nested(levels: int) -> Any:
+    """Return mappings within each other, so many of them."""
+    made: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        made = {"a": made}
+    return made
+
+
 BAD_SESSIONS: list[tuple[str, Any, type[MemForestError], str]] = [
     # what it is, the turns, the error, what its message must say
     (
@@ -167,6 +175,20 @@ BAD_SESSIONS: list[tuple[str, Any, type[MemForestError], str]] = [
     ("one turn without a list", turn(), InputError, "turns must be a list.*dict"),
     ("a generator", (t for t in [turn()]), InputError, "turns must be a list.*generator"),
     ("None for all turns", None, InputError, "turns must be a list.*NoneType"),
+    ("metadata that is nested deep", [turn(extra=nested(64))], InputError, "turn 0.*extra.*deeper than 64"),
+    (
+        "metadata deeper than the stack",
+        [turn(extra=nested(5000))],
+        InputError,
+        "turn 0.*extra.*deeper than 64",
+    ),
+    ("metadata of 5001 digits", [turn(extra=10**5000)], InputError, "turn 0.*extra.*type int.*JSON"),
+    ("an id of 5001 digits", [turn(id=10**5000)], InputError, "turn 0: id.*type int"),
+    ("an id deeper than the stack", [turn(id=nested(5000))], InputError, "turn 0: id.*type dict"),
+    ("a role deeper than the stack", [turn(role=nested(5000))], InputError, "turn 0.*role.*type dict"),
+    ("a speaker deeper than the stack", [turn(speaker=nested(5000))], InputError, "turn 0.*type dict"),
+    ("a time of 5001 digits", [turn(timestamp=10**5000)], TimestampError, "turn 0"),
+    ("a time deeper than the stack", [turn(timestamp=nested(5000))], TimestampError, "turn 0"),
 ]
 
 
@@ -194,6 +216,19 @@ def test_a_bad_live_turn_is_refused(
     """The same through `add`, on a session that is there."""
     with pytest.raises(error):
         forest.user("u").add(turns, session_id="kept")
+
+
+@pytest.mark.parametrize("bad", [nested(5000), 10**5000], ids=["deep", "long"])
+def test_a_session_that_cannot_be_written_fails_alone(forest: MemForest, bad: Any) -> None:
+    """The others of the same call are ingested."""
+    done = forest.ingest_parallel(
+        [
+            {"user_id": "v", "session_id": "bad", "turns": [turn(extra=bad)]},
+            {"user_id": "v", "session_id": "worse", "turns": [turn()], "metadata": {"extra": bad}},
+            {"user_id": "v", "session_id": "good", "turns": [turn()]},
+        ]
+    )
+    assert [isinstance(one, InputError) for one in done] == [True, True, False]
 
 
 BAD_IDS = [
@@ -309,6 +344,7 @@ def test_every_other_session_id_is_kept_as_it_is_and_apart(folder: Path) -> None
             id="a year before the first",
         ),
         pytest.param(turn(id=2**70), "I bought a tent.", id="a huge id"),
+        pytest.param(turn(extra=nested(63)), "I bought a tent.", id="deep metadata"),
     ],
 )
 def test_what_is_odd_and_legal_comes_back_as_it_was(folder: Path, odd: dict[str, Any], text: str) -> None:

@@ -25,6 +25,7 @@ from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.models.trace import Trace
+from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
@@ -238,8 +239,82 @@ def test_a_trace_is_redacted_before_it_is_written(tmp_path: Path) -> None:
     assert "secret" not in text
 
 
-def test_a_trace_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    """A folder in the file's place is named, at the first call."""
-    calls = Calls(Paced(), trace=Trace(tmp_path, clock=lambda: NOON))
-    with pytest.raises(ConfigError, match="cannot write the trace"):
-        asyncio.run(calls.complete(request()))
+@pytest.mark.parametrize("kind", ["directory", "link", "no directory"])
+def test_a_path_that_can_be_no_trace_is_refused_before_a_model_is_paid(tmp_path: Path, kind: str) -> None:
+    """A directory in the file's place, a link to somewhere else, a directory that is not there."""
+    path = tmp_path / "trace.jsonl"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_text("", encoding="utf-8")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path = tmp_path / "not there" / "trace.jsonl"
+    calls = Calls(Paced(), trace=Trace(path, clock=lambda: NOON))
+    with pytest.raises(ConfigError, match=r"no trace at .*trace\.jsonl"):
+        calls.check_trace()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_trace_that_cannot_be_written_costs_no_reply(caplog: pytest.LogCaptureFixture) -> None:
+    """On a full disk the operation is warned once, and the log too, however many calls it makes."""
+    calls = Calls(Paced(), trace=Trace("/dev/full", clock=lambda: NOON))
+    calls.check_trace()
+    ledger = Ledger(operation="ingest")
+    run_all(calls, ledger, 3)
+    assert ledger.steps["extract"].calls == 3
+    [warning] = ledger.warnings
+    assert "'full'" in warning
+    assert "No space left" in warning
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_hook_that_fails_writes_nothing_and_costs_no_reply(tmp_path: Path) -> None:
+    """Not the record as it was either: it is what the hook was to take something out of."""
+    path = tmp_path / "trace.jsonl"
+
+    def redact(record: dict[str, Any]) -> dict[str, Any]:
+        raise KeyError(record["step"])
+
+    ledger = Ledger()
+    run_all(Calls(Paced(), trace=Trace(path, clock=lambda: NOON, redact=redact)), ledger, 1)
+    assert "KeyError" in ledger.warnings[0]
+    assert not path.exists()
+
+
+def test_a_trace_that_others_may_read_is_made_private(tmp_path: Path) -> None:
+    """Before the first record is in it."""
+    path = tmp_path / "trace.jsonl"
+    path.touch(mode=0o644)
+    path.chmod(0o644)
+    run_all(Calls(Paced(), trace=Trace(path, clock=lambda: NOON)), Ledger(), 1)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("told", [10**30, -1, 1.5, float("nan"), "12", True, None])
+def test_usage_that_cannot_be_believed_is_estimated(told: Any) -> None:
+    """Whatever a model says that it has used can be added up and stored."""
+
+    class Boastful(Paced):
+        async def complete(self, request: ChatRequest) -> ChatReply:
+            return ChatReply(
+                "fine", prompt_tokens=told, completion_tokens=told, cached_tokens=told, retries=told
+            )
+
+    ledger = Ledger()
+    run_all(Calls(Boastful()), ledger, 1)
+    used = ledger.steps["extract"]
+    assert used.prompt_tokens == sum(count_tokens(one.content) for one in request().messages)
+    assert (used.completion_tokens, used.cached_tokens, used.retries) == (count_tokens("fine"), 0, 0)
+
+
+@pytest.mark.parametrize("reply", [None, "fine", ChatReply(None)])  # type: ignore[arg-type]
+def test_what_is_no_reply_is_refused_by_name(reply: Any) -> None:
+    """A model of one's own that returns something else is named."""
+
+    class Odd(Paced):
+        async def complete(self, request: ChatRequest) -> ChatReply:
+            return reply  # type: ignore[no-any-return]
+
+    with pytest.raises(ModelError, match=r"'paced' returned"):
+        asyncio.run(Calls(Odd()).complete(request()))

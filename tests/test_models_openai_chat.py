@@ -573,6 +573,15 @@ def test_without_a_key_openai_is_not_asked(monkeypatch: pytest.MonkeyPatch, key:
     assert not key or key not in str(error.value)
 
 
+@pytest.mark.parametrize("url", ["http://host/v1?token=secret", "http://me:secret@host/v1", "secret"])
+def test_an_address_of_the_environment_is_checked_too(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """The client would make a broken address of it, and write it to its log; the error does not show it."""
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ModelRefusedError, match="OPENAI_BASE_URL") as error:
+        complete(ChatEndpoint("gpt", api_key="k"), ask())
+    assert "secret" not in f"{error.value} {error.value.__cause__}"
+
+
 def test_keys_are_in_no_message(capsys: pytest.CaptureFixture[str]) -> None:
     """Not in what is shown of the settings, nor in an error or its causes, even if the server repeats them."""
     secret = "sk-very-secret"

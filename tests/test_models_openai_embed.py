@@ -30,6 +30,16 @@ from memforest.testing import ChatServer, Fault, Schedule
 from memforest.testing.listener import HttpReply, HttpRequest, Listener
 
 SOON = 0.01
+WRONG_INDICES: list[tuple[Any, Any]] = [
+    (0, 0),
+    (1, 2),
+    ("0", "1"),
+    (0.0, 1.0),
+    (True, False),
+    (-1, 0),
+    (None, 0),
+    ([0], 1),
+]
 CHAT = [
     {"speaker": "Bo", "content": "I live in Davis.", "timestamp": "2024-01-05T10:00:00Z"},
     {"speaker": "Bo", "content": "I moved to Miami yesterday.", "timestamp": "2024-03-02T10:00:00Z"},
@@ -174,7 +184,13 @@ def test_rows_are_put_in_the_order_of_their_index() -> None:
     np.testing.assert_allclose(found, np.eye(2))
 
 
+def indexed(*indices: Any) -> HttpReply:
+    """Return a raw reply of one vector per index."""
+    return as_json({"data": [{"index": index, "embedding": [1.0, 0.0]} for index in indices]})
+
+
 BAD: list[tuple[HttpReply, str]] = [
+    *((indexed(*wrong), "indices are not 0 to 1") for wrong in WRONG_INDICES),
     (rows([0.0, 0.0]), "zeros"),
     (rows([1.0, float("nan")]), "not finite"),
     (rows([1.0], [1.0]), "shape"),

@@ -2,24 +2,25 @@
 
 Any server that speaks OpenAI's chat completions will do (OpenAI, vLLM, llama.cpp, Ollama, LiteLLM). Nothing here
 connects to anything.
+
+No message and no ``repr`` shows a key, the value of a header or of a further field, or an address that is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from memforest.errors import ConfigError
 
-__all__ = ["STEPS", "Budget", "ChatEndpoint", "EmbeddingEndpoint"]
+__all__ = ["STEPS", "Budget", "ChatEndpoint", "EmbeddingEndpoint", "Private", "check_url"]
 
 STEPS = ("extract", "judge", "summarise", "plan", "browse", "answer")
 """The steps that a chat model can do."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PER_STEP = (
     "model",
     "base_url",
@@ -31,6 +32,37 @@ _PER_STEP = (
     "extra_body",
 )
 _ADDRESS = "give an address such as 'http://127.0.0.1:8000/v1'"
+
+
+class Private(Mapping[str, Any]):
+    """A read-only mapping whose ``repr`` shows the keys alone, as the values may be secret.
+
+    It can be copied and pickled; a pickle holds the values.
+
+    Example:
+        >>> Private({"X-Key": "tenant-secret"})
+        {'X-Key': ...}
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: ..." for key in self._values) + "}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Private, (self._values,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +109,8 @@ class ChatEndpoint:
     `steps` holds settings of single steps (see `STEPS`) that differ: any of ``model``, ``base_url``, ``api_key``,
     ``headers``, ``timeout_s``, ``temperature``, ``max_reply_tokens`` and ``extra_body``. A step with an address of
     its own gets neither the key nor the headers of the other.
+
+    An endpoint can be pickled, for a worker process; the pickle holds the key and the headers in plain text.
     """
 
     model: str
@@ -85,12 +119,12 @@ class ChatEndpoint:
     """Where the endpoint is, up to and with ``/v1``; None is OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
     """None sends no key to an endpoint that is named by `base_url`, and ``OPENAI_API_KEY`` to OpenAI's."""
-    headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     timeout_s: float = 120.0
-    """How long one try may take, in seconds."""
+    """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
     max_retries: int = 5
-    """Tries after the first on 408, 409, 429, 5xx, time-outs and lost connections."""
+    """Tries after the first on 408, 409, 429, 5xx, time-outs and lost connections; each may take `timeout_s`."""
     max_in_flight: int = 64
     """Most requests under way at once."""
     structured: Literal["auto", "schema", "json", "text"] = "auto"
@@ -99,9 +133,9 @@ class ChatEndpoint:
     """None sends none. Not sent either to a model that says that it takes none."""
     max_reply_tokens: int | None = None
     """Most tokens of every reply, thoughts included; None leaves the bound of each step."""
-    extra_body: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request's body."""
-    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _NOTHING, repr=False)
+    steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Step -> settings of it that differ."""
 
     def __post_init__(self) -> None:
@@ -111,7 +145,9 @@ class ChatEndpoint:
             ConfigError: if a value is out of range, or an address is none.
         """
         _check_model(self.model, "chat model")
+        _keep_private(self, "headers", "extra_body", "steps")
         _check_place(self)
+        _check_body(self.extra_body)
         _check_numbers(self, {"max_retries": 0, "max_in_flight": 1}, ("timeout_s",))
         if self.max_reply_tokens is not None:
             _check_numbers(self, {"max_reply_tokens": 1}, ())
@@ -122,6 +158,8 @@ class ChatEndpoint:
         for step, settings in self.steps.items():
             if step not in STEPS:
                 raise ConfigError(f"there is no step {step!r}; known: {', '.join(STEPS)}")
+            if not isinstance(settings, Mapping):
+                raise ConfigError(f"the settings of step {step!r} are no mapping of names to values")
             if unknown := sorted(set(settings) - set(_PER_STEP)):
                 raise ConfigError(
                     f"step {step!r} has no setting {unknown[0]!r}; known: {', '.join(_PER_STEP)}"
@@ -136,15 +174,16 @@ class ChatEndpoint:
         values = {one.name: getattr(self, one.name) for one in fields(self)} | dict(own)
         if own.get("base_url", self.base_url) != self.base_url:
             # A key is for one address, and headers may hold one.
-            values |= {"api_key": own.get("api_key"), "headers": own.get("headers", _NOTHING)}
-        return ChatEndpoint(**{**values, "steps": _NOTHING})
+            values |= {"api_key": own.get("api_key"), "headers": own.get("headers", {})}
+        return ChatEndpoint(**{**values, "steps": {}})
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingEndpoint:
     """An embedding model behind an OpenAI-compatible endpoint.
 
-    Its dimension is learnt from the first reply, stored with the memory, and checked from then on.
+    Its dimension is learnt from the first reply, stored with the memory, and checked from then on. Pickles hold the
+    key, as those of `ChatEndpoint`.
     """
 
     model: str
@@ -153,12 +192,12 @@ class EmbeddingEndpoint:
     """Where the endpoint is, up to and with ``/v1``; None is OpenAI's."""
     api_key: str | None = field(default=None, repr=False)
     """As for `ChatEndpoint`."""
-    headers: Mapping[str, str] = field(default_factory=lambda: _NOTHING, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     timeout_s: float = 60.0
-    """How long one try may take, in seconds."""
+    """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
     max_retries: int = 5
-    """Tries after the first."""
+    """Tries after the first; each may take `timeout_s`."""
     max_in_flight: int = 8
     """Most requests under way at once."""
     batch: int = 64
@@ -175,6 +214,7 @@ class EmbeddingEndpoint:
             ConfigError: if a value is out of range, or an address is none.
         """
         _check_model(self.model, "embedding model")
+        _keep_private(self, "headers")
         _check_place(self)
         _check_numbers(self, {"max_retries": 0, "max_in_flight": 1, "batch": 1}, ("timeout_s",))
         if self.dimensions is not None:
@@ -182,19 +222,40 @@ class EmbeddingEndpoint:
 
 
 def _check_model(value: Any, what: str) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"the {what} has no name; give the name that the endpoint knows it by")
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise ConfigError(
+            f"the {what} has no name, or one that cannot be printed; give the name that the endpoint knows it by"
+        )
+
+
+def _keep_private(endpoint: ChatEndpoint | EmbeddingEndpoint, *names: str) -> None:
+    """Keep mappings as copies that do not show their values."""
+    for name in names:
+        value = getattr(endpoint, name)
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise ConfigError(f"{name} is no mapping of names to values")
+        object.__setattr__(endpoint, name, Private(value))
+
+
+def _check_body(fields: Mapping[str, Any]) -> None:
+    for key, value in fields.items():
+        try:
+            json.dumps({key: value}, allow_nan=False, ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError):
+            raise ConfigError(f"extra_body: {key!r} holds what JSON cannot; give JSON values") from None
 
 
 def _check_place(endpoint: ChatEndpoint | EmbeddingEndpoint) -> None:
     """Refuse an address, key or header that cannot be sent; a message never holds a key."""
     if endpoint.base_url is not None:
-        _check_url(endpoint.base_url)
+        check_url(endpoint.base_url, "base_url")
     if endpoint.api_key is not None and not _is_plain(endpoint.api_key):
         raise ConfigError("api_key is empty or holds a space, a line break or a letter outside ASCII")
     for name, value in endpoint.headers.items():
         if not _is_plain(name):
-            raise ConfigError(f"there can be no header {name!r}")
+            raise ConfigError(
+                "the name of a header is empty or holds a space, a line break or a letter outside ASCII"
+            )
         if not isinstance(value, str) or not all(" " <= ch <= "~" for ch in value):
             raise ConfigError(
                 f"the header {name!r} is no text, or holds a line break or a letter outside ASCII"
@@ -205,18 +266,32 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and all("!" <= ch <= "~" for ch in value)
 
 
-def _check_url(value: Any) -> None:
+def check_url(value: object, name: str) -> None:
+    """Refuse what requests cannot be sent to.
+
+    Args:
+        value: an address.
+        name: where it is set, for the message, which never shows the address: it may hold a secret.
+
+    Raises:
+        ConfigError: if it is no address of a server, or has a user name, a password, a query or a fragment.
+    """
     if not isinstance(value, str):
-        raise ConfigError(f"base_url={value!r}: {_ADDRESS}")
+        raise ConfigError(f"{name} is no text; {_ADDRESS}")
     try:
         parts = urlsplit(value)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise ConfigError(f"base_url is no address; {_ADDRESS}") from None
+        raise ConfigError(f"{name} is no address; {_ADDRESS}") from None
     if "@" in parts.netloc:
-        raise ConfigError("base_url holds a user name or a password; give them in headers instead")
+        raise ConfigError(f"{name} holds a user name or a password; give them in headers instead")
+    if "?" in value or "#" in value:
+        raise ConfigError(
+            f"{name} has a query ('?') or a fragment ('#'), behind which no path can be put; leave it out, and give "
+            "a key as api_key or in headers"
+        )
     if not usable or not all("!" <= ch <= "~" for ch in value):
-        raise ConfigError(f"base_url={value!r}: {_ADDRESS}")
+        raise ConfigError(f"{name} is no address of a server; {_ADDRESS}")
 
 
 def _is_number(value: Any, low: float) -> bool:

@@ -32,7 +32,8 @@ PRESETS = ("default", "default_30b", "default_4b")
 
 KEY_ENV = "api_key_env"
 _KEYS = ("api_key", KEY_ENV)
-_SECRET = ("api_key", "headers")
+_SECRET = ("api_key", "base_url", "extra_body", "headers", "steps")
+"""What is not shown in messages: it is secret, or may hold what is."""
 _KINDS: Mapping[Any, str] = {
     str: "a text",
     int: "a whole number",
@@ -132,7 +133,8 @@ def _check_one(key: str, value: Any, hints: Mapping[str, Any], prefix: str, sour
 
 def _check_kind(value: Any, hint: Any, key: str, source: Source) -> None:
     if not _fits(value, hint):
-        shown = "" if key.rpartition(".")[2] in _SECRET else f" = {value!r}"
+        hidden = key.rpartition(".")[2] in _SECRET or isinstance(value, (dict, list))
+        shown = "" if hidden else f" = {value!r}"
         raise ConfigError(f"{source.name}: {key}{shown} is of the wrong kind; give {_wanted(hint)}")
 
 

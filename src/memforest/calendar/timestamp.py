@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dateutil import parser as dateutil_parser
 
 from memforest.errors import ConfigError, TimestampError
+from memforest.showing import shown
 
 __all__ = ["CivilParserInfo", "parse_timestamp", "zone_named"]
 
@@ -135,10 +136,8 @@ def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[dat
 
 def _message(field: str, value: object, reason: str) -> str:
     # Not repr() of the whole: the value comes from a transcript and may be of any size.
-    shown = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
-    if len(shown) > _SHOWN:
-        shown = shown[:_SHOWN] + "…"
-    return f"{field}: cannot read {shown} as a time: {reason}; {_EXAMPLE}"
+    told = shown(value[: _SHOWN + 1] if isinstance(value, str) else value, _SHOWN)
+    return f"{field}: cannot read {told} as a time: {reason}; {_EXAMPLE}"
 
 
 def _plain(value: datetime) -> datetime:

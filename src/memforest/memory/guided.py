@@ -121,7 +121,7 @@ class GuidedBrowse:
         if not isinstance(index, TreeIndex):
             return self._not_guided(request, "this index has no trees to browse")
         if self._embedder is None:
-            return self._not_guided(request, "without an embedder no trees can be recalled")
+            return self._not_guided(request, "without vectors of an embedder no trees can be recalled")
         started = time.perf_counter()
         snapshot, recalled = await asyncio.to_thread(self._recall, index, request)
         timer.add("recall", started)
@@ -295,7 +295,7 @@ class GuidedBrowse:
         warnings = []
         try:
             vectors = await self._vectors(snapshot, {query for _, query in left}, request)
-        except FALLS_BACK as exc:  # the question has its vector already
+        except ModelError as exc:  # the question has its vector already
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
             left = [(way, request.question) for way, _ in left]
             vectors = await self._vectors(snapshot, (), request)

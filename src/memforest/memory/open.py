@@ -100,7 +100,7 @@ def open_memory(
     Raises:
         StoreError: if the file cannot be used, or belongs to another user id.
         EmbedderMismatchError: if the memory was made with another embedder than the one configured.
-        ConfigError: if the configured embedder is unknown.
+        ConfigError: if the configured embedder is unknown, or there can be no trace where one is configured.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -108,6 +108,8 @@ def open_memory(
         raise StoreWriteError(
             f"cannot make the directory {directory.name!r}: {exc.strerror}; choose another"
         ) from exc
+    if steps.calls is not None:
+        steps.calls.check_trace()
     db = Database(directory / file_name(user_id), busy_timeout_s=config.busy_timeout_s)
     try:
         migrations.apply(db, config.clock())
@@ -185,6 +187,6 @@ def _configured(value: Any) -> Embedder | None:
         name = getattr(value, "__name__", type(value).__name__)
         return CallableEmbedder(value, model_id=f"callable:{name}")
     raise ConfigError(
-        f"embedder={value!r}: give 'auto', 'minilm', 'bge', 'none', an EmbeddingEndpoint, an Embedder or a "
-        "function of texts"
+        f"embedder is of the wrong kind ({type(value).__name__}): give 'auto', 'minilm', 'bge', 'none', an "
+        "EmbeddingEndpoint, an Embedder or a function of texts"
     )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Ranking
 from memforest.endpoint import Budget
+from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.interval import to_ms
 from memforest.memory.answering import answered, telling
 from memforest.memory.explain import Searched, explanation, leaf_key
@@ -35,6 +36,7 @@ from memforest.memory.spending import usage
 from memforest.memory.vectors import VectorMaker
 from memforest.memory.write import Timer
 from memforest.models import Embedder
+from memforest.models.inputs import finite_scores
 from memforest.models.ledger import Ledger, keeping
 from memforest.search.budget import render
 from memforest.search.snapshot import Snapshot
@@ -43,12 +45,16 @@ from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.systems.base import MemoryIndex, Search, TreeIndex
+from memforest.text import cut
 from memforest.tokens import count_tokens
 
 __all__ = ["Asked", "Reader"]
 
 T = TypeVar("T")
 Row = NDArray[np.float32]
+_Rows = tuple[Row | None, Row | None]
+WARNING_CHARS = 600
+"""Most of an error in a warning: what a server said is cut shorter, and the setting to mend comes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +98,16 @@ class Reader:
         started = time.perf_counter()
         snapshot, waiting = await asyncio.to_thread(self._snapshot)
         timer.add("open", started)
-        request = await self._read(asked, snapshot, label, timer)
-        browsed = await self._browse(asked, request, mode, timer)
+        request, unread = await self._read(asked, snapshot, label, timer)
+        browsed = await self._browse(asked, request, mode, timer, embeds=not unread)
         request = replace(request, plan=browsed.plan, leaves=browsed.leaves)
         started = time.perf_counter()
         found = await asyncio.to_thread(self._search, asked, request)
         found = replace(found, trees=found.trees or list(browsed.trees))
         timer.add("search", started)
+        unranked: list[str] = []
         if self._reranks(asked):
-            found = await _timed(timer, "rerank", partial(self._rerank, asked, found))
+            found, unranked = await _timed(timer, "rerank", partial(self._rerank, asked, found))
         evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
         why = {"explain": explanation(request, found, evidence, browsed.trace)} if asked.explain else {}
         return QueryResult(
@@ -120,14 +127,23 @@ class Reader:
                 **browsed.trace,
                 **why,
             },
-            warnings=(*self.warnings, *browsed.warnings, *_waiting(waiting)),
+            warnings=(
+                *self.warnings,
+                *unread,
+                *browsed.warnings,
+                *unranked,
+                *_waiting(waiting),
+                *ledger.warnings,
+            ),
         )
 
-    async def _read(self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer) -> Search:
-        """Return the question made ready: planned and embedded."""
+    async def _read(
+        self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer
+    ) -> tuple[Search, list[str]]:
+        """Return the question made ready, planned and embedded, and a warning if it could not be embedded."""
         names = surface_names(snapshot, label)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
-        vectors, plan = await asyncio.gather(
+        (vectors, warnings), plan = await asyncio.gather(
             _timed(timer, "embed", partial(self._question_vectors, asked.question, snapshot)),
             _timed(
                 timer,
@@ -135,7 +151,7 @@ class Reader:
                 partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
             ),
         )
-        return Search(
+        request = Search(
             question=asked.question,
             tokens=question_tokens(asked.question),
             plan=plan,
@@ -146,13 +162,17 @@ class Reader:
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
         )
+        return request, warnings
 
-    async def _browse(self, asked: Asked, request: Search, mode: str, timer: Timer) -> Browsed:
-        """Browse before the search, unless the mode leaves that to the index."""
+    async def _browse(
+        self, asked: Asked, request: Search, mode: str, timer: Timer, *, embeds: bool
+    ) -> Browsed:
+        """Browse before the search, unless the mode leaves that to the index; `embeds` is False without an embedder."""
         if mode == "emb" or (asked.mode is None and not isinstance(asked.index, TreeIndex)):
             return Browsed(request.plan)
+        embedder = self.embedder if embeds else None
         guided = GuidedBrowse(
-            self.db, self.cache, self.steps, self.embedder, mode=mode, most_calls=asked.browse_calls
+            self.db, self.cache, self.steps, embedder, mode=mode, most_calls=asked.browse_calls
         )
         return await guided.browse(asked.index, request, asked.reference, timer)
 
@@ -161,16 +181,28 @@ class Reader:
         with self.db.read() as tx:
             return self.cache.get(tx), sessions.waiting(tx)
 
-    async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[Row | None, Row | None]:
-        """Return the vectors of the question, and of the question without participants' names."""
+    async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
+        """Return the vectors of the question, and of the question without participants' names.
+
+        An embedder that fails costs the vectors and a warning, not the answer: words, time order and trees are here.
+
+        Raises:
+            EmbedderMismatchError: if the embedder is another one than the memory's.
+        """
         if self.embedder is None or not snapshot.dimension:
-            return None, None
+            return (None, None), []
         bare = without_names(question, snapshot.speakers)
         maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
         # Some models want an instruction in front of questions.
-        rows = await getattr(self.embedder, "embed_questions", self.embedder.embed)([question, bare])
-        maker.check_dimension()
-        return rows[0], rows[1]
+        embed = getattr(self.embedder, "embed_questions", self.embedder.embed)
+        try:
+            rows = await embed([question, bare])
+            maker.check_dimension()
+        except EmbedderMismatchError:
+            raise
+        except ModelError as exc:
+            return (None, None), [f"{cut(str(exc), WARNING_CHARS)}: searched without vectors"]
+        return (rows[0], rows[1]), []
 
     def _reranks(self, asked: Asked) -> bool:
         return self.steps.reranker is not None and asked.ranking.rerank != 0
@@ -198,26 +230,34 @@ class Reader:
             browsed={leaf_key(made[hit.turn]): hit.browsed for hit in hits if hit.browsed is not None},
         )
 
-    async def _rerank(self, asked: Asked, found: Searched) -> Searched:
-        """Order the best candidates anew, by their score and by what the reranker adds to it."""
+    async def _rerank(self, asked: Asked, found: Searched) -> tuple[Searched, list[str]]:
+        """Order the best candidates anew, by their score and by what the reranker adds to it.
+
+        A reranker that fails leaves the order as it is, with a warning.
+        """
         reranker = self.steps.reranker
         assert reranker is not None
         first = found.evidence[: asked.rerank_top]
         texts = [rerank_text(before, one) for before, one in zip(found.before, first, strict=True)]
-        scores = await reranker.score(asked.question, texts)
+        try:
+            told = await reranker.score(asked.question, texts)
+            scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
+        except ModelError as exc:
+            return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
         ordered = reranked(first, scores, asked.ranking.rerank)
         evidence = [*ordered, *found.evidence[len(first) :]]
         # The first facts of the new order are among the facts of the candidates and the first ones of the old.
         here = {leaf_key(one) for one in evidence}
         facts = [one for one in evidence if one.kind == "fact"]
         facts += [one for one in found.facts if leaf_key(one) not in here]
-        return replace(
+        done = replace(
             found,
             evidence=evidence,
             facts=facts,
             reranker=reranker.model_id,
             places={leaf_key(one): place for place, one in enumerate(first, 1)},
         )
+        return done, []
 
     async def ask(self, asked: Asked, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
@@ -245,7 +285,7 @@ class Reader:
                 result=replace(
                     result,
                     trace={**result.trace, "answerer": made.answerer},
-                    warnings=(*result.warnings, *made.warnings),
+                    warnings=tuple(dict.fromkeys((*result.warnings, *made.warnings, *ledger.warnings))),
                 ),
                 usage=usage(ledger, {**result.usage.ms, **timer.ms}),
             )

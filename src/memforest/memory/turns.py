@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from memforest.calendar import parse_timestamp
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
+from memforest.showing import shown
 from memforest.text import cut, is_binary_looking
 from memforest.types import TimeSource, Turn
 
@@ -29,6 +30,8 @@ _CAPTION = ("caption", "blip_caption")
 _KNOWN = frozenset((*_TEXT, *_TIME, *_ID, *_SPEAKER, *_CAPTION, "role"))
 
 MAX_ID_CHARS = 1024
+MAX_METADATA_DEPTH = 64
+"""Lists and mappings within each other that metadata may hold; what reads it level by level must not run out of stack."""
 
 
 def check_id(value: object, what: str) -> str:
@@ -38,7 +41,7 @@ def check_id(value: object, what: str) -> str:
         InputError: if it is none; `what` names it in the message.
     """
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"{what} must be a non-empty string, not {cut(repr(value), 60)}")
+        raise InputError(f"{what} must be a non-empty string, not {shown(value)}")
     if len(value) > MAX_ID_CHARS:
         raise InputError(f"{what} has {len(value)} characters; at most {MAX_ID_CHARS} are kept")
     try:
@@ -56,20 +59,37 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
     """Return metadata as a dictionary that JSON can hold, so that it comes back as it went in.
 
     Raises:
-        InputError: if it is no mapping of texts to JSON values; `what` names it in the message.
+        InputError: if it is no mapping of texts to JSON values, or is nested deeper than `MAX_METADATA_DEPTH`; `what`
+            names it in the message.
     """
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InputError(f"{what} must be a mapping with text keys, not {cut(repr(value), 60)}")
+        raise InputError(f"{what} must be a mapping with text keys, not {shown(value)}")
     for key, one in value.items():
         try:
             json.dumps({key: one}, allow_nan=False, ensure_ascii=False).encode()
-        except (TypeError, ValueError, RecursionError):
+            too_deep = _is_deeper(one, MAX_METADATA_DEPTH - 1)
+        except RecursionError:
+            too_deep = True
+        except (TypeError, ValueError):
             raise InputError(
-                f"{what}: {key!r} holds {cut(repr(one), 60)}, which JSON cannot; convert it first"
+                f"{what}: {cut(repr(key), 60)} holds {shown(one)}, which JSON cannot; convert it first"
             ) from None
+        if too_deep:
+            raise InputError(
+                f"{what}: {cut(repr(key), 60)} is nested deeper than {MAX_METADATA_DEPTH} levels; flatten it, or give "
+                "it as a JSON text"
+            )
     return dict(value)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and mappings stand within each other more than so many levels deep."""
+    if not isinstance(value, (list, tuple, dict)):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels < 1 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
 def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | None:
@@ -141,7 +161,7 @@ class TurnReader:
                 f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
             )
         if bad := [key for key in item if not isinstance(key, str)]:
-            raise InputError(f"turn {index} has a key that is no string: {cut(repr(bad[0]), 40)}")
+            raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
         role = self._role(item, index)
         said, source = self._time(item, index)
         if said >= LATEST:
@@ -166,7 +186,12 @@ class TurnReader:
 
     @staticmethod
     def _id_text(value: object) -> object:
-        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        try:
+            return str(value)
+        except ValueError:  # more digits than Python writes
+            return value
 
     @staticmethod
     def _role(item: Mapping[str, Any], index: int) -> str | None:
@@ -176,7 +201,7 @@ class TurnReader:
         folded = role.strip().lower() if isinstance(role, str) else ""
         if folded not in ROLES:
             raise InputError(
-                f"turn {index} has the unknown role {cut(repr(role), 40)}; use one of {', '.join(sorted(ROLES))}, "
+                f"turn {index} has the unknown role {shown(role)}; use one of {', '.join(sorted(ROLES))}, "
                 "and put a person's name in 'speaker'"
             )
         return _ALIASES.get(folded, folded)

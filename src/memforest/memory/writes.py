@@ -6,6 +6,7 @@ What the sessions of a call share (judging, routing, the refresh) counts for the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -82,6 +83,7 @@ class Writes:
         self._processed: dict[int, Processed] = {}
         self._errors: dict[int, MemForestError] = {}
         self._refreshed = Refreshed()
+        self._failures: list[str] = []
 
     def fail(self, at: int, error: MemForestError) -> None:
         """Give a session an error as its result."""
@@ -116,9 +118,15 @@ class Writes:
                 self.fail(at, done)
 
     async def finish(self, *, refresh: bool) -> None:
-        """Make the vectors of what was worded anew, and bring the trees up to date."""
+        """Make the vectors of what was worded anew, and bring the trees up to date.
+
+        What a model fails to make is left for `resume`, with a warning: the sessions are written.
+        """
         if any(one.got.reworded for one in self._arrived.values()):
-            await self._writer.fill_vectors()
+            try:
+                await self._writer.fill_vectors()
+            except ModelError as exc:
+                self._failures.append(f"vectors are left: {exc}; resume() makes them")
         if refresh and (self._processed or not self._arrived):
             timer = self._arrived[max(self._processed)].timer if self._processed else Timer()
             self._refreshed = await self._writer.refresh(timer)
@@ -129,6 +137,7 @@ class Writes:
             return self._errors[at]
         one, processed = self._arrived[at], self._processed.get(at)
         last = bool(self._processed) and at == max(self._processed)
+        told = last or (not self._processed and at == max(self._arrived))
         cost = usage(current_ledger().part(), one.timer.ms)
         if processed is not None:
             cost = usage(processed.spent, one.timer.ms, processed.embeds)
@@ -142,7 +151,7 @@ class Writes:
             processed=processed,
             refreshed=self._refreshed if last else None,
             cost=cost,
-            warnings=(*self._warnings, *(self._left() if last else ())),
+            warnings=(*self._warnings, *(self._told() if told else ())),
         )
 
     def only(self) -> IngestResult:
@@ -167,6 +176,10 @@ class Writes:
                 raise result
             found.append(result)
         return found
+
+    def _told(self) -> list[str]:
+        """Return what is to be said of the whole operation."""
+        return [*self._failures, *self._left(), *current_ledger().warnings]
 
     def _left(self) -> list[str]:
         """Say what the budget has left."""
@@ -193,8 +206,9 @@ class Writes:
 
 def _stored(exc: ModelError, session_id: str) -> ModelError:
     """Return the same error, saying that nothing of the session is lost."""
-    said = type(exc)(
-        f"{exc}; the turns of session {cut(repr(session_id), 60)} are stored, and resume() makes memory of them"
+    said = copy(exc)  # with status and retries
+    said.args = (
+        f"{exc}; the turns of session {cut(repr(session_id), 60)} are stored, and resume() makes memory of them",
     )
     said.__cause__ = exc
     return said

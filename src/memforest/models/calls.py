@@ -6,20 +6,26 @@ Steps call `Calls.complete`; what stands behind it is any `ChatModel`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from heapq import heappop, heappush
+from typing import Any
 
-from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError
+from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError, StepError
 from memforest.models.base import ChatModel, ChatReply, ChatRequest
-from memforest.models.ledger import current_ledger
-from memforest.models.trace import Trace
+from memforest.models.ledger import Ledger, counted, current_ledger
+from memforest.models.trace import Trace, TraceError
 from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
 __all__ = ["Calls"]
+
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # where nobody listens, the result's warnings say it
 
 ASKING = ("plan", "browse", "answer")
 """Steps of a question, for which somebody waits."""
@@ -58,8 +64,11 @@ class Calls:
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the model's reply, and write down what it cost, as a failure too.
 
+        A trace that cannot be written costs no reply: the operation is warned of it, once.
+
         Raises:
             BudgetError: if the operation may not spend more.
+            StepError: if the model returns something else than a `ChatReply`.
             ModelUnavailableError, ModelRefusedError, ModelRequestError: as `ChatModel.complete`. After a
                 refusal every further call of the operation gets it at once, without reaching the model.
         """
@@ -71,7 +80,7 @@ class Calls:
             reply: ChatReply | None = None
             error: ModelError | None = None
             try:
-                reply = await self._model.complete(request)
+                reply = _checked(await self._model.complete(request), request, self.model_id)
                 return reply
             except ModelError as exc:
                 error = exc
@@ -81,8 +90,32 @@ class Calls:
             finally:
                 seconds = time.perf_counter() - started
                 ledger.settle(request.step, reserved, _usage(request, reply, error, seconds))
-                if self._trace is not None:
-                    self._trace.write(ledger.operation, self.model_id, request, reply, error, seconds)
+                self._write_trace(ledger, request, reply, error, seconds)
+
+    def _write_trace(
+        self,
+        ledger: Ledger,
+        request: ChatRequest,
+        reply: ChatReply | None,
+        error: ModelError | None,
+        seconds: float,
+    ) -> None:
+        if self._trace is None:
+            return
+        try:
+            self._trace.write(ledger.operation, self.model_id, request, reply, error, seconds)
+        except TraceError as exc:
+            if ledger.warn(str(exc)):
+                _log.warning("%s", exc)
+
+    def check_trace(self) -> None:
+        """Refuse a trace that can never be written; see `Trace.check`.
+
+        Raises:
+            ConfigError: if there is one.
+        """
+        if self._trace is not None:
+            self._trace.check()
 
     async def close(self) -> None:
         """Give back what the model holds open; a later call opens it again."""
@@ -136,6 +169,22 @@ class _Gate:
                 called.set_result(None)
                 return
         self._free += 1
+
+
+def _checked(reply: Any, request: ChatRequest, model_id: str) -> ChatReply:
+    """Return a reply whose usage can be added up; what cannot be believed of it is estimated."""
+    if not isinstance(reply, ChatReply) or not isinstance(reply.text, str):
+        raise StepError(
+            f"the chat model {model_id!r} returned {type(reply).__name__}, not a ChatReply with a text"
+        )
+    prompt = counted(reply.prompt_tokens, _tokens(request))
+    return replace(
+        reply,
+        prompt_tokens=prompt,
+        completion_tokens=counted(reply.completion_tokens, count_tokens(reply.text)),
+        cached_tokens=min(counted(reply.cached_tokens, 0), prompt),
+        retries=counted(reply.retries, 0),
+    )
 
 
 def _tokens(request: ChatRequest) -> int:

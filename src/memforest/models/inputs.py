@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memforest.errors import InputError, ModelError
 from memforest.models.base import Vectors
 
-__all__ = ["checked_texts", "unit_rows"]
+__all__ = ["checked_texts", "finite_scores", "unit_rows"]
 
 
 def checked_texts(texts: Sequence[str]) -> Sequence[str]:
@@ -25,6 +26,32 @@ def checked_texts(texts: Sequence[str]) -> Sequence[str]:
         if not isinstance(text, str):
             raise InputError(f"text {index} is not a string but {type(text).__name__}")
     return texts
+
+
+def finite_scores(reply: Any, count: int, who: str) -> NDArray[np.float64]:
+    """Return what a reranker returned as one number per text; float64 of shape (count,).
+
+    Args:
+        reply: anything that NumPy can read as a list of numbers.
+        count: how many texts it was asked for.
+        who: the reranker, for messages.
+
+    Raises:
+        ModelError: if it is something else, or a number is not finite.
+    """
+    try:
+        found = np.asarray(reply)
+    except (TypeError, ValueError, RuntimeError) as exc:
+        raise ModelError(f"{who} returned what is no list of numbers: {exc}") from exc
+    if found.dtype.kind not in "fiu" or found.shape != (count,):
+        raise ModelError(
+            f"{who} returned {found.dtype} of shape {found.shape} for {count} texts; expected one number per text"
+        )
+    scores = found.astype(np.float64)
+    if not np.isfinite(scores).all():
+        bad = int(np.flatnonzero(~np.isfinite(scores))[0])
+        raise ModelError(f"{who} returned a number that is not finite for text {bad} of {count}")
+    return scores
 
 
 def unit_rows(reply: Any, count: int, dimension: int, who: str) -> Vectors:

@@ -11,15 +11,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError
 from memforest.types import StepUsage
 
-__all__ = ["Ledger", "current_ledger", "keeping"]
+__all__ = ["Ledger", "counted", "current_ledger", "keeping"]
 
 FIRST_REPLY_TOKENS = 200
 """What a reply is expected to take before any has come; then the mean of those that came."""
+MOST_COUNTED = 10**9
+"""Tokens, or retries, of one call: a server that tells of more does not count."""
+
+
+def counted(told: Any, estimate: int) -> int:
+    """Return what a server tells of its usage as a count, or the estimate when that is no count to be believed.
+
+    Example:
+        >>> counted(12, 5), counted(12.0, 5), counted(-1, 5), counted(10**30, 5), counted("12", 5), counted(True, 5)
+        (12, 12, 5, 5, 5, 5)
+    """
+    whole = (isinstance(told, int) and not isinstance(told, bool)) or (
+        isinstance(told, float) and told.is_integer()
+    )
+    return int(told) if whole and 0 <= told <= MOST_COUNTED else estimate
 
 
 @dataclass(slots=True)
@@ -37,6 +53,7 @@ class Ledger:
     """Why no further call makes sense; every later one gets it at once."""
     whole: Ledger | None = None
     """The ledger that this one is a part of, which has the budget."""
+    _warnings: list[str] = field(default_factory=list)
     _in_flight: int = 0
     _reserved_tokens: int = 0
 
@@ -86,6 +103,19 @@ class Ledger:
         self._in_flight += 1
         self._reserved_tokens += reserved
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong beside the operation, without harm to what it was to do."""
+        return tuple((self.whole or self)._warnings)
+
+    def warn(self, text: str) -> bool:
+        """Add a warning to the operation's; return whether it is new."""
+        told = (self.whole or self)._warnings
+        if text in told:
+            return False
+        told.append(text)
+        return True
 
     def stop(self, error: ModelRefusedError) -> None:
         """Let every further call of the operation get this error at once."""

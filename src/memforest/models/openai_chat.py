@@ -8,6 +8,7 @@ from typing import Any
 from memforest.endpoint import ChatEndpoint
 from memforest.errors import ModelUnavailableError
 from memforest.models.base import ChatReply, ChatRequest
+from memforest.models.ledger import counted
 from memforest.models.openai_client import Clients, Target, timeouts
 from memforest.models.openai_dialect import Dialect
 from memforest.models.openai_errors import Place, complaint, mapped, read_json
@@ -17,6 +18,8 @@ __all__ = ["OpenAIChat"]
 
 _UNFIT = (400, 422)
 """What servers answer to a request that they do not understand."""
+SECRET_CHARS = 8
+"""A shorter text in `ChatEndpoint.extra_body` is taken for the name of an option ("high"), which a message may hold."""
 
 
 class OpenAIChat:
@@ -52,7 +55,7 @@ class OpenAIChat:
         """
         endpoint = self._for_step(request.step)
         target = Target.of(endpoint, "chat")
-        place = Place(target, endpoint.model, "chat", endpoint.timeout_s)
+        place = Place(target, endpoint.model, "chat", endpoint.timeout_s, _texts(endpoint.extra_body))
         key = (endpoint.base_url, endpoint.model)
         first = Dialect.first(endpoint, openai=target.is_openai)
         while True:
@@ -96,7 +99,7 @@ class OpenAIChat:
                 if other is None:
                     raise
                 return other
-        reply = read_json(raw.http_response.content, place)
+        reply = read_json(raw.http_response, place)
         return _reply(reply, request, raw.retries_taken, place)
 
 
@@ -113,16 +116,12 @@ def _reply(body: Mapping[str, Any], request: ChatRequest, retries: int, place: P
     asked = sum(count_tokens(one.content) for one in request.messages)
     return ChatReply(
         text=text,
-        prompt_tokens=_count(used.get("prompt_tokens"), asked),
-        completion_tokens=_count(used.get("completion_tokens"), count_tokens(text)),
+        prompt_tokens=counted(used.get("prompt_tokens"), asked),
+        completion_tokens=counted(used.get("completion_tokens"), count_tokens(text)),
         cached_tokens=_cached(used),
         finish="length" if choice.get("finish_reason") == "length" else "stop",
         retries=retries,
     )
-
-
-def _count(told: Any, estimate: int) -> int:
-    return told if isinstance(told, int) and told >= 0 else estimate
 
 
 def _cached(used: Mapping[str, Any]) -> int:
@@ -131,4 +130,14 @@ def _cached(used: Mapping[str, Any]) -> int:
     told = (
         details.get("cached_tokens") if isinstance(details, Mapping) else used.get("prompt_cache_hit_tokens")
     )
-    return _count(told, 0)
+    return counted(told, 0)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return the texts in a request's further fields that may be secret, at any depth."""
+    if isinstance(value, str):
+        return (value,) if len(value) >= SECRET_CHARS else ()
+    parts = (
+        value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    )
+    return tuple(text for part in parts for text in _texts(part))

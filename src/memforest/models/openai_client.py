@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
-from memforest.errors import ModelRefusedError
+from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint, check_url
+from memforest.errors import ConfigError, ModelRefusedError
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -40,6 +40,12 @@ CONNECT_TIMEOUT_S = 10.0
 own default is 5 s)."""
 CLOSE_TIMEOUT_S = 2.0
 """How long `close` waits for another loop to close its connections."""
+MOST_CHAT_BYTES = 8 << 20
+"""Of a chat reply: a hundred thousand tokens of thoughts, escaped as JSON may, take a tenth of it."""
+MOST_DIMENSIONS = 16_384
+"""Numbers of a vector whose length is not known before the reply; the longest in use have about 12,000."""
+BYTES_PER_NUMBER = 32
+"""Of a vector in JSON: sixteen digits, sign, exponent, and the spaces of a reply that is indented."""
 
 _HTTP_HEADERS = (
     "accept",
@@ -67,6 +73,8 @@ class Target:
     headers: tuple[tuple[str, str], ...] = field(repr=False)
     max_retries: int
     max_in_flight: int
+    most_bytes: int
+    """Of the body of a reply, unpacked; more is no reply of such a model."""
     environment: tuple[str | None, ...] = field(repr=False)
     """What the client takes from the environment, which may change between calls; nothing with a `base_url`."""
 
@@ -79,12 +87,14 @@ class Target:
             section: its name in a settings file, ``"chat"`` or ``"embeddings"``, for the message.
 
         Raises:
-            ModelRefusedError: if no address is configured, and no key for OpenAI's.
+            ModelRefusedError: if no address is configured, and no key for OpenAI's, or ``OPENAI_BASE_URL`` is no
+                address.
         """
         key = endpoint.api_key
         environment: tuple[str | None, ...] = ()
         if endpoint.base_url is None:
             environment = tuple(os.environ.get(f"OPENAI_{name}") for name in _ENVIRONMENT)
+            _check_environment(environment[0])
             key = key or os.environ.get("OPENAI_API_KEY", "").strip()
             authorised = any(name.lower() == "authorization" for name in endpoint.headers)
             if not authorised and not (key and key.isascii() and key.isprintable() and " " not in key):
@@ -99,6 +109,7 @@ class Target:
             headers=tuple(sorted(endpoint.headers.items())),
             max_retries=endpoint.max_retries,
             max_in_flight=endpoint.max_in_flight,
+            most_bytes=_most_bytes(endpoint),
             environment=environment,
         )
 
@@ -129,6 +140,21 @@ class Target:
         )
         words = {word for one in told for word in (one, *one.split())} - {PLACEHOLDER_KEY}
         return tuple(sorted((one for one in words if len(one) >= _SECRET_CHARS), key=len, reverse=True))
+
+
+def _check_environment(url: str | None) -> None:
+    try:
+        if url:
+            check_url(url, "OPENAI_BASE_URL")
+    except ConfigError as exc:
+        raise ModelRefusedError(str(exc)) from None
+
+
+def _most_bytes(endpoint: ChatEndpoint | EmbeddingEndpoint) -> int:
+    if isinstance(endpoint, ChatEndpoint):
+        return MOST_CHAT_BYTES
+    numbers = endpoint.batch * (endpoint.dimensions or MOST_DIMENSIONS)
+    return (1 << 20) + numbers * BYTES_PER_NUMBER
 
 
 _ENVIRONMENT = ("BASE_URL", "ORG_ID", "PROJECT_ID", "CUSTOM_HEADERS")
@@ -282,6 +308,8 @@ def _make(target: Target) -> AsyncOpenAI:
     import openai.resources.chat
     import openai.resources.embeddings
 
+    from memforest.models.openai_http import BoundedClient
+
     headers = dict(target.headers)
     hooks: dict[str, list[Callable[..., Awaitable[None]]]] = {}
     if target.base_url is not None:
@@ -295,9 +323,7 @@ def _make(target: Target) -> AsyncOpenAI:
             base_url=target.url,
             max_retries=target.max_retries,
             default_headers=headers,
-            http_client=openai.DefaultAsyncHttpxClient(
-                limits=limits, follow_redirects=False, event_hooks=hooks
-            ),
+            http_client=BoundedClient(most_bytes=target.most_bytes, limits=limits, event_hooks=hooks),
         )
     # A proxy of an unknown kind, a missing file of certificates, an address in OPENAI_BASE_URL that is none.
     except (openai.OpenAIError, OSError, ValueError, TypeError, ImportError) as exc:

@@ -17,7 +17,7 @@ from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import ModelError, ModelRequestError, ModelUnavailableError
 from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts, unit_rows
-from memforest.models.ledger import current_ledger
+from memforest.models.ledger import counted, current_ledger
 from memforest.models.openai_client import Clients, Target, timeouts
 from memforest.models.openai_dialect import is_about_length
 from memforest.models.openai_errors import Place, complaint, mapped, read_json
@@ -115,6 +115,8 @@ class OpenAIEmbedder:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if len({part.shape[1] for part in parts}) > 1:
+            raise ModelError(f"embedder {self.model_id!r} returned vectors of different lengths")
         rows: Vectors = np.concatenate(parts)[rows_of]
         return rows
 
@@ -129,9 +131,7 @@ class OpenAIEmbedder:
     async def _embed_batch(self, texts: Sequence[str]) -> Vectors:
         """Embed texts in one request; in smaller ones when the server finds it too long."""
         try:
-            rows = unit_rows(
-                await self._ask(texts), len(texts), self.dimension, f"embedder {self.model_id!r}"
-            )
+            reply = await self._ask(texts)
         except _TooLong as exc:
             half = len(texts) // 2
             if half:
@@ -140,7 +140,16 @@ class OpenAIEmbedder:
             if len(texts[0]) <= LEAST_CHARS:
                 raise exc.error from None
             return await self._embed_batch([texts[0][: max(len(texts[0]) // 2, LEAST_CHARS)]])
-        self.dimension = rows.shape[1]
+        return self._unit_rows(reply, len(texts))
+
+    def _unit_rows(self, reply: list[Any], count: int) -> Vectors:
+        """Return the rows of a reply as unit vectors of the length that is known, or learnt from it."""
+        who = f"embedder {self.model_id!r}"
+        rows = unit_rows(reply, count, self.endpoint.dimensions or 0, who)
+        known, self.dimension = self.dimension, rows.shape[1]
+        if known not in (0, self.dimension):
+            # Which of the two is odd is not known: the memory, which has vectors, refuses the one that is not its.
+            raise ModelError(f"{who} returned {self.dimension} numbers per text; expected {known}")
         return rows
 
     async def _ask(self, texts: Sequence[str]) -> list[Any]:
@@ -202,10 +211,10 @@ class OpenAIEmbedder:
                     what = f"{place} says {exc.status_code}: {place.clean(said)}"
                     raise _TooLong(ModelRequestError(what, status=exc.status_code)) from exc
                 raise
-        reply = read_json(raw.http_response.content, place)
+        reply = read_json(raw.http_response, place)
         usage = reply.get("usage")
         told = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
-        tokens = told if isinstance(told, int) else sum(count_tokens(text) for text in texts)
+        tokens = counted(told, sum(count_tokens(text) for text in texts))
         return _rows(reply.get("data"), place), tokens, raw.retries_taken
 
     def _gate(self) -> asyncio.Semaphore:
@@ -220,8 +229,15 @@ def _rows(data: Any, place: Place) -> list[Any]:
     """Return the rows of a reply in the order of the texts."""
     if not isinstance(data, list) or not all(isinstance(one, Mapping) for one in data):
         raise ModelError(f"{place} sent a reply without vectors")
-    if all(isinstance(one.get("index"), int) for one in data):
-        data = sorted(data, key=lambda one: one["index"])
+    told = [one.get("index") for one in data]
+    if any(index is not None for index in told):
+        places = {index: at for at, index in enumerate(told) if type(index) is int}
+        if set(places) != set(range(len(data))):
+            raise ModelError(
+                f"{place} sent vectors whose indices are not 0 to {len(data) - 1}, each once: it cannot be told which "
+                "text each belongs to"
+            )
+        data = [data[places[at]] for at in range(len(data))]
     return [_row(one.get("embedding"), place) for one in data]
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memforest.errors import ModelError, ModelRefusedError, ModelRequestError, ModelUnavailableError
 from memforest.models.openai_client import Target, variable
+from memforest.showing import printable
 from memforest.text import cut
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Place:
     model: str
     section: str
     timeout_s: float
+    hidden: tuple[str, ...] = field(default=(), repr=False)
+    """Further texts that no message may hold."""
 
     def __str__(self) -> str:
         kind = {"chat": "chat model", "embeddings": "embedding model"}.get(self.section, "model")
@@ -50,11 +53,16 @@ class Place:
         other = ", OPENAI_API_KEY" if name == "api_key" and self.target.base_url is None else ""
         return f"{self.section}.{name} ({variable(self.section, name.upper())}{other})"
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may hold."""
+        return (*self.target.secrets, *self.hidden)
+
     def clean(self, text: str) -> str:
-        """Return a text in one line, cut, without what is secret."""
-        for secret in self.target.secrets:
+        """Return a text in one line, cut, without what is secret and what no terminal and no file can hold."""
+        for secret in self.secrets:
             text = text.replace(secret, "***")
-        return cut(" ".join(text.split()), MOST_CHARS)
+        return cut(printable(text), MOST_CHARS)
 
 
 @contextmanager
@@ -71,7 +79,7 @@ def mapped(place: Place) -> Iterator[None]:
         yield
     except OpenAIError as exc:
         told = f"{exc} {exc.__cause__}"
-        hidden = any(secret in told for secret in place.target.secrets)
+        hidden = any(secret in told for secret in place.secrets)
         raise _ours(exc, place) from (None if hidden else exc)
 
 
@@ -84,7 +92,7 @@ def _ours(exc: openai.OpenAIError, place: Place) -> ModelError:
     if isinstance(exc, openai.APIConnectionError):
         retries = _retries(exc)
         if isinstance(exc, openai.APITimeoutError):
-            what = f"{place} gave no answer within {place.timeout_s:g} s"
+            what = f"{place} gave no whole answer within {place.timeout_s:g} s"
             fix = f"look whether it is overloaded, or raise {place.section}.timeout_s"
         else:
             what = f"{place} cannot be reached: {place.clean(str(exc.__cause__ or exc))}"
@@ -135,8 +143,15 @@ def _said(exc: openai.APIStatusError) -> str:
     body: Any = exc.body
     if not isinstance(body, Mapping):
         return str(body or "")
-    said = body.get("message") or body.get("detail") or body.get("error") or ""
-    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
+    return _words(body.get("message") or body.get("detail") or body.get("error") or "")
+
+
+def _words(said: Any) -> str:
+    """Return what a server says, however it is nested."""
+    try:
+        return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return ""  # nothing that anybody could read
 
 
 def complaint(exc: openai.APIStatusError) -> str:
@@ -144,17 +159,24 @@ def complaint(exc: openai.APIStatusError) -> str:
     return f"{_said(exc)} {exc.param if isinstance(exc.param, str) else ''}".lower()
 
 
-def read_json(content: bytes, place: Place) -> dict[str, Any]:
+def read_json(response: Any, place: Place) -> dict[str, Any]:
     """Read the body of a successful reply.
 
     Raises:
         ModelRefusedError: if it is something else than JSON: the address is that of something else.
-        ModelUnavailableError: if it is broken JSON.
+        ModelUnavailableError: if it is broken JSON, or longer than any reply of such a model.
         ModelError: if it tells of an error after all, as some gateways do.
     """
+    from memforest.models.openai_http import CUT
+
+    if CUT in response.extensions:
+        most = f"{place.target.most_bytes / 1e6:,.0f} MB"
+        what = f"{place} sent a reply of more than {most}, which was not read"
+        raise ModelUnavailableError(f"{what}; look what answers at {place.setting('base_url')}", status=200)
+    content: bytes = response.content
     try:
         body = json.loads(content)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         if not content or content.lstrip()[:1] in (b"{", b"["):
             raise ModelUnavailableError(f"{place} sent a reply that is broken: {exc}", status=200) from exc
         body = None
@@ -165,5 +187,6 @@ def read_json(content: bytes, place: Place) -> dict[str, Any]:
     if error:
         code = error.get("code") if isinstance(error, Mapping) else None
         said = error.get("message") if isinstance(error, Mapping) else error
-        raise _of_status(code if isinstance(code, int) and code >= 400 else 500, str(said or error), 0, place)
+        status = code if isinstance(code, int) and 400 <= code <= 599 else 500
+        raise _of_status(status, _words(said or error), 0, place)
     return body

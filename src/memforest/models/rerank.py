@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.errors import ConfigError, ModelError
-from memforest.models.inputs import checked_texts
+from memforest.models.inputs import checked_texts, finite_scores
 from memforest.models.onnx import OnnxModel, shared_cross_encoder
 from memforest.models.workers import Workers
 
@@ -106,20 +106,9 @@ class CallableReranker:
             )
             if inspect.isawaitable(reply):
                 reply = await reply
-            found = np.asarray(reply)
         except ModelError:
             raise
         except Exception as exc:
             # Foreign code may raise anything; this is the one place where it becomes an error of ours.
             raise ModelError(f"reranker {self.model_id!r} failed: {type(exc).__name__}: {exc}") from exc
-        who = f"reranker {self.model_id!r}"
-        if found.dtype.kind not in "fiu" or found.shape != (len(asked),):
-            raise ModelError(
-                f"{who} returned {found.dtype} of shape {found.shape} for {len(asked)} texts; "
-                "expected one number per text"
-            )
-        scores = found.astype(np.float64)
-        if not np.isfinite(scores).all():
-            bad = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise ModelError(f"{who} returned a number that is not finite for text {bad} of {len(asked)}")
-        return scores
+        return finite_scores(reply, len(asked), f"reranker {self.model_id!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,17 +18,24 @@ from memforest.clock import Clock
 from memforest.errors import ConfigError, ModelError
 from memforest.models.base import ChatReply, ChatRequest
 
-__all__ = ["Redact", "Trace"]
+__all__ = ["Redact", "Trace", "TraceError"]
 
 Redact = Callable[[dict[str, Any]], Mapping[str, Any] | None]
 """Gets a record and returns what is to be written of it; None for nothing."""
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""A link is not followed, as it may lead anywhere; a pipe without a reader is an error, not a wait for one."""
+
+
+class TraceError(Exception):
+    """A record could not be written. What it is about has been done and paid for, so this ends no operation."""
 
 
 class Trace:
     """Appends records to a JSONL file; several processes may append to one.
 
     Args:
-        path: the file; made when it does not exist, readable by its owner alone.
+        path: the file; made with the first record, readable by its owner alone. One that exists is made so.
         clock: tells when.
         redact: sees every record first.
     """
@@ -37,6 +45,27 @@ class Trace:
         self._clock = clock
         self._redact = redact
         self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Refuse a path at which there can be no trace, before a model is paid for what could not be written.
+
+        Raises:
+            ConfigError: if its directory does not exist or cannot be written, or if it is a directory itself, a link,
+                or another user's file.
+        """
+        why: object = None
+        try:
+            if os.path.lexists(self._path):
+                os.close(self._open())
+            elif not os.access(self._path.parent, os.W_OK):
+                why = f"the directory {self._path.parent.name!r} does not exist or cannot be written"
+        except (OSError, ValueError) as exc:
+            why = _why(exc)
+        if why is not None:
+            raise ConfigError(
+                f"there can be no trace at {str(self._path)!r}: {why}; give trace= the path of a file in a directory "
+                "that exists; links are not followed"
+            )
 
     def write(
         self,
@@ -50,7 +79,7 @@ class Trace:
         """Append one record.
 
         Raises:
-            ConfigError: if the file cannot be written.
+            TraceError: if it cannot be written, or the redaction hook fails.
         """
         full: dict[str, Any] = {
             "at": self._clock().isoformat(),
@@ -66,17 +95,43 @@ class Trace:
             "messages": [{"role": one.role, "content": one.content} for one in request.messages],
             "reply": None if reply is None else reply.text,
         }
-        record = full if self._redact is None else self._redact(full)
-        if record is None:
-            return
-        line = json.dumps(record, ensure_ascii=True) + "\n"
         try:
-            with self._lock:
+            record = full if self._redact is None else self._redact(full)
+            line = None if record is None else json.dumps(record, ensure_ascii=True) + "\n"
+        except Exception as exc:
+            # The hook is foreign code, which may raise anything; nothing of the record is written then.
+            raise TraceError(
+                f"a record of the trace was left out: redact failed: {type(exc).__name__}"
+            ) from exc
+        if line is None:
+            return
+        try:
+            self._append(line.encode())
+        except (OSError, ValueError) as exc:
+            raise TraceError(f"cannot write the trace {self._path.name!r}: {_why(exc)}") from exc
+
+    def _append(self, line: bytes) -> None:
+        with self._lock:
+            file = self._open(os.O_CREAT)
+            try:
                 # One write of one line, so that lines of several processes do not mix.
-                file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-                try:
-                    os.write(file, line.encode())
-                finally:
-                    os.close(file)
-        except OSError as exc:
-            raise ConfigError(f"cannot write the trace {self._path.name!r}: {exc.strerror}") from exc
+                if os.write(file, line) < len(line):
+                    raise OSError(0, "the disk took a part of a line only")
+            finally:
+                os.close(file)
+
+    def _open(self, create: int = 0) -> int:
+        """Open the file and return its descriptor; nobody but its owner may read it from then on."""
+        file = os.open(self._path, _FLAGS | create, 0o600)
+        try:
+            mode = os.fstat(file).st_mode
+            if hasattr(os, "fchmod") and stat.S_ISREG(mode) and stat.S_IMODE(mode) & 0o077:
+                os.fchmod(file, 0o600)
+        except OSError:
+            os.close(file)
+            raise
+        return file
+
+
+def _why(exc: OSError | ValueError) -> str:
+    return exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)

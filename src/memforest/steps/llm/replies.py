@@ -23,7 +23,10 @@ from pydantic import (
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    field_validator,
 )
+
+from memforest.showing import printable
 
 __all__ = [
     "REPLIES",
@@ -104,6 +107,14 @@ class Reply(BaseModel):
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
     _notes: list[str] = PrivateAttr(default_factory=list)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _printable(cls, value: Any) -> Any:
+        """Take out what no file and no terminal takes: a model may escape it in its JSON."""
+        if isinstance(value, list):
+            return [printable(one) if isinstance(one, str) else one for one in value]
+        return printable(value) if isinstance(value, str) else value
 
     @property
     def notes(self) -> tuple[str, ...]:
