@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import date, datetime
 from typing import Any, TypedDict
 
 from memforest.calendar import parse_timestamp
 from memforest.config import MODES, Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import InputError
+from memforest.interval import floor_ms
 from memforest.memory.query import Asked
 from memforest.systems.choose import open_index
 
 __all__ = ["QueryOptions", "TimeLike", "read_options", "read_time"]
 
-TimeLike = datetime | str | int | float
-"""An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds."""
+TimeLike = datetime | date | str | int | float
+"""An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds; see
+`memforest.calendar.parse_timestamp`. Cut to the millisecond, towards the past."""
 
 
 class QueryOptions(TypedDict, total=False):
@@ -68,7 +70,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
     return Asked(
         question=question,
-        reference=reference or config.clock().astimezone(timezone.utc),
+        reference=reference or floor_ms(config.clock()),
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=_window(options.get("during"), config),
         top_k=top_k,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, InputError, MemForestError, ModelError, StoreError
-from memforest.interval import from_ms, to_ms
+from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.query import Asked, Reader
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received, receive
@@ -156,7 +156,7 @@ class Memory:
         budget: Budget | None = None,
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
-        now = self.config.clock()
+        now = floor_ms(self.config.clock())
         day = f"live-{now.astimezone(self.config.zone):%Y-%m-%d}{'' if infer else '-verbatim'}"
         name = day if session_id is None else session_id
         check_id(name, "session_id")
