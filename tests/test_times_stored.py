@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.worlds import fast_folder
 
 from memforest import Config, MemForest
 from memforest.calendar import parse_timestamp
 from memforest.interval import from_ms, to_ms
 from memforest.models import HashEmbedder
-from tests.worlds import fast_folder
 
 UTC = timezone.utc
 NUMBERS = count()

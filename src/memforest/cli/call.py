@@ -118,9 +118,11 @@ class Call:
         """Return who has a memory in the directory, and warn of files there that are none."""
         from memforest.memory.open import survey
 
-        known, errors = survey(self.folder)
-        self.warn(f"passed over: {exc} (`memforest doctor` checks all files)" for exc in errors)
-        return known
+        found = survey(self.folder)
+        self.warn(
+            f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable
+        )
+        return list(found.users)
 
     def show(
         self, data: Any, draw: Callable[[Screen], None], *, forest: MemForest | None = None, ok: bool = True

@@ -33,6 +33,8 @@ def plain(value: Any) -> Any:
         return [plain(one) for one in value]
     if isinstance(value, (set, frozenset)):
         return sorted(plain(one) for one in value)
+    if isinstance(value, Exception):
+        return {"error": type(value).__name__, "message": str(value)}
     return str(value) if isinstance(value, Path) else value
 
 

@@ -25,6 +25,7 @@ from memforest.memory.results import (
     Usage,
     VerifyReport,
 )
+from memforest.memory.writes import Arrival, check_addition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,7 +65,7 @@ class AsyncUserMemory:
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if a message is malformed; nothing was stored.
+            InputError: if a message is malformed; nothing was stored, and an unknown user stays unknown.
             StoreError: if the file cannot be written.
         """
         messages: Sequence[Any]
@@ -84,7 +85,13 @@ class AsyncUserMemory:
                 budget=budget,
             )
 
-        return await self._pool.use(self.user_id, write)
+        # Where it is added is not known before the memory is open: the clock's day names the session.
+        new = Arrival(
+            "new" if session_id is None else session_id, messages, timestamp=when, metadata=metadata
+        )
+        return await self._pool.use(
+            self.user_id, write, first=lambda label: check_addition(new, self._pool.config, label)
+        )
 
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
