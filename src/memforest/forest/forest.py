@@ -41,8 +41,11 @@ _log = logging.getLogger(__name__)
 class AsyncMemForest:
     """Memories of many users, one SQLite file each, in one directory.
 
+    One object serves any number of tasks, and event loops in several threads, at once or one after the other. Closing
+    it ends the calls under way with a `StoreClosedError`, in whatever loop they are.
+
     Args:
-        directory: where the files are; made at the first write.
+        directory: where the files are; made at the first write, for its owner alone.
         config: see `Config`; None is `load_default_config()`.
         max_workers: most sessions that `ingest_parallel` and `query_parallel` work on at once.
 
