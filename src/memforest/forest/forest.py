@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,12 +16,12 @@ from memforest import portal
 from memforest.concurrency import all_of
 from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
-from memforest.errors import ConfigError, MemForestError
+from memforest.errors import MemForestError
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory, UserMemory
-from memforest.forest.options import QueryOptions, TimeLike, read_time
+from memforest.forest.options import QueryOptions, TimeLike, check_flags, check_forest, read_budget, read_time
 from memforest.forest.pool import MemoryPool
-from memforest.forest.requests import ingest_jobs, or_error, request_problem
+from memforest.forest.requests import check_requests, ingest_jobs, or_error, request_problem
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
 from memforest.memory.results import AskResult, IngestResult, QueryResult
@@ -41,8 +41,8 @@ _log = logging.getLogger(__name__)
 class AsyncMemForest:
     """Memories of many users, one SQLite file each, in one directory.
 
-    One object serves any number of tasks, and event loops in several threads, at once or one after the other. Closing
-    it ends the calls under way with a `StoreClosedError`, in whatever loop they are.
+    One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under
+    way in all of them with a `StoreClosedError`.
 
     Args:
         directory: where the files are; made at the first write, for its owner alone.
@@ -50,12 +50,11 @@ class AsyncMemForest:
         max_workers: most sessions that `ingest_parallel` and `query_parallel` work on at once.
 
     Raises:
-        ConfigError: if `max_workers` is below 1.
+        ConfigError: if an argument is of the wrong type or out of range, or `config` names no model that there is.
     """
 
     def __init__(self, directory: str | Path, config: Config | None = None, *, max_workers: int = 8) -> None:
-        if max_workers < 1:
-            raise ConfigError(f"max_workers={max_workers!r}: give at least 1")
+        check_forest(directory, config, max_workers)
         self.directory = Path(directory)
         self.config = config or load_default_config()
         self._max_workers = max_workers
@@ -81,8 +80,8 @@ class AsyncMemForest:
     async def list_users(self) -> list[str]:
         """Return the ids of all users, sorted. Nothing is written.
 
-        A file whose user cannot be read (damaged, locked for longer than two seconds, another program's) is no
-        user's; a warning is logged, and `survey` returns it with the reason.
+        Of a file whose user cannot be read (damaged, locked for long, another program's) a warning is logged;
+        `survey` returns it with the reason.
 
         Raises:
             StoreError: if the directory is none, or cannot be listed.
@@ -147,6 +146,8 @@ class AsyncMemForest:
             SessionConflictError: if the session is stored with other turns.
             StoreError: if the file cannot be written.
         """
+        check_flags("ingest_session", infer=infer, replace=replace, refresh=refresh)
+        read_budget("ingest_session", budget)
         arrival = Arrival(
             session_id,
             turns,
@@ -179,9 +180,11 @@ class AsyncMemForest:
             refresh: bring summaries up to date at the end; False leaves that to the next ingest or `resume`.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
+        check_requests("ingest_parallel", requests)
+        check_flags("ingest_parallel", refresh=refresh)
+        read_budget("ingest_parallel", budget)
         results: dict[int, IngestResult | MemForestError] = {}
-        jobs = ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget)
-        await self._gather(jobs)
+        await self._gather(ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget))
         return [results[i] for i in range(len(requests))]
 
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
@@ -197,12 +200,13 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users. The others are done; their results are `.results`.
             NotFoundError: if the user has no memory.
         """
+        read_budget("resume", budget)
         finished: list[IngestResult] = []
 
         async def one(memory: Memory) -> None:
             finished.extend(await memory.resume(budget))
 
-        await self._each("resume", user_id, one, finished)
+        await for_all("resume", user_id, self._pool, one, results=finished)
         return finished
 
     async def rebuild(
@@ -219,8 +223,13 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are done.
             NotFoundError: if the user has no memory.
         """
-        await self._each(
-            "rebuild", user_id, lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget)
+        check_flags("rebuild", scopes=scopes, stale=stale)
+        read_budget("rebuild", budget)
+        await for_all(
+            "rebuild",
+            user_id,
+            self._pool,
+            lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget),
         )
 
     async def save(self, user_id: str | None = None) -> None:
@@ -232,10 +241,7 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are done.
             NotFoundError: if the user has no memory.
         """
-        if user_id is not None:
-            await self._pool.known(user_id, Memory.checkpoint)
-        else:
-            await for_all("save", Survey(tuple(self._pool.opened)), self._pool, Memory.checkpoint)
+        await for_all("save", user_id, self._pool, Memory.checkpoint, opened=True)
 
     async def load(self, user_id: str | None = None) -> None:
         """Open a user's memory, or all of them, now instead of at first use.
@@ -244,7 +250,7 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are open.
             NotFoundError: if the user has no memory.
         """
-        await self._each("load", user_id, _nothing)
+        await for_all("load", user_id, self._pool, _nothing)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -287,6 +293,7 @@ class AsyncMemForest:
         Args:
             requests: mappings with the arguments of `query`.
         """
+        check_requests("query_parallel", requests)
         results: dict[int, QueryResult | MemForestError] = {}
 
         async def one(i: int) -> None:
@@ -312,19 +319,6 @@ class AsyncMemForest:
         return await self.user(user_id).ask(question, **options)
 
     # -- inside -------------------------------------------------------------------------------
-
-    async def _each(
-        self,
-        operation: str,
-        user_id: str | None,
-        verb: Callable[[Memory], Awaitable[object]],
-        results: Sequence[Any] = (),
-    ) -> None:
-        """Run a verb on one user's memory, or on all."""
-        if user_id is not None:
-            await self._pool.known(user_id, verb)
-        else:
-            await for_all(operation, await self.survey(), self._pool, verb, results)
 
     async def _gather(self, jobs: Iterable[Awaitable[None]]) -> None:
         """Await jobs, at most `max_workers` at once; one that raises cancels the others."""

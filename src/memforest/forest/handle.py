@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
 from memforest.endpoint import Budget
-from memforest.forest.options import QueryOptions, TimeLike, read_options, read_time
+from memforest.forest.options import (
+    QueryOptions,
+    TimeLike,
+    check_flags,
+    check_mapping,
+    check_text,
+    read_budget,
+    read_count,
+    read_options,
+    read_time,
+)
 from memforest.forest.pool import MemoryPool
 from memforest.memory import unfold, views
 from memforest.memory.memory import Memory
@@ -68,6 +78,8 @@ class AsyncUserMemory:
             InputError: if a message is malformed; nothing was stored, and an unknown user stays unknown.
             StoreError: if the file cannot be written.
         """
+        check_flags("add", infer=infer)
+        read_budget("add", budget)
         messages: Sequence[Any]
         if isinstance(content, str):
             messages = [{"role": "user", "content": content}]
@@ -113,6 +125,7 @@ class AsyncUserMemory:
         Raises:
             NotFoundError: if there is none with that id.
         """
+        check_text("get", "fact_id", fact_id, optional=False)
         return await self._look(views.one_fact, fact_id)
 
     async def timeline(self, entity: str, *, attribute: str | None = None) -> list[TimelineEntry]:
@@ -121,6 +134,8 @@ class AsyncUserMemory:
         Raises:
             NotFoundError: if nothing is known of the entity.
         """
+        check_text("timeline", "entity", entity, optional=False)
+        check_text("timeline", "attribute", attribute)
         return await self._look(views.timeline_of, entity, attribute=attribute)
 
     async def tree(
@@ -137,6 +152,9 @@ class AsyncUserMemory:
             InputError: if `depth` is below 0 or `limit` below 1.
             NotFoundError: if no tree has that scope.
         """
+        check_text("tree", "scope", scope)
+        read_count("depth", depth, None, 0)
+        read_count("limit", limit, None, 1)
         return await self._look(unfold.tree_views, scope=scope, depth=depth, limit=limit)
 
     async def stats(self) -> Stats:
@@ -163,6 +181,8 @@ class AsyncUserMemory:
         Raises:
             StoreError: if the file cannot be written.
         """
+        check_flags("rebuild", scopes=scopes, stale=stale)
+        read_budget("rebuild", budget)
         return await self._pool.known(
             self.user_id, lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget)
         )
@@ -206,6 +226,11 @@ class AsyncUserMemory:
             InputError: if `offset` or `limit` is out of range.
             NotFoundError: if there is no such entity or session.
         """
+        read_count("offset", offset, None, 0)
+        read_count("limit", limit, None, 1)
+        check_text("list", "entity", entity)
+        check_text("list", "session_id", session_id)
+        check_mapping("list", "filters", filters)
         when = read_time(as_of, self._pool.config, "as_of")
         return await self._look(
             views.facts_page,

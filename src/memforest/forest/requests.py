@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
-from memforest.forest.options import read_time
+from memforest.forest.options import check_flags, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory.results import IngestResult
 from memforest.memory.turns import check_id
 from memforest.memory.writes import Arrival, read_arrival
+from memforest.settings import with_article
 
-__all__ = ["ingest_jobs", "or_error", "request_problem"]
+__all__ = ["check_requests", "ingest_jobs", "or_error", "request_problem"]
 
 T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
@@ -48,6 +49,18 @@ async def or_error(job: Awaitable[T]) -> T | MemForestError:
         return await job
     except MemForestError as exc:
         return exc
+
+
+def check_requests(verb: str, requests: object) -> None:
+    """Refuse what is no list of requests.
+
+    Raises:
+        InputError: if it is none.
+    """
+    if isinstance(requests, (str, bytes, Mapping)) or not isinstance(requests, Sequence):
+        raise InputError(
+            f"{verb}(requests) takes a list of mappings, not {with_article(type(requests).__name__)}"
+        )
 
 
 def ingest_jobs(
@@ -111,5 +124,6 @@ def _require_one(arrivals: Mapping[int, Arrival], config: Config, label: str, re
 def _arrival(request: Mapping[str, Any], config: Config) -> Arrival:
     """Read a request of `ingest_parallel`."""
     given = {name: value for name, value in request.items() if name not in ("user_id", "refresh")}
+    check_flags("ingest_parallel", **{name: given[name] for name in ("infer", "replace") if name in given})
     when = read_time(given.pop("timestamp", None), config, "timestamp")
     return Arrival(**given, timestamp=when)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import (
-    ConfigError,
     ForeignStoreError,
+    ModelError,
     StoreError,
     StoreLockedError,
     StoreWriteError,
@@ -32,6 +33,7 @@ from memforest.store.files import OWN_DIRECTORY, State, state_of
 __all__ = [
     "Survey",
     "Unreadable",
+    "check_embedder",
     "file_name",
     "has_memory",
     "is_own_name",
@@ -305,6 +307,17 @@ def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Ope
     return Opened(embedder, steps, merge_threshold(embedder.model_id))
 
 
+def check_embedder(config: Config) -> None:
+    """Refuse the name of an embedder that there is none of; loads nothing, and whether it is installed does not matter.
+
+    Raises:
+        ConfigError: if there is no such embedder.
+    """
+    if isinstance(config.embedder, str) and config.embedder != "auto":
+        with suppress(ModelError):
+            _configured(config.embedder)
+
+
 def _configured(value: Any) -> Embedder | None:
     if value is None or value == "none":
         return None
@@ -314,10 +327,5 @@ def _configured(value: Any) -> Embedder | None:
         return open_embedding_endpoint(value)
     if hasattr(value, "embed") and hasattr(value, "model_id"):
         return value  # type: ignore[no-any-return]  # has the port's attributes
-    if callable(value):
-        name = getattr(value, "__name__", type(value).__name__)
-        return CallableEmbedder(value, model_id=f"callable:{name}")
-    raise ConfigError(
-        f"embedder={value!r}: give 'auto', 'minilm', 'bge', 'none', an EmbeddingEndpoint, an Embedder or a "
-        "function of texts"
-    )
+    name = getattr(value, "__name__", type(value).__name__)  # a function, as `Config` has checked
+    return CallableEmbedder(value, model_id=f"callable:{name}")
