@@ -275,7 +275,7 @@ def stats(call: Call, watched: bool, every: float) -> None:
 
 
 def _as_mapping(found: Stats) -> Mapping[str, Any]:
-    from memforest.cli.wire import plain
+    from memforest.memory.plain import plain
 
     mapping: Mapping[str, Any] = plain(found)
     return mapping

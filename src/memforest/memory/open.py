@@ -23,6 +23,7 @@ from memforest.errors import (
 )
 from memforest.facts.thresholds import merge_threshold
 from memforest.memory.memory import Memory, Opened, other_embedder
+from memforest.memory.plain import Result
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.steps.choose import Steps
@@ -75,16 +76,16 @@ def file_name(user_id: str) -> str:
     return f"{slug}-{blake2b(user_id.encode(), digest_size=10).hexdigest()}{_SUFFIX}"
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+@dataclass(frozen=True, slots=True, repr=False)
+class Unreadable(Result):
     """A file among the memories whose user could not be read: its name, and why."""
 
     file: str
     error: StoreError
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+@dataclass(frozen=True, slots=True, repr=False)
+class Survey(Result):
     """What is in a directory: the ids of all users with a memory, sorted, and the files that could not be read."""
 
     users: tuple[str, ...]
