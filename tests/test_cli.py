@@ -52,6 +52,13 @@ def filled(run: Run, chat: Path) -> Run:
     return run
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output as a terminal without colours, on which things are laid out."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+
+
 def write(path: Path, value: Any) -> Path:
     """Write a value as JSON."""
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -302,6 +309,7 @@ def test_another_embedder_is_refused_with_the_fix(filled: Run, chat: Path) -> No
 # -- asking ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("terminal")
 def test_search_shows_rank_day_text_and_source(filled: Run) -> None:
     """Each piece of evidence has its number, its day, and the session and turns that it comes from."""
     result = filled("search", "Who adopted a dog?", "--top-k", "1")
@@ -364,6 +372,7 @@ def test_a_missing_reranker_is_no_mystery(filled: Run, monkeypatch: pytest.Monke
     assert filled("doctor").exit_code == 1
 
 
+@pytest.mark.usefixtures("terminal")
 def test_ask_answers_with_numbered_citations(filled: Run) -> None:
     """The answer is followed by the number of its citation, and the citation by its source."""
     result = filled("ask", "Where does Bo live now?")
@@ -385,6 +394,7 @@ def test_ask_abstains_without_failing(filled: Run) -> None:
 # -- looking --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("terminal")
 def test_facts_are_paged_and_filtered(filled: Run) -> None:
     """A page says what comes next; entity, session and metadata filters narrow it."""
     page = filled("facts", "--limit", "1")
@@ -398,6 +408,7 @@ def test_facts_are_paged_and_filtered(filled: Run) -> None:
     assert filled("facts", "--session", "nosuch").exit_code == 1
 
 
+@pytest.mark.usefixtures("terminal")
 def test_timeline_shows_states_with_their_intervals(filled: Run) -> None:
     """A residence that changed is shown with the days it held; `--kind` keeps states or events."""
     shown = filled("timeline", "Bo", "--attribute", "residence").stdout
@@ -409,6 +420,7 @@ def test_timeline_shows_states_with_their_intervals(filled: Run) -> None:
     assert filled("timeline", "Zed").exit_code == 1
 
 
+@pytest.mark.usefixtures("terminal")
 def test_tree_draws_and_drills_down(filled: Run) -> None:
     """The forest shows every tree with interval and leaves; a scope unfolds its trees."""
     forest = filled("tree").stdout

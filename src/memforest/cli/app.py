@@ -26,6 +26,8 @@ COMMANDS = {
     "resume": ("ingest", "Finish what an interrupted ingest left."),
     "search": ("asking", "Find the evidence for a question."),
     "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
+    "users": ("listing", "List who has a memory in the directory."),
+    "sessions": ("listing", "List the sessions that were received, in time order."),
     "facts": ("looking", "List what was learnt, in time order."),
     "timeline": ("looking", "Show what is known of somebody or something, in time order."),
     "tree": ("looking", "Draw the forest, or the trees of one session, entity or scene."),

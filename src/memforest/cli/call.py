@@ -155,6 +155,13 @@ class Call:
             for text in dict.fromkeys(texts):
                 self.complain(f"Warning: {text}")
 
+    def remark(self, screen: Screen, text: str) -> None:
+        """Print a line about the result: behind it on a terminal, on standard error where records are wanted."""
+        if screen.records:
+            self.complain(text)
+        else:
+            screen.line(text, "dim")
+
     def complain(self, text: str) -> None:
         """Print one line on standard error, cleaned."""
         from memforest.cli.screen import clean
