@@ -91,6 +91,7 @@ def test_version_and_help(run: Run) -> None:
     ("args", "said"),
     [
         (("nosuch",), "No such command"),
+        (("serach", "x"), "Did you mean 'search'?"),
         (("ask",), "Missing argument 'QUESTION'"),
         (("ask", "x", "--nosuch"), "No such option"),
         (("ask", "x", "--index", "rtree"), "'rtree' is not"),

@@ -124,3 +124,16 @@ def test_a_reader_that_has_enough_is_no_error(folder: Path) -> None:
             assert process.stdout.readline()
             process.stdout.close()
             assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_output_that_cannot_be_written_is_one_line(folder: Path, more: tuple[str, ...]) -> None:
+    """A full disk under a redirection: no traceback, and the exit code says so."""
+    code = f"from memforest.cli import main; main({['--dir', str(folder), 'facts', *more]!r})"
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False, timeout=50
+        )
+    assert ran.returncode == 1
+    assert ran.stderr == b"Error: the output cannot be written: No space left on device\n"

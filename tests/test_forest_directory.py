@@ -157,6 +157,15 @@ def test_listing_writes_nothing(tmp_path: Path) -> None:
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("name", ["a?b=c&d#e", "100% 'x' ü", "mode=ro"])
+def test_any_name_of_a_directory_can_be_listed(tmp_path: Path, name: str) -> None:
+    """Signs that mean something in an address are a name's own."""
+    with a_forest(tmp_path / name) as forest:
+        forest.ingest_session("u", "s", TURNS)
+        forest.close()
+        assert forest.list_users() == ["u"]
+
+
 def test_a_user_whose_memory_is_in_use_is_listed(tmp_path: Path) -> None:
     """Another connection may write at the time, and what is only in its log counts."""
     with a_forest(tmp_path) as forest:

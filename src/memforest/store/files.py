@@ -14,6 +14,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 from memforest.errors import ForeignStoreError, StoreLockedError, StoreWriteError
 from memforest.store.faults import Tx
@@ -76,7 +77,9 @@ class DatabaseFile:
             return plain
         self._seen = state_of(self.path)
         has_log = self._seen[3] > 0
-        uri = f"{self.path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+        place = quote_from_bytes(os.fsencode(self.path.absolute().as_posix()), safe="/:")
+        # Not `Path.as_uri`: SQLite wants the server of a Windows share behind an empty authority.
+        uri = f"file://{'' if place[0] == '/' else '/'}{place}?mode=ro{'' if has_log else '&immutable=1'}"
         conn: Tx = sqlite3.connect(uri, uri=True, **how)
         try:
             conn.execute("PRAGMA schema_version").fetchone()
