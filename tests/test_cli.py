@@ -294,6 +294,20 @@ def test_bad_files_store_nothing(run: Run, tmp_path: Path, content: bytes) -> No
     assert not (tmp_path / "memories").exists()
 
 
+def test_a_first_ingest_that_fails_leaves_no_memory(run: Run, tmp_path: Path) -> None:
+    """Not even when the user was given a name on the way; with one good session there is one."""
+    untimed = write(tmp_path / "untimed.json", [{"role": "user", "content": "Hello."}])
+    for more in ((), ("--name", "Ana")):
+        assert run("ingest", str(untimed), "--user", "new", *more).exit_code == 1
+        assert not (tmp_path / "memories").exists()
+    assert (
+        run("ingest", str(untimed), "--user", "new", "--name", "Ana", "--timestamp", "2024-01-01").exit_code
+        == 0
+    )
+    assert run("users").stdout == "new\n"
+    assert "Ana" in run("sessions").stdout
+
+
 def test_missing_files_and_directories_are_named(run: Run, tmp_path: Path) -> None:
     """A path that leads nowhere, or to a directory, is an error with its name."""
     assert "nosuch.json" in run("ingest", str(tmp_path / "nosuch.json")).stderr

@@ -157,6 +157,7 @@ def test_listing_writes_nothing(tmp_path: Path) -> None:
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@POSIX
 @pytest.mark.parametrize("name", ["a?b=c&d#e", "100% 'x' ü", "mode=ro"])
 def test_any_name_of_a_directory_can_be_listed(tmp_path: Path, name: str) -> None:
     """Signs that mean something in an address are a name's own."""

@@ -68,7 +68,7 @@ def ingest(
 
     The memory is that of --user, or of the user that the file names, or "me".
     """
-    from memforest.cli.loading import IngestOptions, Loaded, load, plan_memories, read_file
+    from memforest.cli.loading import IngestOptions, Loaded, load, name_user, plan_memories, read_file
     from memforest.forest.options import read_time
 
     found = [
@@ -94,7 +94,7 @@ def ingest(
                 for plan in plans:
                     done.append(Loaded(plan.user))
                     if name is not None:
-                        forest.register_user(plan.user, display_name=name)
+                        name_user(forest, plan, options, name)
                     load(forest, plan, options, done[-1], on_session)
         except KeyboardInterrupt:
             raise StopCommand(_interrupted(plans, done), code=130, data={"memories": done}) from None

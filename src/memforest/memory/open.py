@@ -128,7 +128,7 @@ def owner_of(path: Path) -> str | None:
         try:
             return _owner(path)
         except StoreError as exc:
-            # A file without a log is read without locks; see `memforest.store.files.uri_to_read`.
+            # A file without a log is read without locks; see `memforest.store.files.DatabaseFile`.
             changed = _state(path) != before
             if not (changed or isinstance(exc, StoreLockedError)) or time.monotonic() >= deadline:
                 raise
@@ -245,12 +245,12 @@ def _make_directory(directory: Path) -> None:
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         try:
-            directory.mkdir()
+            directory.mkdir(mode=OWN_DIRECTORY)
         except FileExistsError:
             if not directory.is_dir():
                 raise
         else:
-            directory.chmod(OWN_DIRECTORY)
+            directory.chmod(OWN_DIRECTORY)  # a umask may take away the owner's rights too
     except OSError as exc:
         raise StoreWriteError(
             f"cannot make the directory {directory.name!r}: {exc.strerror}; choose another"
