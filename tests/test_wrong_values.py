@@ -27,7 +27,7 @@ from memforest.steps.local.extract import LocalExtractor
 
 TURNS = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
 WRONG: tuple[Any, ...] = (
-    *(0, -1, 1.5, True, float("nan"), float("inf"), "", "many", b"x", None, object(), int),
+    *(0, -1, 1.5, True, -(10**5000), float("nan"), float("inf"), "", "many", b"x", None, object(), int),
     *([], ["x"], {}, {"a": 1}, (), Path("x"), len, Config, ChatEndpoint, Budget(), Ranking()),
 )
 """Values of many kinds; each field below takes some of them."""
@@ -111,6 +111,13 @@ def test_what_may_be_a_key_is_not_shown(given: Any) -> None:
         assert "4711" not in str(error.value)
 
 
+def test_a_number_beyond_all_measure_is_no_accident() -> None:
+    """Python can neither write it nor make a float of it."""
+    for wrong in ({"busy_timeout_s": 10**400}, {"timezone": 10**5000}):
+        with pytest.raises(ConfigError, match="not an int"):
+            Config(**wrong)  # type: ignore[arg-type]
+
+
 def test_what_a_setting_takes_is_taken() -> None:
     """The kinds of the documentation."""
 
@@ -127,7 +134,7 @@ def test_what_a_setting_takes_is_taken() -> None:
 
 WRONG_FLAG: tuple[Any, ...] = (None, 0, 1, "no", [])
 WRONG_TEXT: tuple[Any, ...] = (0, 1.5, True, b"x", [], {}, object())
-WRONG_COUNT: tuple[Any, ...] = (-1, 1.5, True, "5", [], float("nan"), object())
+WRONG_COUNT: tuple[Any, ...] = (-1, -(10**5000), 1.5, True, "5", [], float("nan"), object())
 WRONG_BUDGET: tuple[Any, ...] = (0, 5, "5", {"max_calls": 5}, [])
 WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object())
 WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])

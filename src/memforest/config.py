@@ -9,7 +9,6 @@ parts that had also held on human chat; `benchmarks/locomo_recall.py` prints wha
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from memforest.clock import Clock, system_clock
 from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
-from memforest.settings import Source, build, check, check_fields, overlaid, preset, read_file, with_article
+from memforest.ports import PORTS
+from memforest.settings import (
+    Source,
+    brief,
+    build,
+    check,
+    check_fields,
+    overlaid,
+    preset,
+    read_file,
+)
 
 __all__ = ["MODES", "Config", "Ranking", "load_default_config"]
 
@@ -84,70 +93,6 @@ class Ranking:
             ConfigError: if a weight is none.
         """
         check_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class _Port:
-    """What may stand for a model or a step: an object with some attributes, or one of some types."""
-
-    kind: str
-    needs: tuple[str, ...]
-    types: tuple[type, ...] = ()
-    names: str = ""
-    """The names that there are, where a name will do."""
-    function: str = ""
-    """Of what, where a plain function will do."""
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse what is neither.
-
-        Raises:
-            ConfigError: if it is not; it says what to write.
-        """
-        if value is None or isinstance(value, self.types) or (self.names and isinstance(value, str)):
-            return
-        if isinstance(value, type):
-            raise ConfigError(f"Config({name}=...) takes an object, not a class; write {value.__name__}(...)")
-        if all(hasattr(value, one) for one in self.needs) or (self.function and callable(value)):
-            return
-        takes = [f"a name ({self.names})"] if self.names else []
-        takes += [with_article(one.__name__) for one in self.types]
-        takes += [f"a function of {self.function}"] if self.function else []
-        takes += [f"an object with {' and '.join(self.needs)} (the {self.kind} port)"]
-        raise ConfigError(f"Config({name}=...) takes {', '.join(takes)} or None; {_instead(name, value)}")
-
-
-def _instead(name: str, value: Any) -> str:
-    """Say what to write for a model or step; neither a mapping nor a long text is shown, as it may hold a key."""
-    shown = isinstance(value, str) and _MODEL_NAME.fullmatch(value) and not value.startswith("sk-")
-    model = repr(value) if shown else "'gpt-4o'"
-    if name == "chat":
-        return f"write Config(chat=ChatEndpoint(model={model}))"
-    if name in _STEP_OF:
-        steps = f"chat_steps=[{_STEP_OF[name]!r}]"
-        return f"a model that does it is given as Config(chat=ChatEndpoint(model={model}), {steps})"
-    return f"not {with_article(type(value).__name__)}"
-
-
-_MODEL_NAME = re.compile(r"[\w.:-]+(/[\w.:-]+)?")
-_STEP_OF: Mapping[str, str] = {"extractor": "extract", "summariser": "summarise", "answerer": "answer"}
-_PORTS: Mapping[str, _Port] = {
-    "embedder": _Port(
-        "Embedder",
-        ("model_id", "embed"),
-        (EmbeddingEndpoint,),
-        names="'auto', 'minilm', 'bge' or 'none'",
-        function="texts",
-    ),
-    "reranker": _Port(
-        "Reranker", ("model_id", "score"), names="'local' or 'none'", function="a question and texts"
-    ),
-    "chat": _Port("ChatModel", ("model_id", "complete"), (ChatEndpoint,)),
-    "extractor": _Port("Extractor", ("name", "extract")),
-    "summariser": _Port("Summariser", ("name", "summarise")),
-    "planner": _Port("Planner", ("name", "plan")),
-    "answerer": _Port("Answerer", ("name", "answer")),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +181,7 @@ class Config:
             ConfigError: if a value is of the wrong type or out of range, or the time zone is unknown.
         """
         check_fields(self)
-        for name, port in _PORTS.items():
+        for name, port in PORTS.items():
             port.check(name, getattr(self, name))
         for name, least in (
             ("cell_turns", 1),
@@ -254,10 +199,10 @@ class Config:
         ):
             value = getattr(self, name)
             if value < least:
-                raise ConfigError(f"{name}={value!r}: give a whole number of at least {least}")
+                raise ConfigError(f"{name}={brief(value)}: give a whole number of at least {least}")
         words = self.summary_words
         if words is not None and words < 8:
-            raise ConfigError(f"summary_words={words!r}: give a whole number of at least 8, or None")
+            raise ConfigError(f"summary_words={brief(words)}: give a whole number of at least 8, or None")
         if self.mode not in (None, *MODES):
             raise ConfigError(f"mode={self.mode!r}: give one of {', '.join(MODES)}")
         if unknown := sorted(set(self.chat_steps) - set(STEPS)):

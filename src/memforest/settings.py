@@ -7,7 +7,6 @@ where a setting may be None, as TOML has no such value.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -26,6 +25,7 @@ else:
 __all__ = [
     "PRESETS",
     "Source",
+    "brief",
     "build",
     "check",
     "check_fields",
@@ -177,7 +177,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 _TESTS: Mapping[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
     float: lambda value, _: (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     ),
     int: lambda value, _: isinstance(value, int) and not isinstance(value, bool),
     Mapping: lambda value, args: (
@@ -241,6 +241,22 @@ def check_fields(made: Any) -> None:
             raise ConfigError(f"{kind}({name}=...) takes {wanted(hint)}, {instead(kind, name, value, hint)}")
 
 
+def brief(value: Any) -> str:
+    """Return a wrong value for a message: a number or a short text as it is, anything else by its type.
+
+    Example:
+        >>> brief("5"), brief({"api_key": "x"}), brief(10**5000)
+        ("'5'", 'a dict', 'an int')
+    """
+    given = with_article(type(value).__name__)
+    if not isinstance(value, (bool, int, float, str, NoneType)):
+        return given
+    if isinstance(value, int) and value.bit_length() > MOST_SHOWN:  # Python refuses to write very many digits
+        return given
+    text = repr(value)
+    return text if len(text) < MOST_SHOWN else given
+
+
 def instead(kind: str, name: str, value: Any, hint: Any) -> str:
     """Say what a value of the wrong type is, and what to write where that can be told.
 
@@ -254,14 +270,13 @@ def instead(kind: str, name: str, value: Any, hint: Any) -> str:
     """
     kinds = (one for one in (hint, *get_args(hint)) if isinstance(one, type))
     made = next((one for one in kinds if is_dataclass(one)), None)
-    given = with_article(type(value).__name__)
     if made is None:
-        shown = repr(value) if isinstance(value, (bool, int, float, str, NoneType)) else ""
-        return f"not {shown}" if shown and len(shown) < MOST_SHOWN else f"not {given}"
+        return f"not {brief(value)}"
     settings = f"{fields(made)[0].name}=..."
     if isinstance(value, Mapping) and value:
-        settings = ", ".join(f"{key}={one!r}" for key, one in value.items() if isinstance(one, (int, float)))
-    return f"not {given}; write {kind}({name}={made.__name__}({settings}))"
+        numbers = {key: one for key, one in value.items() if isinstance(one, (int, float))}
+        settings = ", ".join(f"{key}={brief(one)}" for key, one in numbers.items())
+    return f"not {with_article(type(value).__name__)}; write {kind}({name}={made.__name__}({settings}))"
 
 
 def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any], sections: Mapping[str, type]) -> Table:

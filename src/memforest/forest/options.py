@@ -15,8 +15,8 @@ from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder
 from memforest.memory.query import Asked
 from memforest.settings import fits, instead, wanted, with_article
+from memforest.showing import shown
 from memforest.systems.choose import open_index
-from memforest.text import cut
 
 __all__ = [
     "QueryOptions",
@@ -114,7 +114,7 @@ def check_forest(directory: object, config: object, max_workers: object) -> None
         or not isinstance(os.fspath(directory), str)
         or not directory
     ):
-        raise ConfigError(f"MemForest(directory) takes a path, not {cut(repr(directory), 60)}")
+        raise ConfigError(f"MemForest(directory) takes a path, not {shown(directory)}")
     if config is not None and not isinstance(config, Config):
         names = ", ".join(f"{key}=..." for key in config) if isinstance(config, Mapping) else "top_k=5"
         given = with_article(type(config).__name__)
@@ -122,7 +122,7 @@ def check_forest(directory: object, config: object, max_workers: object) -> None
             f"MemForest(config=...) takes a Config, not {given}; write MemForest(directory, Config({names}))"
         )
     if not isinstance(max_workers, int) or isinstance(max_workers, bool) or max_workers < 1:
-        raise ConfigError(f"max_workers={cut(repr(max_workers), 60)}: give a whole number of at least 1")
+        raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
         check_embedder(config)
 
@@ -157,7 +157,7 @@ def read_count(name: str, value: object, default: int | None, least: int) -> Any
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={cut(repr(value), 60)}: give a whole number of at least {least}")
+        raise InputError(f"{name}={shown(value)}: give a whole number of at least {least}")
     return value
 
 
@@ -190,7 +190,7 @@ def _given(verb: str, name: str, value: Any, kind: Any) -> Any:
 
 def _mode(value: Any) -> str | None:
     if value is not None and value not in MODES:
-        raise InputError(f"mode={value!r}: give one of {', '.join(MODES)}, or None for the default")
+        raise InputError(f"mode={shown(value)}: give one of {', '.join(MODES)}, or None for the default")
     return value  # type: ignore[no-any-return]  # one of them
 
 
