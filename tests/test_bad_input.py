@@ -536,8 +536,8 @@ def test_a_memory_whose_weights_are_gone_still_answers(folder: Path, monkeypatch
 @pytest.mark.parametrize("bad", [7, "word2vec", [1, 2]])
 def test_a_setting_that_is_no_embedder_is_refused(folder: Path, bad: Any) -> None:
     """The message lists what can be given."""
-    with MemForest(folder, Config(embedder=bad)) as forest, pytest.raises(ConfigError, match="minilm"):
-        forest.ingest_session("u", "kept", KEPT)
+    with pytest.raises(ConfigError, match="minilm"):
+        MemForest(folder, Config(embedder=bad))
 
 
 def test_names_are_sequences_of_strings(folder: Path) -> None:

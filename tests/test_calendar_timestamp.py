@@ -28,8 +28,8 @@ def read(value: object, zone: tzinfo = NEW_YORK) -> tuple[str, bool]:
     ("value", "expected"),
     [
         ("2023-06-16T13:00:00Z", "2023-06-16T13:00:00"),
-        ("2023-06-16T13:00:00.123456Z", "2023-06-16T13:00:00.123456"),
-        ("2023-06-16T13:00:00.1234567+05:30", "2023-06-16T07:30:00.123456"),
+        ("2023-06-16T13:00:00.123456Z", "2023-06-16T13:00:00.123000"),
+        ("2023-06-16T13:00:00.1234567+05:30", "2023-06-16T07:30:00.123000"),
         ("20230616T130000Z", "2023-06-16T13:00:00"),
         ("2023-06-16 13:00:00-0400", "2023-06-16T17:00:00"),
         ("2023-06-16 13:00:00 -0400 (EDT)", "2023-06-16T17:00:00"),
@@ -147,8 +147,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_iso_round_trip(moment: datetime) -> None:
-    """Every UTC time is read back from its ISO form."""
-    assert parse_timestamp(moment.isoformat(), timezone=NEW_YORK, field="f") == (moment, False)
+    """Every UTC time is read back from its ISO form, to the millisecond."""
+    kept = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    assert parse_timestamp(moment.isoformat(), timezone=NEW_YORK, field="f") == (kept, False)
 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1), max_value=datetime(9998, 1, 1)))  # noqa: DTZ001

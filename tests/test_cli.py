@@ -52,6 +52,13 @@ def filled(run: Run, chat: Path) -> Run:
     return run
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output as a terminal without colours, on which things are laid out."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+
+
 def write(path: Path, value: Any) -> Path:
     """Write a value as JSON."""
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -84,6 +91,7 @@ def test_version_and_help(run: Run) -> None:
     ("args", "said"),
     [
         (("nosuch",), "No such command"),
+        (("serach", "x"), "Did you mean 'search'?"),
         (("ask",), "Missing argument 'QUESTION'"),
         (("ask", "x", "--nosuch"), "No such option"),
         (("ask", "x", "--index", "rtree"), "'rtree' is not"),
@@ -286,6 +294,20 @@ def test_bad_files_store_nothing(run: Run, tmp_path: Path, content: bytes) -> No
     assert not (tmp_path / "memories").exists()
 
 
+def test_a_first_ingest_that_fails_leaves_no_memory(run: Run, tmp_path: Path) -> None:
+    """Not even when the user was given a name on the way; with one good session there is one."""
+    untimed = write(tmp_path / "untimed.json", [{"role": "user", "content": "Hello."}])
+    for more in ((), ("--name", "Ana")):
+        assert run("ingest", str(untimed), "--user", "new", *more).exit_code == 1
+        assert not (tmp_path / "memories").exists()
+    assert (
+        run("ingest", str(untimed), "--user", "new", "--name", "Ana", "--timestamp", "2024-01-01").exit_code
+        == 0
+    )
+    assert run("users").stdout == "new\n"
+    assert "Ana" in run("sessions").stdout
+
+
 def test_missing_files_and_directories_are_named(run: Run, tmp_path: Path) -> None:
     """A path that leads nowhere, or to a directory, is an error with its name."""
     assert "nosuch.json" in run("ingest", str(tmp_path / "nosuch.json")).stderr
@@ -302,6 +324,7 @@ def test_another_embedder_is_refused_with_the_fix(filled: Run, chat: Path) -> No
 # -- asking ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("terminal")
 def test_search_shows_rank_day_text_and_source(filled: Run) -> None:
     """Each piece of evidence has its number, its day, and the session and turns that it comes from."""
     result = filled("search", "Who adopted a dog?", "--top-k", "1")
@@ -364,6 +387,7 @@ def test_a_missing_reranker_is_no_mystery(filled: Run, monkeypatch: pytest.Monke
     assert filled("doctor").exit_code == 1
 
 
+@pytest.mark.usefixtures("terminal")
 def test_ask_answers_with_numbered_citations(filled: Run) -> None:
     """The answer is followed by the number of its citation, and the citation by its source."""
     result = filled("ask", "Where does Bo live now?")
@@ -385,6 +409,7 @@ def test_ask_abstains_without_failing(filled: Run) -> None:
 # -- looking --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("terminal")
 def test_facts_are_paged_and_filtered(filled: Run) -> None:
     """A page says what comes next; entity, session and metadata filters narrow it."""
     page = filled("facts", "--limit", "1")
@@ -398,6 +423,7 @@ def test_facts_are_paged_and_filtered(filled: Run) -> None:
     assert filled("facts", "--session", "nosuch").exit_code == 1
 
 
+@pytest.mark.usefixtures("terminal")
 def test_timeline_shows_states_with_their_intervals(filled: Run) -> None:
     """A residence that changed is shown with the days it held; `--kind` keeps states or events."""
     shown = filled("timeline", "Bo", "--attribute", "residence").stdout
@@ -409,6 +435,7 @@ def test_timeline_shows_states_with_their_intervals(filled: Run) -> None:
     assert filled("timeline", "Zed").exit_code == 1
 
 
+@pytest.mark.usefixtures("terminal")
 def test_tree_draws_and_drills_down(filled: Run) -> None:
     """The forest shows every tree with interval and leaves; a scope unfolds its trees."""
     forest = filled("tree").stdout

@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+import stat
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
@@ -16,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from memforest import InputError, MemForest
 from memforest.cli import main
-from memforest.cli.page import page_of, shown_of
+from memforest.cli.page import page_of, replace_file, shown_of
 from memforest.memory.results import Source, TreeView
 
 HOSTILE = (
@@ -237,6 +240,19 @@ def test_a_page_is_written_whole_or_not_at_all(run: Run, tmp_path: Path) -> None
     assert run("tree", "a", "--html", str(page)).exit_code == 0
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert [one.name for one in page.parent.iterdir()] == ["x.html"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file modes")
+def test_a_page_is_for_its_owner_alone_and_follows_no_link(tmp_path: Path) -> None:
+    """What a link leads to, at the page's name or at a name that could be foreseen, stays as it is."""
+    page, other = tmp_path / "page.html", tmp_path / "other.txt"
+    other.write_text("not to be touched")
+    page.symlink_to(other)
+    (tmp_path / f".page.html.{os.getpid()}.part").symlink_to(other)
+    replace_file(page, "<html>")
+    assert (page.read_text(), other.read_text()) == ("<html>", "not to be touched")
+    assert stat.S_IMODE(page.lstat().st_mode) == 0o600
+    assert not page.is_symlink()
 
 
 def test_an_empty_page_says_so() -> None:

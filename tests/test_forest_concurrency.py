@@ -8,8 +8,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -206,6 +208,44 @@ for session_id, turns in make_sessions(seed, sessions=6):
     print("done", flush=True)
 forest.close()
 """
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads that take turns as often as Python allows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
+def test_one_forest_serves_the_loops_of_several_threads(folder: Path) -> None:
+    """Also while memories are closed and opened again under it, and when those loops have ended and others begin."""
+    config = fast_config(max_open_files=3, max_cache_mb=0)
+    forest = AsyncMemForest(folder, config)
+    users = [f"user {n}" for n in range(8)]
+
+    async def live(number: int) -> None:
+        random = Random(number)
+        for step in range(4):
+            turns = said(f"I bought {step + 2} tents in Oslo.")
+            await forest.ingest_session(random.choice(users), f"{number}.{step}", turns)
+            await asyncio.gather(*(look(random.choice(users)) for _ in range(40)))
+
+    async def look(user: str) -> None:
+        if await forest.has_user(user):
+            await forest.query(user, "Who bought tents?", index="flat")
+            await forest.save()
+
+    for start in (0, 4):
+        with ThreadPoolExecutor(4) as threads:
+            for one in [threads.submit(asyncio.run, live(start + n)) for n in range(4)]:
+                one.result()
+    asyncio.run(forest.close())
+    with MemForest(folder, config) as reader:
+        assert sum(reader.user(user).stats().sessions for user in reader.list_users()) == 32
+        assert all(reader.user(user).verify().ok for user in reader.list_users())
 
 
 def test_two_processes_write_and_a_third_reads(folder: Path) -> None:

@@ -18,7 +18,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from memforest.clock import Clock, system_clock
 from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
-from memforest.settings import Source, build, check, overlaid, preset, read_file
+from memforest.ports import PORTS
+from memforest.settings import (
+    Source,
+    brief,
+    build,
+    check,
+    check_fields,
+    overlaid,
+    preset,
+    read_file,
+)
 
 __all__ = ["MODES", "Config", "Ranking", "load_default_config"]
 
@@ -75,6 +85,14 @@ class Ranking:
     """Taken off a turn, when the question wants a list, for each better turn of the same session."""
     rerank: float = 0.5
     """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no finite number.
+
+        Raises:
+            ConfigError: if a weight is none.
+        """
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +178,11 @@ class Config:
         """Refuse impossible values.
 
         Raises:
-            ConfigError: if a value is out of range or the time zone is unknown.
+            ConfigError: if a value is of the wrong type or out of range, or the time zone is unknown.
         """
+        check_fields(self)
+        for name, port in PORTS.items():
+            port.check(name, getattr(self, name))
         for name, least in (
             ("cell_turns", 1),
             ("session_k", 3),
@@ -169,20 +190,25 @@ class Config:
             ("scene_k", 3),
             ("top_k", 1),
             ("rerank_top", 1),
+            ("active_min_facts", 1),
+            ("active_min_sessions", 1),
+            ("max_turn_chars", 1),
             ("max_open_files", 3),
             ("max_cache_mb", 0),
             ("browse_calls", 0),
         ):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{name}={value!r}: give a whole number of at least {least}")
+            if value < least:
+                raise ConfigError(f"{name}={brief(value)}: give a whole number of at least {least}")
         words = self.summary_words
-        if words is not None and (not isinstance(words, int) or isinstance(words, bool) or words < 8):
-            raise ConfigError(f"summary_words={words!r}: give a whole number of at least 8, or None")
+        if words is not None and words < 8:
+            raise ConfigError(f"summary_words={brief(words)}: give a whole number of at least 8, or None")
         if self.mode not in (None, *MODES):
             raise ConfigError(f"mode={self.mode!r}: give one of {', '.join(MODES)}")
         if unknown := sorted(set(self.chat_steps) - set(STEPS)):
-            raise ConfigError(f"there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}")
+            raise ConfigError(
+                f"chat_steps: there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}"
+            )
         if self.busy_timeout_s < 0:
             raise ConfigError(f"busy_timeout_s={self.busy_timeout_s!r}: give seconds, 0 or more")
         try:

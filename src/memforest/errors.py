@@ -5,6 +5,7 @@
     ├── InputError (ValueError)           what the caller handed in is wrong; nothing was stored
     │   └── TimestampError                a time is missing, unreadable or out of range
     ├── NotFoundError (LookupError)       no such user, session, fact or entity
+    ├── SomeUsersFailedError              an operation over all users failed for some, and is done for the others
     ├── SessionConflictError              a session id came again with other turns
     ├── StoreError                        the database file
     │   ├── StoreLockedError              another process is writing
@@ -29,6 +30,12 @@ they come from transcripts.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
 __all__ = [
     "BudgetError",
     "ConfigError",
@@ -45,6 +52,7 @@ __all__ = [
     "ReplyError",
     "SchemaTooNewError",
     "SessionConflictError",
+    "SomeUsersFailedError",
     "StepError",
     "StoreClosedError",
     "StoreError",
@@ -53,6 +61,10 @@ __all__ = [
     "TimestampError",
     "WeightsError",
 ]
+
+
+MOST_NAMED = 10
+"""Most reasons that one message lists."""
 
 
 class MemForestError(Exception):
@@ -73,6 +85,39 @@ class TimestampError(InputError):
 
 class NotFoundError(MemForestError, LookupError):
     """There is no such user, session, fact or entity."""
+
+
+class SomeUsersFailedError(MemForestError):
+    """An operation over all users failed for some of them; for the others it is done.
+
+    Args:
+        operation: its name, for the message.
+        errors: user id -> why it failed.
+        files: name of a memory's file whose user could not be read -> why.
+        results: what the operation returns of the others.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        errors: Mapping[str, MemForestError],
+        files: Mapping[str, StoreError],
+        results: Sequence[Any],
+    ) -> None:
+        reasons = [f"user {user[:60]!r}: {error}" for user, error in errors.items()]
+        reasons += [f"file {name!r}: {error}" for name, error in files.items()]
+        more = (
+            f"; and {len(reasons) - MOST_NAMED} more, see .errors and .files" if reasons[MOST_NAMED:] else ""
+        )
+        named = "; ".join(reasons[:MOST_NAMED]) + more
+        super().__init__(f"{operation} is done for all users but {len(reasons)}: {named}")
+        self.operation = operation
+        self.errors = dict(errors)
+        self.files = dict(files)
+        self.results = list(results)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.operation, self.errors, self.files, self.results)
 
 
 class SessionConflictError(MemForestError):

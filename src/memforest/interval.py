@@ -19,7 +19,7 @@ from typing import Literal
 from memforest.errors import TimestampError
 from memforest.types import Precision
 
-__all__ = ["EARLIEST", "LATEST", "Interval", "format_interval", "from_ms", "hull", "to_ms"]
+__all__ = ["EARLIEST", "LATEST", "Interval", "floor_ms", "format_interval", "from_ms", "hull", "to_ms"]
 
 _MS = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -69,6 +69,22 @@ def from_ms(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
+def floor_ms(moment: datetime) -> datetime:
+    """Return an aware datetime as it comes back from a database: in UTC, cut to the millisecond towards the past.
+
+    Every time that enters memforest goes through here (`memforest.calendar.parse_timestamp`, the injected clock), so
+    that what is in memory equals what is stored.
+
+    Example:
+        >>> floor_ms(datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)).isoformat()
+        '1969-12-31T23:59:59.999000+00:00'
+
+    Raises:
+        TimestampError: if `moment` is naive, or lies outside the years 1 to 9999 in UTC.
+    """
+    return from_ms(to_ms(moment))
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A half-open stretch of time ``[start, end)`` in aware UTC; `end` None means open.
@@ -97,7 +113,7 @@ class Interval:
         Raises:
             TimestampError: if `moment` is naive or out of range.
         """
-        start = min(from_ms(to_ms(moment)), LATEST - _MS)
+        start = min(floor_ms(moment), LATEST - _MS)
         return cls(start, start + _MS)
 
     def contains(self, moment: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""Settings as tables: read from TOML, laid over each other, checked key by key, and made into values.
+"""Settings: their types, and tables of them: read from TOML, laid over each other, checked key by key, and made into values.
 
 A table is what TOML gives: names to texts, numbers, lists and tables. Nothing is expanded in a text; a key for a model
 can be kept out of a file by ``api_key_env``, which names an environment variable. The text ``"none"`` stands for None
@@ -8,8 +8,8 @@ where a setting may be None, as TOML has no such value.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from importlib.resources import files
 from pathlib import Path
 from types import NoneType, UnionType
@@ -22,7 +22,21 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["PRESETS", "Source", "build", "check", "overlaid", "preset", "read_file"]
+__all__ = [
+    "PRESETS",
+    "Source",
+    "brief",
+    "build",
+    "check",
+    "check_fields",
+    "fits",
+    "instead",
+    "overlaid",
+    "preset",
+    "read_file",
+    "wanted",
+    "with_article",
+]
 
 T = TypeVar("T")
 Table = dict[str, Any]
@@ -34,6 +48,8 @@ KEY_ENV = "api_key_env"
 _KEYS = ("api_key", KEY_ENV)
 _SECRET = ("api_key", "base_url", "extra_body", "headers", "steps")
 """What is not shown in messages: it is secret, or may hold what is."""
+MOST_SHOWN = 60
+"""Most characters of a wrong value that a message shows."""
 _KINDS: Mapping[Any, str] = {
     str: "a text",
     int: "a whole number",
@@ -41,6 +57,8 @@ _KINDS: Mapping[Any, str] = {
     bool: "true or false",
     Mapping: "a table",
     Sequence: "a list of texts",
+    Path: "a path",
+    Callable: "a function",
 }
 
 
@@ -132,40 +150,135 @@ def _check_one(key: str, value: Any, hints: Mapping[str, Any], prefix: str, sour
 
 
 def _check_kind(value: Any, hint: Any, key: str, source: Source) -> None:
-    if not _fits(value, hint):
+    if not (fits(value, hint) or (value == "none" and NoneType in get_args(hint))):
         hidden = key.rpartition(".")[2] in _SECRET or isinstance(value, (dict, list))
         shown = "" if hidden else f" = {value!r}"
-        raise ConfigError(f"{source.name}: {key}{shown} is of the wrong kind; give {_wanted(hint)}")
+        raise ConfigError(f"{source.name}: {key}{shown} is of the wrong kind; give {_wanted_of_table(hint)}")
 
 
-def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value of a table is one of a type."""
+def _wanted_of_table(hint: Any) -> str:
+    return wanted(hint).replace("None", '"none"')
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of the type that a setting declares; a number must be finite, no number is a truth value.
+
+    Example:
+        >>> fits(3, float), fits(True, int), fits("extract", Sequence[str]), fits(None, str | None)
+        (True, False, False, True)
+    """
     origin, args = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
-        return (value == "none" and NoneType in args) or any(_fits(value, one) for one in args)
-    if origin is Any:
-        return True
-    if origin is Literal:
-        return value in args
-    if origin is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if origin is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if origin is Mapping:
-        return isinstance(value, dict) and all(_fits(one, args[1]) for one in value.values() if args)
-    if origin is Sequence:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    return isinstance(value, origin) if origin in (str, bool) else False
+        return any(fits(value, one) for one in args)
+    if origin in _TESTS:
+        return _TESTS[origin](value, args)
+    if origin is Any or origin is Literal:
+        return origin is Any or value in args
+    return isinstance(value, origin)
 
 
-def _wanted(hint: Any) -> str:
+_TESTS: Mapping[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
+    float: lambda value, _: (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    ),
+    int: lambda value, _: isinstance(value, int) and not isinstance(value, bool),
+    Mapping: lambda value, args: (
+        isinstance(value, Mapping) and all(fits(one, args[1]) for one in value.values() if args)
+    ),
+    Sequence: lambda value, _: (
+        isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+    ),
+    Callable: lambda value, _: callable(value) and not isinstance(value, type),
+}
+
+
+def wanted(hint: Any) -> str:
+    """Return in words what a setting of a type takes.
+
+    Example:
+        >>> wanted(int | None), wanted(Literal["a", "b"])
+        ('a whole number or None', "'a', 'b'")
+    """
     origin = get_origin(hint) or hint
     if origin in (Union, UnionType):
-        kinds = [_wanted(one) for one in get_args(hint) if one in _KINDS or get_origin(one) in _KINDS]
-        return " or ".join([*kinds, *(['"none"'] if NoneType in get_args(hint) else [])])
+        return " or ".join(dict.fromkeys(wanted(one) for one in get_args(hint)))
     if origin is Literal:
         return ", ".join(map(repr, get_args(hint)))
-    return _KINDS.get(origin, "something else")
+    if origin is NoneType:
+        return "None"
+    return _KINDS.get(origin) or with_article(getattr(origin, "__name__", str(origin)))
+
+
+def with_article(name: str) -> str:
+    """Return the name of a type as it stands in a sentence.
+
+    Example:
+        >>> with_article("int"), with_article("Ranking")
+        ('an int', 'a Ranking')
+    """
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+_HINTS: dict[type, Mapping[str, Any]] = {}
+"""Types of settings -> the types of their fields: to find them out takes longer than to compare them."""
+
+
+def _hints(kind: type) -> Mapping[str, Any]:
+    found = _HINTS.get(kind)
+    if found is None:
+        found = _HINTS[kind] = get_type_hints(kind)
+    return found
+
+
+def check_fields(made: Any) -> None:
+    """Refuse an object of settings, a dataclass, one of whose fields is of the wrong type.
+
+    Raises:
+        ConfigError: if there is one; it says what to write.
+    """
+    kind = type(made).__name__
+    for name, hint in _hints(type(made)).items():
+        value = getattr(made, name)
+        if not fits(value, hint):
+            raise ConfigError(f"{kind}({name}=...) takes {wanted(hint)}, {instead(kind, name, value, hint)}")
+
+
+def brief(value: Any) -> str:
+    """Return a wrong value for a message: a number or a short text as it is, anything else by its type.
+
+    Example:
+        >>> brief("5"), brief({"api_key": "x"}), brief(10**5000)
+        ("'5'", 'a dict', 'an int')
+    """
+    given = with_article(type(value).__name__)
+    if not isinstance(value, (bool, int, float, str, NoneType)):
+        return given
+    if isinstance(value, int) and value.bit_length() > MOST_SHOWN:  # Python refuses to write very many digits
+        return given
+    text = repr(value)
+    return text if len(text) < MOST_SHOWN else given
+
+
+def instead(kind: str, name: str, value: Any, hint: Any) -> str:
+    """Say what a value of the wrong type is, and what to write where that can be told.
+
+    Values are shown that can hold no secret: numbers, and short texts.
+
+    Args:
+        kind: the call that it was given to.
+        name: the argument.
+        value: what was given.
+        hint: the type of the argument.
+    """
+    kinds = (one for one in (hint, *get_args(hint)) if isinstance(one, type))
+    made = next((one for one in kinds if is_dataclass(one)), None)
+    if made is None:
+        return f"not {brief(value)}"
+    settings = f"{fields(made)[0].name}=..."
+    if isinstance(value, Mapping) and value:
+        numbers = {key: one for key, one in value.items() if isinstance(one, (int, float))}
+        settings = ", ".join(f"{key}={brief(one)}" for key, one in numbers.items())
+    return f"not {with_article(type(value).__name__)}; write {kind}({name}={made.__name__}({settings}))"
 
 
 def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any], sections: Mapping[str, type]) -> Table:

@@ -48,7 +48,7 @@ class Turn:
     """One utterance of one speaker.
 
     `text` includes an image caption when there is one (as searchable text). `ordinal` is the position
-    in the session, from 0. `said` is aware UTC.
+    in the session, from 0. `said` is aware UTC, to the millisecond.
     """
 
     id: str

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dateutil import parser as dateutil_parser
 
 from memforest.errors import ConfigError, TimestampError
+from memforest.interval import floor_ms
 from memforest.showing import shown
 
 __all__ = ["CivilParserInfo", "parse_timestamp", "zone_named"]
@@ -93,6 +94,9 @@ def zone_named(name: str) -> tzinfo:
 def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[datetime, bool]:
     """Return `value` as an aware UTC datetime, and whether it was naive and read in `timezone`.
 
+    The time is cut to the millisecond, towards the past, because that is what is stored: a session that comes again
+    with microseconds is the same session.
+
     Accepted: aware and naive datetimes, dates (midnight in `timezone`), Unix times, and text: ISO 8601
     with ``Z``, offsets and fractions, ``1:56 pm on 8 May, 2023``, ``2023/05/20 (Sat) 02:21``, mail
     dates, and ``2023年5月20日 02:21``. What was given without an offset is read in `timezone`.
@@ -127,7 +131,7 @@ def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[dat
         else:
             raise ValueError(f"a {type(value).__name__} is not a time")
         naive = moment.utcoffset() is None
-        return _in_utc(moment.replace(tzinfo=timezone) if naive else moment), naive
+        return floor_ms(moment.replace(tzinfo=timezone) if naive else moment), naive
     except OverflowError as exc:
         raise TimestampError(_message(field, value, "it lies outside the years 1 to 9999")) from exc
     except ValueError as exc:
@@ -146,10 +150,6 @@ def _plain(value: datetime) -> datetime:
         raise ValueError("it is not a time")
     clock = (value.hour, value.minute, value.second, value.microsecond)
     return datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo, fold=value.fold)
-
-
-def _in_utc(moment: datetime) -> datetime:
-    return moment.astimezone(timezone.utc)
 
 
 def _from_number(number: float) -> datetime:

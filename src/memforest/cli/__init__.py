@@ -3,6 +3,7 @@
     app      the root command, its options, exit codes          call     one run: options, user, where output goes
     ingest   ingest, resume                                     formats  chat files -> sessions (pure)
     asking   search, ask                                        loading  sessions -> a memory, with counts
+    listing  users, sessions
     looking  facts, timeline, tree, stats, verify               screen   terminal output of untrusted text
     doctor   doctor                                             wire     values -> JSON
     demo     demo

@@ -6,7 +6,10 @@ envelope with ``"status": "error"`` when ``--json`` is given.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,6 +29,8 @@ COMMANDS = {
     "resume": ("ingest", "Finish what an interrupted ingest left."),
     "search": ("asking", "Find the evidence for a question."),
     "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
+    "users": ("listing", "List who has a memory in the directory."),
+    "sessions": ("listing", "List the sessions that were received, in time order."),
     "facts": ("looking", "List what was learnt, in time order."),
     "timeline": ("looking", "Show what is known of somebody or something, in time order."),
     "tree": ("looking", "Draw the forest, or the trees of one session, entity or scene."),
@@ -51,6 +56,8 @@ class Root(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
         if cmd_name not in COMMANDS:
+            if not ctx.resilient_parsing and (near := difflib.get_close_matches(cmd_name, COMMANDS, 1)):
+                ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
         module = importlib.import_module(f"memforest.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
@@ -81,7 +88,20 @@ class Root(click.Group):
             )
         except (StopCommand, MemForestError, click.ClickException, click.Abort) as exc:
             sys.exit(_fail(call, exc))
+        except OSError as exc:  # a full disk under a redirected output; a reader that has gone is click's
+            _give_up_output()
+            call.as_json = False
+            sys.exit(_fail(call, StopCommand(f"the output cannot be written: {exc.strerror or exc}")))
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _give_up_output() -> None:
+    """Send what is left of the output nowhere, so that flushing it at exit does not fail once more.
+
+    Source: https://docs.python.org/3/library/signal.html#note-on-sigpipe.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _be_robust() -> None:

@@ -85,6 +85,8 @@ def search(
         result = call.memory(forest).search(question, explain=explain, **_read(options))
         call.warn(result.warnings)
         call.show(result, lambda screen: _draw_search(screen, result, explain), forest=forest)
+        if not result.evidence:
+            call.warn(["no evidence in memory"])
 
 
 @click.command()
@@ -108,8 +110,6 @@ def ask(
 def _draw_search(screen: Screen, result: QueryResult, explain: bool, usage: Usage | None = None) -> None:
     if explain:
         _draw_plan(screen, result, usage or result.usage)
-    if not result.evidence:
-        screen.line("No evidence in memory.")
     draw_evidence(screen, result.evidence, explain=explain)
 
 
@@ -128,7 +128,14 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
         screen.line(f"No answer in memory: {result.reason}")
         return
     numbers = "".join(f"[{n}]" for n in range(1, len(result.citations) + 1))
-    screen.put(Text.assemble((clean(result.answer), "bold"), " ", (numbers, "cyan")))
+    if screen.records:
+        screen.record(result.answer)
+    else:
+        screen.put(Text.assemble((clean(result.answer), "bold"), " ", (numbers, "cyan")))
+    if screen.records:
+        for number, one in enumerate(result.citations, 1):
+            _record(screen, number, one, one.quote)
+        return
     quoted = [part.rstrip(".…") for part in _QUOTED.findall(result.answer)]
     table = _numbered()
     for number, one in enumerate(result.citations, 1):
@@ -147,6 +154,11 @@ def draw_evidence(screen: Screen, evidence: Sequence[Evidence], *, explain: bool
         evidence: in the order of their numbers.
         explain: add the parts of the score and the path.
     """
+    if screen.records:
+        for number, one in enumerate(evidence, 1):
+            more = [_explained(one)] if explain else []
+            _record(screen, number, one, one.text, *more)
+        return
     table = _numbered()
     for number, one in enumerate(evidence, 1):
         body = Text.assemble(clean(one.text, 400), "\n", (_origin(screen, one), "dim"))
@@ -155,6 +167,12 @@ def draw_evidence(screen: Screen, evidence: Sequence[Evidence], *, explain: bool
         table.add_row(f"[{number}]", screen.day(one.said), body)
     if evidence:
         screen.put(table)
+
+
+def _record(screen: Screen, number: int, one: Evidence, text: str, *more: str) -> None:
+    """Print a piece of evidence as one line: number, day it was said, score, text, who said it, and where."""
+    origin = (clean(one.speaker), sources(one.sources, None))
+    screen.record(f"[{number}]", screen.day(one.said), f"{one.score:.3f}", text, *origin, *more)
 
 
 def _numbered() -> Table:

@@ -118,9 +118,11 @@ class Call:
         """Return who has a memory in the directory, and warn of files there that are none."""
         from memforest.memory.open import survey
 
-        known, errors = survey(self.folder)
-        self.warn(f"passed over: {exc} (`memforest doctor` checks all files)" for exc in errors)
-        return known
+        found = survey(self.folder)
+        self.warn(
+            f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable
+        )
+        return list(found.users)
 
     def show(
         self, data: Any, draw: Callable[[Screen], None], *, forest: MemForest | None = None, ok: bool = True
@@ -152,6 +154,13 @@ class Call:
         if not self.as_json:
             for text in dict.fromkeys(texts):
                 self.complain(f"Warning: {text}")
+
+    def remark(self, screen: Screen, text: str) -> None:
+        """Print a line about the result: behind it on a terminal, on standard error where records are wanted."""
+        if screen.records:
+            self.complain(text)
+        else:
+            screen.line(text, "dim")
 
     def complain(self, text: str) -> None:
         """Print one line on standard error, cleaned."""

@@ -7,6 +7,7 @@ is, and runs at Enter. Only names of letters, digits and a few signs that no she
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -42,7 +43,10 @@ def complete_users(ctx: click.Context, _param: click.Parameter, incomplete: str)
         return []
     from memforest.memory.open import survey
 
-    return _items(survey(call.folder)[0], incomplete)
+    try:
+        return _items(survey(call.folder).users, incomplete)
+    except MemForestError:  # an error has no place here
+        return []
 
 
 def complete_sessions(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -87,7 +91,7 @@ def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
     if call is None:
         return []
     try:
-        user = call.user if call.user is not None else _only(survey(call.folder)[0])
+        user = call.user if call.user is not None else _only(survey(call.folder).users)
         if user is None:
             return []
         with call.forest(embedder="none") as forest:  # names need no model
@@ -98,10 +102,10 @@ def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
     return [name for kind, _, name in titles if kind in kinds]
 
 
-def _only(users: list[str]) -> str | None:
+def _only(users: Sequence[str]) -> str | None:
     return users[0] if len(users) == 1 else None
 
 
-def _items(names: list[str], incomplete: str) -> list[CompletionItem]:
+def _items(names: Sequence[str], incomplete: str) -> list[CompletionItem]:
     fitting = {name for name in names if name.startswith(incomplete) and is_safe(name)}
     return [CompletionItem(name) for name in sorted(fitting)]

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> No
             seconds = time.perf_counter() - started
             call.show(
                 _data(loaded, answers, keep, seconds),
-                lambda screen: _Tour(screen, forest.user(plan.user), keep).show(
+                lambda screen: _Tour(replace(screen, laid_out=True), forest.user(plan.user), keep).show(
                     script["title"], plan, loaded, answers
                 ),
                 forest=forest,

@@ -20,7 +20,7 @@ from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
-from memforest.memory.open import memory_files, owner_of
+from memforest.memory.open import is_own_name, memory_files, owner_of
 from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.store.environment import sqlite_abilities
 
@@ -183,7 +183,8 @@ def _memory(forest: MemForest, path: Path) -> Check:
     try:
         user = owner_of(path)
         if user is None:
-            return Check("memory", "note", f"{path.name} is an unused file", "delete it")
+            fix = "delete it" if is_own_name(path.name) else "none of ours: leave it, or keep it elsewhere"
+            return Check("memory", "note", f"{path.name} is an empty file", fix)
         forest.load(user)
         found = forest.user(user).stats()
     except MemForestError as exc:

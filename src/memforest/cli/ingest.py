@@ -68,7 +68,7 @@ def ingest(
 
     The memory is that of --user, or of the user that the file names, or "me".
     """
-    from memforest.cli.loading import IngestOptions, Loaded, load, plan_memories, read_file
+    from memforest.cli.loading import IngestOptions, Loaded, load, name_user, plan_memories, read_file
     from memforest.forest.options import read_time
 
     found = [
@@ -94,7 +94,7 @@ def ingest(
                 for plan in plans:
                     done.append(Loaded(plan.user))
                     if name is not None:
-                        forest.register_user(plan.user, display_name=name)
+                        name_user(forest, plan, options, name)
                     load(forest, plan, options, done[-1], on_session)
         except KeyboardInterrupt:
             raise StopCommand(_interrupted(plans, done), code=130, data={"memories": done}) from None
@@ -204,17 +204,28 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
     Sessions received but not read, chunks that failed, missing vectors, summaries out of date; for one user
     with --user, for all without. Bounds on models hold for each user.
     """
+    from memforest.errors import SomeUsersFailedError
+
     with call.forest() as forest:
         if call.user is not None:
             call.memory(forest)
-        results = forest.resume(call.user, budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens))
-        users = [call.user] if call.user is not None else call.users()
+        wrong: SomeUsersFailedError | None = None
+        try:
+            results = forest.resume(
+                call.user, budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens)
+            )
+        except SomeUsersFailedError as exc:
+            wrong, results = exc, exc.results
+        known = [call.user] if call.user is not None else forest.survey().users
+        users = [user for user in known if wrong is None or user not in wrong.errors]
         failed = sum(forest.user(user).stats().failed_chunks for user in users)
         data = {
             "sessions": [result.session_id for result in results],
             "users": users,
             "failed_chunks": failed,
         }
+        if wrong is not None and call.as_json:
+            raise StopCommand(str(wrong), data={**data, "errors": wrong.errors, "files": wrong.files})
 
         def draw(screen: Screen) -> None:
             screen.line(
@@ -225,3 +236,5 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
 
         call.warn(text for result in results for text in result.warnings)
         call.show(data, draw, forest=forest)
+        if wrong is not None:
+            raise StopCommand(str(wrong))

@@ -17,9 +17,11 @@ from memforest.cli.formats import FileMemory, FileSession, read_chat
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, SessionConflictError
 from memforest.forest import MemForest
+from memforest.forest.options import read_time
 from memforest.memory.results import IngestResult, Stats
+from memforest.memory.writes import Arrival, read_arrival
 
-__all__ = ["IngestOptions", "Loaded", "Plan", "load", "plan_memories", "read_file"]
+__all__ = ["IngestOptions", "Loaded", "Plan", "load", "name_user", "plan_memories", "read_file"]
 
 DEFAULT_USER = "me"
 TURNS_TOGETHER = 1024
@@ -172,6 +174,28 @@ def plan_memories(
                     "ingest them one by one with --session, or rename one"
                 )
     return [Plan(one, tuple(sessions.values())) for one, sessions in by_user.items()]
+
+
+def name_user(forest: MemForest, plan: Plan, options: IngestOptions, name: str) -> None:
+    """Give a plan's user a display name; a new one of whose sessions none can be stored stays unknown.
+
+    Raises:
+        MemForestError: if the memory cannot be opened or written.
+    """
+    if forest.has_user(plan.user) or any(
+        _is_readable(forest, one, options, name) for _, one in plan.sessions
+    ):
+        forest.register_user(plan.user, display_name=name)
+
+
+def _is_readable(forest: MemForest, session: FileSession, options: IngestOptions, name: str) -> bool:
+    when = options.timestamp if session.timestamp is None else session.timestamp
+    try:
+        timestamp = read_time(when, forest.config, "timestamp")
+        arrival = Arrival(session.session_id, session.turns, timestamp, metadata=session.metadata)
+        return bool(read_arrival(arrival, forest.config, name))
+    except InputError:
+        return False
 
 
 def load(

@@ -82,20 +82,32 @@ def facts(call: Call, /, **options: Any) -> None:
     """List what was learnt, in time order, a page at a time."""
     with call.forest() as forest:
         page = call.memory(forest).list(**options)
-        call.show(page, lambda screen: _draw_page(screen, page, options["offset"]), forest=forest)
+        call.show(page, lambda screen: _draw_page(call, screen, page, options["offset"]), forest=forest)
 
 
-def _draw_page(screen: Screen, page: FactPage, offset: int) -> None:
+def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int) -> None:
     draw_facts(screen, page.facts)
     if not page.total:
-        screen.line("No facts match.")
+        call.remark(screen, "No facts match.")
     elif page.next_offset is not None:
         shown = f"{offset + 1} to {offset + len(page.facts)} of {page.total}"
-        screen.line(f"{shown}; the next page: --offset {page.next_offset}", "dim")
+        call.remark(screen, f"{shown}; the next page: --offset {page.next_offset}")
 
 
 def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
     """Print facts with the days they were so, and where they come from."""
+    if screen.records:
+        for fact in found:
+            until = screen.last_day(fact.end) if fact.end is not None else ""
+            screen.record(
+                screen.day(fact.start),
+                until,
+                fact.text,
+                fact.speaker,
+                sources(fact.sources, None),
+                fact.fact_id,
+            )
+        return
     table = columns("green", "")
     for fact in found:
         parts = [clean(fact.speaker, 40), sources(fact.sources)]
@@ -126,10 +138,20 @@ def timeline(call: Call, entity: str, attribute: str | None, kind: str | None) -
         entries = call.memory(forest).timeline(entity, attribute=attribute)
         kept = [entry for entry in entries if kind in (None, entry.kind)]
         call.show(kept, lambda screen: draw_timeline(screen, kept), forest=forest)
+        if not kept:
+            call.warn(["nothing of that kind is known"])
 
 
 def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
     """Print a timeline: states with their intervals, events with their days."""
+    if screen.records:
+        for entry in entries:
+            until = screen.last_day(entry.end) if entry.end is not None else ""
+            named = (entry.attribute or "", entry.value or "")
+            screen.record(
+                screen.day(entry.start), until, entry.kind, *named, entry.text, sources(entry.sources, None)
+            )
+        return
     table = columns("green", "cyan", "")
     for entry in entries:
         if entry.kind == "state":
@@ -143,8 +165,6 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
             table.add_row(screen.day(entry.start), "", Text.assemble(clean(entry.text, 240), (origin, "dim")))
     if entries:
         screen.put(table)
-    else:
-        screen.line("Nothing of that kind is known.")
 
 
 @click.command()
@@ -218,7 +238,11 @@ def _write_page(call: Call, forest: MemForest, scope: str | None, path: Path, de
 
 
 def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
-    """Draw trees under one root with a title, grouped by kind."""
+    """Draw trees under one root with a title, grouped by kind; as records, a node a line with its depth."""
+    if screen.records:
+        for view in found:
+            _record_node(screen, view, 0)
+        return
     root = Tree(Text(clean(title, 80), style="bold"), guide_style="dim")
     kinds: dict[str, Tree] = {}
     for view in found:
@@ -227,6 +251,16 @@ def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
             kinds[kind] = root.add(Text(f"{kind} trees", style="bold cyan"))
         _draw_node(screen, kinds[kind], view, label)
     screen.put(root)
+
+
+def _record_node(screen: Screen, view: TreeView, depth: int) -> None:
+    until = screen.last_day(view.end)
+    state = "out of date" if view.dirty else ""
+    screen.record(
+        str(depth), view.title, screen.day(view.start), until, str(view.leaves), view.summary, state
+    )
+    for child in view.children:
+        _record_node(screen, child, depth + 1)
 
 
 def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None:
@@ -275,7 +309,7 @@ def stats(call: Call, watched: bool, every: float) -> None:
 
 
 def _as_mapping(found: Stats) -> Mapping[str, Any]:
-    from memforest.cli.wire import plain
+    from memforest.memory.plain import plain
 
     mapping: Mapping[str, Any] = plain(found)
     return mapping

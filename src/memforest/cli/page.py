@@ -11,6 +11,7 @@ import base64
 import hashlib
 import html
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -100,7 +101,9 @@ def page_of(title: str, found: Sequence[TreeView], shown: Shown, zone: tzinfo) -
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Write a file so that it is there whole or as it was before; a pipe or device is written to.
+    """Write a file, for its owner alone, so that it is there whole or as it was before.
+
+    A link in its place is replaced, not followed. A pipe or device is written to.
 
     Raises:
         OSError: if it cannot be written.
@@ -108,11 +111,15 @@ def replace_file(path: Path, content: str) -> None:
     if path.exists() and not path.is_file():
         path.write_text(content, encoding="utf-8")
         return
-    part = path.with_name(f".{path.name[:80]}.{os.getpid()}.part")
+    made, name = tempfile.mkstemp(dir=path.parent, prefix=".memforest-", suffix=".part")  # of mode 0600
+    part = Path(name)
     try:
-        part.write_text(content, encoding="utf-8")
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(path)
-    except OSError:
+    except BaseException:
         part.unlink(missing_ok=True)
         raise
 

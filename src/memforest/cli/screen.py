@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import MAXYEAR, MINYEAR, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING
 
+import click
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -64,10 +65,10 @@ def size(count: int) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def sources(found: Sequence[Source], limit: int = 3) -> str:
-    """Return sessions with their turns, e.g. ``bilbao #1``."""
+def sources(found: Sequence[Source], limit: int | None = 3) -> str:
+    """Return sessions with their turns, e.g. ``bilbao #1``; at most `limit` of either, None for all."""
     shown = [f"{one.session_id} #{', #'.join(one.turn_ids[:limit])}" for one in found[:limit]]
-    return clean("; ".join(shown)) + (" …" if len(found) > limit else "")
+    return clean("; ".join(shown)) + (" …" if limit is not None and len(found) > limit else "")
 
 
 def error_console() -> Console:
@@ -77,15 +78,33 @@ def error_console() -> Console:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """Standard output, with the time zone in which days are shown."""
+    """Standard output, with the time zone in which days are shown.
+
+    On a terminal things are laid out for reading. Into a pipe or a file they are records: one a line, whole, the
+    columns separated by tabs.
+    """
 
     zone: tzinfo = timezone.utc
     console: Console = field(
         default_factory=lambda: Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
     )
+    laid_out: bool | None = None
+    """Whether to lay out; None is on a terminal."""
+
+    @property
+    def records(self) -> bool:
+        """Whether records are wanted."""
+        return not (self.console.is_terminal if self.laid_out is None else self.laid_out)
+
+    def record(self, *columns: str) -> None:
+        """Print columns as one line; no column has a tab or a line break of its own."""
+        click.echo("\t".join(clean(column) for column in columns))
 
     def line(self, text: str = "", style: str = "", *, indent: int = 0) -> None:
-        """Print a text in one style, cleaned; long lines are wrapped within the indentation."""
+        """Print a text in one style, cleaned; on a terminal long lines are wrapped within the indentation."""
+        if self.records:
+            self.record(text)
+            return
         shown = Text(clean(text), style=style)
         self.console.print(Padding(shown, (0, 0, 0, indent)) if indent else shown)
 
@@ -95,7 +114,15 @@ class Screen:
         self.console.print(Text(clean(text), style="bold cyan"))
 
     def put(self, renderable: RenderableType) -> None:
-        """Print something made of `rich` parts; its texts must have been cleaned."""
+        """Print something made of `rich` parts; its texts must have been cleaned. A table's rows are records."""
+        if self.records and isinstance(renderable, Table):
+            cells = [
+                [str(cell).replace("\n", " ").strip() for cell in column.cells]
+                for column in renderable.columns
+            ]
+            for row in zip(*cells, strict=True):
+                self.record(*row)
+            return
         self.console.print(renderable)
 
     def day(self, when: datetime | None) -> str:

@@ -77,7 +77,7 @@ def _lines(call: Call, forest: MemForest, memory: UserMemory, every_s: float) ->
 
 
 def _fields(found: Stats) -> dict[str, object]:
-    from memforest.cli.wire import plain
+    from memforest.memory.plain import plain
 
     fields: dict[str, object] = plain(found)
     return fields

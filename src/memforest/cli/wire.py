@@ -4,36 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-__all__ = ["plain", "to_json"]
+from memforest.memory.plain import plain
+
+__all__ = ["to_json"]
 
 _UNSAFE = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """What JSON leaves as it is although a terminal acts on it: DEL, C1 controls, directional overrides."""
-
-
-def plain(value: Any) -> Any:
-    """Return dataclasses as dicts, times as ISO 8601, paths as text, tuples and sets as lists.
-
-    Example:
-        >>> plain({"when": (datetime(2025, 9, 7),)})
-        {'when': ['2025-09-07T00:00:00']}
-    """
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted(plain(one) for one in value)
-    return str(value) if isinstance(value, Path) else value
 
 
 def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:

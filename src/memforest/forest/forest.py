@@ -7,6 +7,7 @@ one set of verbs and one docstring for each. Every write is durable when it retu
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,15 +16,17 @@ from memforest import portal
 from memforest.concurrency import all_of
 from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
-from memforest.errors import ConfigError, InputError, MemForestError
+from memforest.errors import MemForestError
+from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory, UserMemory
-from memforest.forest.options import QueryOptions, TimeLike, read_time
+from memforest.forest.options import QueryOptions, TimeLike, check_flags, check_forest, read_budget, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.forest.requests import check_requests, ingest_jobs, or_error, request_problem
 from memforest.memory.memory import Memory
-from memforest.memory.open import list_users
+from memforest.memory.open import Survey, survey
 from memforest.memory.results import AskResult, IngestResult, QueryResult
 from memforest.memory.turns import check_id
-from memforest.memory.writes import Arrival
+from memforest.memory.writes import Arrival, read_arrival
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,22 +35,26 @@ __all__ = ["AsyncMemForest", "MemForest"]
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 
 class AsyncMemForest:
     """Memories of many users, one SQLite file each, in one directory.
 
+    One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under
+    way in all of them with a `StoreClosedError`.
+
     Args:
-        directory: where the files are; made at the first write.
+        directory: where the files are; made at the first write, for its owner alone.
         config: see `Config`; None is `load_default_config()`.
         max_workers: most sessions that `ingest_parallel` and `query_parallel` work on at once.
 
     Raises:
-        ConfigError: if `max_workers` is below 1.
+        ConfigError: if an argument is of the wrong type or out of range, or `config` names no model that there is.
     """
 
     def __init__(self, directory: str | Path, config: Config | None = None, *, max_workers: int = 8) -> None:
-        if max_workers < 1:
-            raise ConfigError(f"max_workers={max_workers!r}: give at least 1")
+        check_forest(directory, config, max_workers)
         self.directory = Path(directory)
         self.config = config or load_default_config()
         self._max_workers = max_workers
@@ -71,11 +78,26 @@ class AsyncMemForest:
         await self._pool.use(user_id, _nothing, label=display_name)
 
     async def list_users(self) -> list[str]:
-        """Return the ids of all users, sorted; files that cannot be read as a memory are passed over.
+        """Return the ids of all users, sorted. Nothing is written.
 
-        `memforest doctor` names those, and why.
+        Of a file whose user cannot be read (damaged, locked for long, another program's) a warning is logged;
+        `survey` returns it with the reason.
+
+        Raises:
+            StoreError: if the directory is none, or cannot be listed.
         """
-        return await asyncio.to_thread(list_users, self.directory)
+        found = await self.survey()
+        for one in found.unreadable:
+            _log.warning("passed over %s: %s", one.file, one.error)
+        return list(found.users)
+
+    async def survey(self) -> Survey:
+        """Return the ids of all users, and the files among the memories whose user cannot be read, with the reasons.
+
+        Raises:
+            StoreError: if the directory is none, or cannot be listed.
+        """
+        return await asyncio.to_thread(survey, self.directory)
 
     async def has_user(self, user_id: str) -> bool:
         """Return whether the user has a memory."""
@@ -119,10 +141,13 @@ class AsyncMemForest:
                 named in the result and left to `resume`.
 
         Raises:
-            InputError: if a turn is malformed (TimestampError: its time); nothing was stored.
+            InputError: if a turn is malformed (TimestampError: its time); nothing was stored, and an unknown user
+                stays unknown.
             SessionConflictError: if the session is stored with other turns.
             StoreError: if the file cannot be written.
         """
+        check_flags("ingest_session", infer=infer, replace=replace, refresh=refresh)
+        read_budget("ingest_session", budget)
         arrival = Arrival(
             session_id,
             turns,
@@ -132,7 +157,9 @@ class AsyncMemForest:
             metadata=metadata,
         )
         [result] = await self._pool.use(
-            user_id, lambda memory: memory.ingest([arrival], refresh=refresh, budget=budget)
+            user_id,
+            lambda memory: memory.ingest([arrival], refresh=refresh, budget=budget),
+            first=lambda label: read_arrival(arrival, self.config, label),
         )
         if isinstance(result, MemForestError):
             raise result
@@ -153,39 +180,12 @@ class AsyncMemForest:
             refresh: bring summaries up to date at the end; False leaves that to the next ingest or `resume`.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
-        by_user: dict[Any, list[int]] = {}
+        check_requests("ingest_parallel", requests)
+        check_flags("ingest_parallel", refresh=refresh)
+        read_budget("ingest_parallel", budget)
         results: dict[int, IngestResult | MemForestError] = {}
-        for i, request in enumerate(requests):
-            problem = _request_problem(request, ("user_id", "session_id", "turns"), _ARRIVAL)
-            if problem is not None:
-                results[i] = problem
-            else:
-                by_user.setdefault(request["user_id"], []).append(i)
-
-        async def one_user(user_id: Any, indices: Sequence[int]) -> None:
-            arrivals: dict[int, Arrival] = {}
-            for i in indices:
-                try:
-                    arrivals[i] = self._arrival(requests[i])
-                except MemForestError as exc:
-                    results[i] = exc
-            try:
-                found = await self._pool.use(
-                    user_id,
-                    lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
-                )
-            except MemForestError as exc:
-                found = [exc] * len(arrivals)
-            results.update(zip(arrivals, found, strict=True))
-
-        await self._gather(one_user(user_id, indices) for user_id, indices in by_user.items())
+        await self._gather(ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget))
         return [results[i] for i in range(len(requests))]
-
-    def _arrival(self, request: Mapping[str, Any]) -> Arrival:
-        """Read a request of `ingest_parallel`."""
-        given = {name: value for name, value in request.items() if name not in ("user_id", "refresh")}
-        when = read_time(given.pop("timestamp", None), self.config, "timestamp")
-        return Arrival(**given, timestamp=when)
 
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what interrupted or failed writes left, for one user or for all.
@@ -195,12 +195,19 @@ class AsyncMemForest:
         Args:
             user_id: whose; None for all users.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
+
+        Raises:
+            SomeUsersFailedError: if it failed for some of all users. The others are done; their results are `.results`.
+            NotFoundError: if the user has no memory.
         """
-        users = await self.list_users() if user_id is None else [user_id]
-        done: list[IngestResult] = []
-        for one in users:
-            done += await self._pool.known(one, lambda memory: memory.resume(budget))
-        return done
+        read_budget("resume", budget)
+        finished: list[IngestResult] = []
+
+        async def one(memory: Memory) -> None:
+            finished.extend(await memory.resume(budget))
+
+        await for_all("resume", user_id, self._pool, one, results=finished)
+        return finished
 
     async def rebuild(
         self,
@@ -213,24 +220,37 @@ class AsyncMemForest:
         """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
 
         Raises:
+            SomeUsersFailedError: if it failed for some of all users; the others are done.
             NotFoundError: if the user has no memory.
         """
-        for one in await self.list_users() if user_id is None else [user_id]:
-            await self.user(one).rebuild(scopes=scopes, stale=stale, budget=budget)
+        check_flags("rebuild", scopes=scopes, stale=stale)
+        read_budget("rebuild", budget)
+        await for_all(
+            "rebuild",
+            user_id,
+            self._pool,
+            lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget),
+        )
 
     async def save(self, user_id: str | None = None) -> None:
-        """Fold the write-ahead log into the files. Adds no durability: every ingest is durable already."""
-        for one in [user_id] if user_id is not None else self._pool.opened:
-            await self._pool.known(one, Memory.checkpoint)
+        """Fold the write-ahead log into the files, of one user or of all whose memory is open.
+
+        Adds no durability: every ingest is durable already.
+
+        Raises:
+            SomeUsersFailedError: if it failed for some of all users; the others are done.
+            NotFoundError: if the user has no memory.
+        """
+        await for_all("save", user_id, self._pool, Memory.checkpoint, opened=True)
 
     async def load(self, user_id: str | None = None) -> None:
         """Open a user's memory, or all of them, now instead of at first use.
 
         Raises:
+            SomeUsersFailedError: if it failed for some of all users; the others are open.
             NotFoundError: if the user has no memory.
         """
-        for one in [user_id] if user_id is not None else await self.list_users():
-            await self._pool.known(one, _nothing)
+        await for_all("load", user_id, self._pool, _nothing)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -273,11 +293,12 @@ class AsyncMemForest:
         Args:
             requests: mappings with the arguments of `query`.
         """
+        check_requests("query_parallel", requests)
         results: dict[int, QueryResult | MemForestError] = {}
 
         async def one(i: int) -> None:
-            problem = _request_problem(requests[i], ("user_id", "question"), None)
-            results[i] = await _or_error(self.query(**requests[i])) if problem is None else problem
+            problem = request_problem(requests[i], ("user_id", "question"), None)
+            results[i] = await or_error(self.query(**requests[i])) if problem is None else problem
 
         await self._gather(one(i) for i in range(len(requests)))
         return [results[i] for i in range(len(requests))]
@@ -320,39 +341,8 @@ class AsyncMemForest:
         await self.close()
 
 
-_ARRIVAL = ("user_id", *Arrival.__dataclass_fields__, "refresh")
-
-
-def _request_problem(
-    request: object, needed: Sequence[str], known: Sequence[str] | None
-) -> InputError | None:
-    """Say what is wrong with a request of a parallel call; None when its arguments are known ones."""
-    if not isinstance(request, Mapping):
-        return InputError(
-            f"a request must be a mapping with {', '.join(needed)}, not {type(request).__name__}"
-        )
-    if missing := [name for name in needed if name not in request]:
-        return InputError(f"a request lacks {missing[0]!r}; it needs {', '.join(needed)}")
-    if unknown := sorted(str(key) for key in request if known is not None and key not in known):
-        return InputError(
-            f"a request has the unknown argument {unknown[0]!r}; known: {', '.join(sorted(known or ()))}"
-        )
-    try:
-        check_id(request["user_id"], "user_id")
-    except InputError as exc:
-        return exc
-    return None
-
-
 async def _nothing(_memory: Memory) -> None:
     """Do nothing: the memory is opened for its own sake."""
-
-
-async def _or_error(job: Awaitable[T]) -> T | MemForestError:
-    try:
-        return await job
-    except MemForestError as exc:
-        return exc
 
 
 class MemForest:
@@ -370,6 +360,7 @@ class MemForest:
 
     register_user = portal.blocking(AsyncMemForest.register_user)
     list_users = portal.blocking(AsyncMemForest.list_users)
+    survey = portal.blocking(AsyncMemForest.survey)
     has_user = portal.blocking(AsyncMemForest.has_user)
     ingest_session = portal.blocking(AsyncMemForest.ingest_session)
     ingest_parallel = portal.blocking(AsyncMemForest.ingest_parallel)

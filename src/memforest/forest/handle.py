@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
 from memforest.endpoint import Budget
-from memforest.forest.options import QueryOptions, TimeLike, read_options, read_time
+from memforest.forest.options import (
+    QueryOptions,
+    TimeLike,
+    check_flags,
+    check_mapping,
+    check_text,
+    read_budget,
+    read_count,
+    read_options,
+    read_time,
+)
 from memforest.forest.pool import MemoryPool
 from memforest.memory import unfold, views
 from memforest.memory.memory import Memory
@@ -25,6 +35,7 @@ from memforest.memory.results import (
     Usage,
     VerifyReport,
 )
+from memforest.memory.writes import Arrival, check_addition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,9 +75,11 @@ class AsyncUserMemory:
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if a message is malformed; nothing was stored.
+            InputError: if a message is malformed; nothing was stored, and an unknown user stays unknown.
             StoreError: if the file cannot be written.
         """
+        check_flags("add", infer=infer)
+        read_budget("add", budget)
         messages: Sequence[Any]
         if isinstance(content, str):
             messages = [{"role": "user", "content": content}]
@@ -84,7 +97,13 @@ class AsyncUserMemory:
                 budget=budget,
             )
 
-        return await self._pool.use(self.user_id, write)
+        # Where it is added is not known before the memory is open: the clock's day names the session.
+        new = Arrival(
+            "new" if session_id is None else session_id, messages, timestamp=when, metadata=metadata
+        )
+        return await self._pool.use(
+            self.user_id, write, first=lambda label: check_addition(new, self._pool.config, label)
+        )
 
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
@@ -106,6 +125,7 @@ class AsyncUserMemory:
         Raises:
             NotFoundError: if there is none with that id.
         """
+        check_text("get", "fact_id", fact_id, optional=False)
         return await self._look(views.one_fact, fact_id)
 
     async def timeline(self, entity: str, *, attribute: str | None = None) -> list[TimelineEntry]:
@@ -114,6 +134,8 @@ class AsyncUserMemory:
         Raises:
             NotFoundError: if nothing is known of the entity.
         """
+        check_text("timeline", "entity", entity, optional=False)
+        check_text("timeline", "attribute", attribute)
         return await self._look(views.timeline_of, entity, attribute=attribute)
 
     async def tree(
@@ -130,6 +152,9 @@ class AsyncUserMemory:
             InputError: if `depth` is below 0 or `limit` below 1.
             NotFoundError: if no tree has that scope.
         """
+        check_text("tree", "scope", scope)
+        read_count("depth", depth, None, 0)
+        read_count("limit", limit, None, 1)
         return await self._look(unfold.tree_views, scope=scope, depth=depth, limit=limit)
 
     async def stats(self) -> Stats:
@@ -156,6 +181,8 @@ class AsyncUserMemory:
         Raises:
             StoreError: if the file cannot be written.
         """
+        check_flags("rebuild", scopes=scopes, stale=stale)
+        read_budget("rebuild", budget)
         return await self._pool.known(
             self.user_id, lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget)
         )
@@ -199,6 +226,11 @@ class AsyncUserMemory:
             InputError: if `offset` or `limit` is out of range.
             NotFoundError: if there is no such entity or session.
         """
+        read_count("offset", offset, None, 0)
+        read_count("limit", limit, None, 1)
+        check_text("list", "entity", entity)
+        check_text("list", "session_id", session_id)
+        check_mapping("list", "filters", filters)
         when = read_time(as_of, self._pool.config, "as_of")
         return await self._look(
             views.facts_page,

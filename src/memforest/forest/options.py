@@ -1,21 +1,39 @@
-"""The arguments that `query`, `search` and `ask` share, checked in one place."""
+"""Arguments of the public verbs, checked before anything is done; those that questions share."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+import os
+from collections.abc import Mapping
+from datetime import date, datetime
 from typing import Any, TypedDict
 
 from memforest.calendar import parse_timestamp
 from memforest.config import MODES, Config, Ranking
 from memforest.endpoint import Budget
-from memforest.errors import InputError
+from memforest.errors import ConfigError, InputError
+from memforest.interval import floor_ms
+from memforest.memory.open import check_embedder
 from memforest.memory.query import Asked
+from memforest.settings import fits, instead, wanted, with_article
+from memforest.showing import shown
 from memforest.systems.choose import open_index
 
-__all__ = ["QueryOptions", "TimeLike", "read_options", "read_time"]
+__all__ = [
+    "QueryOptions",
+    "TimeLike",
+    "check_flags",
+    "check_forest",
+    "check_mapping",
+    "check_text",
+    "read_budget",
+    "read_count",
+    "read_options",
+    "read_time",
+]
 
-TimeLike = datetime | str | int | float
-"""An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds."""
+TimeLike = datetime | date | str | int | float
+"""An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds; see
+`memforest.calendar.parse_timestamp`. Cut to the millisecond, towards the past."""
 
 
 class QueryOptions(TypedDict, total=False):
@@ -61,53 +79,119 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         raise InputError(
             f"there is no option {unknown[0]!r}; known: {', '.join(QueryOptions.__annotations__)}"
         )
+    check_flags("query", explain=options.get("explain", False))
     query_time, reference_date = options.get("query_time"), options.get("reference_date")
     if query_time is not None and reference_date is not None:
         raise InputError("query_time and reference_date are two names of one argument; give one of them")
-    top_k = _count("top_k", options.get("top_k"), config.top_k, 1)
+    top_k = read_count("top_k", options.get("top_k"), config.top_k, 1)
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
     return Asked(
         question=question,
-        reference=reference or config.clock().astimezone(timezone.utc),
+        reference=reference or floor_ms(config.clock()),
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=_window(options.get("during"), config),
         top_k=top_k,
-        max_facts=_count("max_facts", options.get("max_facts"), top_k, 0),
-        max_tokens=_count("max_tokens", options.get("max_tokens"), None, 1),
-        index=open_index(options.get("index", "memforest")),
-        ranking=options.get("ranking") or config.ranking,
+        max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0),
+        max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
+        index=open_index(_given("query", "index", options.get("index"), str) or "memforest"),
+        ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
         rerank_top=config.rerank_top,
         mode=_mode(options.get("mode")) or config.mode,
         browse_calls=config.browse_calls,
-        budget=_budget(options.get("budget")) or config.query_budget,
-        explain=_flag("explain", options.get("explain", False)),
+        budget=read_budget("query", options.get("budget")) or config.query_budget,
+        explain=options.get("explain", False),
     )
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name}={value!r}: give True or False")
+def check_forest(directory: object, config: object, max_workers: object) -> None:
+    """Check the arguments of a forest, as far as that needs no I/O.
+
+    Raises:
+        ConfigError: if one is of the wrong type or out of range, or the configuration names no embedder that there is.
+    """
+    if (
+        not isinstance(directory, (str, os.PathLike))
+        or not isinstance(os.fspath(directory), str)
+        or not directory
+    ):
+        raise ConfigError(f"MemForest(directory) takes a path, not {shown(directory)}")
+    if config is not None and not isinstance(config, Config):
+        names = ", ".join(f"{key}=..." for key in config) if isinstance(config, Mapping) else "top_k=5"
+        given = with_article(type(config).__name__)
+        raise ConfigError(
+            f"MemForest(config=...) takes a Config, not {given}; write MemForest(directory, Config({names}))"
+        )
+    if not isinstance(max_workers, int) or isinstance(max_workers, bool) or max_workers < 1:
+        raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
+    if config is not None:
+        check_embedder(config)
+
+
+def check_flags(verb: str, **flags: object) -> None:
+    """Refuse what is neither True nor False: a text such as "no" counts as true in Python.
+
+    Raises:
+        InputError: if a flag is something else.
+    """
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{verb}({name}=...) takes True or False, {instead(verb, name, value, bool)}")
+
+
+def read_budget(verb: str, value: object) -> Budget | None:
+    """Return a budget, None for None.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    found: Budget | None = _given(verb, "budget", value, Budget)
+    return found
+
+
+def read_count(name: str, value: object, default: int | None, least: int) -> Any:
+    """Return a whole number, `default` for None.
+
+    Raises:
+        InputError: if it is no whole number, or smaller than `least`.
+    """
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name}={shown(value)}: give a whole number of at least {least}")
+    return value
+
+
+def check_text(verb: str, name: str, value: object, *, optional: bool = True) -> None:
+    """Refuse what is no text; None is none where it is optional.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    if value is None and not optional:
+        raise InputError(f"{verb}({name}) takes a text, not None")
+    _given(verb, name, value, str)
+
+
+def check_mapping(verb: str, name: str, value: object) -> None:
+    """Refuse what is no mapping; None is none.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    _given(verb, name, value, Mapping)
+
+
+def _given(verb: str, name: str, value: Any, kind: Any) -> Any:
+    """Return an argument of a type, or None."""
+    if value is not None and not fits(value, kind):
+        raise InputError(f"{verb}({name}=...) takes {wanted(kind)}, {instead(verb, name, value, kind)}")
     return value
 
 
 def _mode(value: Any) -> str | None:
     if value is not None and value not in MODES:
-        raise InputError(f"mode={value!r}: give one of {', '.join(MODES)}, or None for the default")
+        raise InputError(f"mode={shown(value)}: give one of {', '.join(MODES)}, or None for the default")
     return value  # type: ignore[no-any-return]  # one of them
-
-
-def _budget(value: Any) -> Budget | None:
-    if value is not None and not isinstance(value, Budget):
-        raise InputError(f"budget={value!r}: give a Budget(max_calls=..., max_tokens=...)")
-    return value
-
-
-def _count(name: str, value: Any, default: Any, least: int) -> Any:
-    if value is None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
-    return value
 
 
 def _window(during: Any, config: Config) -> tuple[datetime, datetime] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -19,7 +20,7 @@ from typing import TypeVar
 from memforest.config import Config
 from memforest.errors import NotFoundError
 from memforest.memory.memory import Memory
-from memforest.memory.open import file_name, open_memory
+from memforest.memory.open import has_memory, label_of, open_memory
 from memforest.memory.turns import check_id
 from memforest.steps.choose import choose_steps
 from memforest.text import cut
@@ -36,18 +37,21 @@ class MemoryPool:
         self.directory = directory
         self.config = config
         self._steps = choose_steps(config)
+        # Several event loops, each in a thread of its own, may use one pool. Nothing is awaited under the lock.
+        self._lock = threading.Lock()
         self._open: OrderedDict[str, Memory] = OrderedDict()
         self._busy: dict[str, int] = {}
         _alive.add(self)
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
-        return (self.directory / file_name(check_id(user_id, "user_id"))).exists()
+        return has_memory(self.directory, check_id(user_id, "user_id"))
 
     @property
     def opened(self) -> list[str]:
         """Ids of the users whose memories are open."""
-        return list(self._open)
+        with self._lock:
+            return list(self._open)
 
     async def known(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
         """Run a verb on a memory that must exist.
@@ -55,16 +59,19 @@ class MemoryPool:
         Raises:
             NotFoundError: if the user has no memory.
         """
-        if check_id(user_id, "user_id") not in self._open and not await asyncio.to_thread(
-            self.exists, user_id
-        ):
+        if not self._is_open(user_id) and not await asyncio.to_thread(self.exists, user_id):
             raise NotFoundError(
                 f"user {cut(repr(user_id), 60)} has no memory yet; ingest a session or register_user() first"
             )
         return await self.use(user_id, verb)
 
     async def use(
-        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, label: str | None = None
+        self,
+        user_id: str,
+        verb: Callable[[Memory], Awaitable[T]],
+        *,
+        label: str | None = None,
+        first: Callable[[str], object] | None = None,
     ) -> T:
         """Run a verb on a memory, opening or making it when needed; one in use is never closed.
 
@@ -72,72 +79,103 @@ class MemoryPool:
             user_id: whose memory.
             verb: an async function of the memory.
             label: a new display name of the user.
+            first: called with the user's display name before a memory is made; if it raises, none is made.
         """
         check_id(user_id, "user_id")
-        if user_id not in self._open or label is not None:
+        memory = self._take(user_id) if label is None else None
+        surplus: list[Memory] = []
+        if memory is None:
+            if first is not None and not await asyncio.to_thread(self.exists, user_id):
+                await asyncio.to_thread(first, label or label_of(user_id))
             opened = await asyncio.to_thread(
                 open_memory, self.directory, user_id, self.config, self._steps, label=label
             )
-            surplus = self._keep(user_id, opened)
-        else:
-            surplus = []
-        memory = self._open[user_id]
-        self._open.move_to_end(user_id)
-        self._busy[user_id] = self._busy.get(user_id, 0) + 1
+            memory, surplus = self._keep(user_id, opened)
         try:
             for other in [*surplus, *self._beyond_bounds()]:
                 await asyncio.to_thread(other.close)
             return await verb(memory)
         finally:
+            self._give_back(user_id)
+
+    def _is_open(self, user_id: str) -> bool:
+        with self._lock:
+            return check_id(user_id, "user_id") in self._open
+
+    def _take(self, user_id: str) -> Memory | None:
+        """Return an open memory, in use from now on; None when it is not open."""
+        with self._lock:
+            memory = self._open.get(user_id)
+            if memory is not None:
+                self._in_use(user_id)
+            return memory
+
+    def _keep(self, user_id: str, memory: Memory) -> tuple[Memory, list[Memory]]:
+        """Keep an opened memory, unless another call has opened it meanwhile; return it, and what is to be closed."""
+        with self._lock:
+            have = self._open.setdefault(user_id, memory)
+            have.label = memory.label
+            self._in_use(user_id)
+            return have, [] if have is memory else [memory]
+
+    def _in_use(self, user_id: str) -> None:
+        self._open.move_to_end(user_id)
+        self._busy[user_id] = self._busy.get(user_id, 0) + 1
+
+    def _give_back(self, user_id: str) -> None:
+        with self._lock:
             self._busy[user_id] -= 1
             if not self._busy[user_id]:
                 del self._busy[user_id]
 
-    def _keep(self, user_id: str, memory: Memory) -> list[Memory]:
-        """Keep an opened memory, unless another call has opened it meanwhile; return what is to be closed."""
-        have = self._open.get(user_id)
-        if have is not None:
-            have.label = memory.label
-            return [memory]
-        self._open[user_id] = memory
-        return []
-
     def _beyond_bounds(self) -> list[Memory]:
         """Bring the idle memories within the bounds, the one used longest ago first; return those to be closed."""
-        idle = [user for user in self._open if user not in self._busy]
-        surplus = self.cached_bytes - self.config.max_cache_mb * 1_000_000
-        for user in idle:
-            if surplus <= 0:
-                break
-            surplus -= self._open[user].drop_cache()
-        surplus = self.open_files - self.config.max_open_files
-        closing = []
-        for user in idle:
-            if surplus <= 0:
-                break
-            closing.append(self._open.pop(user))
-            surplus -= closing[-1].open_files
-        return closing
+        with self._lock:
+            idle = [user for user in self._open if user not in self._busy]
+            surplus = self._cached_bytes() - self.config.max_cache_mb * 1_000_000
+            for user in idle:
+                if surplus <= 0:
+                    break
+                surplus -= self._open[user].drop_cache()
+            surplus = self._open_files() - self.config.max_open_files
+            closing = []
+            for user in idle:
+                if surplus <= 0:
+                    break
+                closing.append(self._open.pop(user))
+                surplus -= closing[-1].open_files
+            return closing
 
     @property
     def open_files(self) -> int:
         """Files that the open memories hold, their logs included."""
-        return sum(memory.open_files for memory in self._open.values())
+        with self._lock:
+            return self._open_files()
 
     @property
     def cached_bytes(self) -> int:
         """Bytes of the snapshots that the open memories keep, about."""
+        with self._lock:
+            return self._cached_bytes()
+
+    def _open_files(self) -> int:
+        return sum(memory.open_files for memory in self._open.values())
+
+    def _cached_bytes(self) -> int:
         return sum(memory.cached_bytes for memory in self._open.values())
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
-        while self._open:
-            _, memory = self._open.popitem()
+        with self._lock:
+            closing = list(self._open.values())
+            self._open.clear()
+        for memory in closing:
             await asyncio.to_thread(memory.close)
         await self._steps.close()
 
     def _after_fork_in_child(self) -> None:
         # The parent's connections are not for us (see `memforest.store.db`); memories are opened anew.
+        self._lock = threading.Lock()
         self._open = OrderedDict()
         self._busy = {}
 

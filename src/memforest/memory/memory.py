@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, InputError, MemForestError, ModelError, StoreError
-from memforest.interval import from_ms, to_ms
+from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.query import Asked, Reader
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received, receive
@@ -39,7 +40,7 @@ from memforest.memory.vectors import VectorMaker
 from memforest.memory.verify import verify
 from memforest.memory.views import Look
 from memforest.memory.write import Timer, Writer
-from memforest.memory.writes import Arrival, Arrived, Writes, groups_of
+from memforest.memory.writes import Arrival, Arrived, Writes, groups_of, read_arrival, turn_reader
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.steps.choose import Steps
@@ -112,10 +113,7 @@ class Memory:
 
     async def _arrive(self, arrival: Arrival) -> Arrived:
         """Check and store what arrives."""
-        check_id(arrival.session_id, "session_id")
-        read = self._reader(session_time=arrival.timestamp).read(arrival.turns)
-        if not read:
-            raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
+        read = read_arrival(arrival, self.config, self.label)
         timer, started = Timer(), time.perf_counter()
         got = await asyncio.to_thread(
             self._receive,
@@ -156,11 +154,11 @@ class Memory:
         budget: Budget | None = None,
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
-        now = self.config.clock()
+        now = floor_ms(self.config.clock())
         day = f"live-{now.astimezone(self.config.zone):%Y-%m-%d}{'' if infer else '-verbatim'}"
         name = day if session_id is None else session_id
         check_id(name, "session_id")
-        reader = self._reader(session_time=timestamp, now=now)
+        reader = turn_reader(self.config, self.label, timestamp, now)
         kept = json_object(metadata, "metadata")
         timer = Timer()
         started = time.perf_counter()
@@ -201,15 +199,6 @@ class Memory:
         timer.add("store.commit", ended)
         return got
 
-    def _reader(self, *, session_time: datetime | None, now: datetime | None = None) -> TurnReader:
-        return TurnReader(
-            zone=self.config.zone,
-            user_label=self.label,
-            max_turn_chars=self.config.max_turn_chars,
-            session_time=session_time,
-            now=now,
-        )
-
     def _receive(self, session_id: str, turns: Sequence[Turn], timer: Timer, **how: Any) -> Received:
         with self.db.write() as tx:
             got = self._received(tx, session_id, turns, **how)
@@ -235,7 +224,7 @@ class Memory:
             meta.put(tx, "embedder", self._embedder.model_id)
             return bool(derived.missing_vectors(tx, "turn"))
         if have != self._embedder.model_id:
-            raise other_embedder(self.db, have, self._embedder.model_id)
+            raise other_embedder(self.db.path, have, self._embedder.model_id)
         return False
 
     def _writer(self) -> Writer:
@@ -392,9 +381,9 @@ class Memory:
         self.db.close()
 
 
-def other_embedder(db: Database, have: str, given: str) -> EmbedderMismatchError:
+def other_embedder(path: Path, have: str, given: str) -> EmbedderMismatchError:
     """Return the error of a memory that has vectors of another embedder."""
     return EmbedderMismatchError(
-        f"{db.path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
+        f"{path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
         f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
     )

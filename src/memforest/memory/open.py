@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -12,25 +14,48 @@ from typing import Any
 from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import (
-    ConfigError,
     ForeignStoreError,
+    ModelError,
     StoreError,
+    StoreLockedError,
     StoreWriteError,
     WeightsError,
 )
 from memforest.facts.thresholds import merge_threshold
 from memforest.memory.memory import Memory, Opened, other_embedder
+from memforest.memory.plain import Result
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database, Tx, mapped_errors
+from memforest.store.files import OWN_DIRECTORY, State, state_of
 
-__all__ = ["file_name", "list_users", "memory_files", "open_memory", "owner_of", "survey"]
+__all__ = [
+    "Survey",
+    "Unreadable",
+    "check_embedder",
+    "file_name",
+    "has_memory",
+    "is_own_name",
+    "label_of",
+    "memory_files",
+    "open_memory",
+    "owner_of",
+    "survey",
+]
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _SUFFIX = ".db"
 SLUG_CHARS = 24
+MOST_LABEL_CHARS = 64
+_OWN_NAME = re.compile(rf"[a-z0-9-]{{1,{SLUG_CHARS}}}-[0-9a-f]{{20}}\.db")
+LOOK_S = 2.0
+"""How long listing waits for a file that another process is making, or holds locked."""
+LOOK_AGAIN_S = 0.02
+_NOT_PRIVATE = (
+    "{0!r} belongs to somebody else, and others than its owner can read it; chmod 600 takes that away"
+)
 SHORT_NAMES = {"minilm": MINILM.model_id, "bge": BGE_SMALL.model_id}
 SHAPE_KEYS = ("cell_turns", "session_k", "entity_k", "scene_k")
 """Settings that a memory keeps from its first write, because its trees have their shape by them."""
@@ -51,18 +76,90 @@ def file_name(user_id: str) -> str:
     return f"{slug}-{blake2b(user_id.encode(), digest_size=10).hexdigest()}{_SUFFIX}"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Unreadable(Result):
+    """A file among the memories whose user could not be read: its name, and why."""
+
+    file: str
+    error: StoreError
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Survey(Result):
+    """What is in a directory: the ids of all users with a memory, sorted, and the files that could not be read."""
+
+    users: tuple[str, ...]
+    unreadable: tuple[Unreadable, ...] = ()
+
+
 def memory_files(directory: Path) -> list[Path]:
-    """Return the database files of a directory, sorted; reads nothing in them."""
-    return sorted(directory.glob(f"*-*{_SUFFIX}"))
+    """Return the files of a directory that may be memories, sorted; none when it does not exist. Opens no file.
+
+    Raises:
+        StoreError: if it is no directory, or cannot be listed.
+    """
+    try:
+        found = sorted(directory.iterdir())  # `Path.glob` passes over what it may not list
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise _no_directory(directory) from None
+    except OSError as exc:
+        raise StoreError(f"{str(directory)!r} cannot be listed: {exc.strerror}") from exc
+    return [path for path in found if path.suffix == _SUFFIX and "-" in path.name]
+
+
+def is_own_name(name: str) -> bool:
+    """Return whether a file's name is one that `file_name` makes."""
+    return _OWN_NAME.fullmatch(name) is not None
 
 
 def owner_of(path: Path) -> str | None:
-    """Return the id of the user whose memory a file is, None when it was never begun.
+    """Return the id of the user whose memory a file is, None when it was never begun. Writes nothing, makes no file.
+
+    Waits up to `LOOK_S` for a file that is being made or locked.
 
     Raises:
         StoreError: if the file cannot be read as ours.
     """
-    db = Database(path)
+    deadline = time.monotonic() + LOOK_S
+    while True:
+        before = _state(path)
+        try:
+            return _owner(path)
+        except StoreError as exc:
+            # A file without a log is read without locks; see `memforest.store.files.DatabaseFile`.
+            changed = _state(path) != before
+            if not (changed or isinstance(exc, StoreLockedError)) or time.monotonic() >= deadline:
+                raise
+            time.sleep(LOOK_AGAIN_S)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file of that name.
+
+    Raises:
+        StoreError: if that cannot be found out, or its directory is none.
+    """
+    with mapped_errors(path):
+        if path.parent.exists() and not path.parent.is_dir():
+            raise _no_directory(path.parent)
+        return path.exists()
+
+
+def _no_directory(path: Path) -> StoreError:
+    return StoreError(f"{str(path)!r} is a file; name the directory that holds the memories")
+
+
+def _state(path: Path) -> State | None:
+    try:
+        return state_of(path)
+    except OSError:
+        return None
+
+
+def _owner(path: Path) -> str | None:
+    db = Database(path, busy_timeout_s=LOOK_S, readonly=True)
     try:
         with db.read() as tx:
             return meta.get(tx, "user_id") if migrations.applied(tx) else None
@@ -70,26 +167,39 @@ def owner_of(path: Path) -> str | None:
         db.close()
 
 
-def list_users(directory: Path) -> list[str]:
-    """Return the ids of all users with a memory in a directory, sorted; files that are no memory are passed over."""
-    return survey(directory)[0]
+def has_memory(directory: Path, user_id: str) -> bool:
+    """Return whether a user has a memory; so does one whose file cannot be read, which the next call on it says.
 
-
-def survey(directory: Path) -> tuple[list[str], list[StoreError]]:
-    """Return the ids of all users with a memory in a directory, sorted, and why other files there are none.
-
-    One file of another program, or a damaged one, says nothing against the memories beside it.
+    Raises:
+        StoreError: if the directory cannot be used.
     """
-    users, errors = [], []
+    path = directory / file_name(user_id)
+    if not _is_there(path):
+        return False
+    try:
+        return owner_of(path) is not None
+    except StoreError:
+        return True
+
+
+def survey(directory: Path) -> Survey:
+    """Return all users with a memory in a directory, and the files whose user could not be read.
+
+    One file of another program, or a damaged one, says nothing against the memories beside it. Nothing is written.
+
+    Raises:
+        StoreError: if it is no directory, or cannot be listed.
+    """
+    users, unreadable = [], []
     for path in memory_files(directory):
         try:
             owner = owner_of(path)
         except StoreError as exc:
-            errors.append(exc)
+            unreadable.append(Unreadable(path.name, exc))
             continue
         if owner is not None:
             users.append(owner)
-    return sorted(users), errors
+    return Survey(tuple(sorted(users)), tuple(unreadable))
 
 
 def open_memory(
@@ -102,19 +212,17 @@ def open_memory(
         EmbedderMismatchError: if the memory was made with another embedder than the one configured.
         ConfigError: if the configured embedder is unknown, or there can be no trace where one is configured.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise StoreWriteError(
-            f"cannot make the directory {directory.name!r}: {exc.strerror}; choose another"
-        ) from exc
+    path = directory / file_name(user_id)
+    if not _is_there(path):
+        _embedder(path, config, None, steps)  # one that cannot be had must not leave an empty memory behind
+        _make_directory(directory)
     if steps.calls is not None:
         steps.calls.check_trace()
-    db = Database(directory / file_name(user_id), busy_timeout_s=config.busy_timeout_s)
+    db = Database(path, busy_timeout_s=config.busy_timeout_s)
     try:
         migrations.apply(db, config.clock())
         stored = _settle(db, user_id, config, label)
-        opened = _embedder(db, config, stored.get("embedder"), steps)
+        opened = _embedder(path, config, stored.get("embedder"), steps)
     except BaseException:
         db.close()
         raise
@@ -125,7 +233,35 @@ def open_memory(
         entity_k=int(stored["entity_k"]),
         scene_k=int(stored["scene_k"]),
     )
+    if not db.file.private:
+        opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
     return Memory(db, user_id, stored["label"], kept, opened)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory for its owner alone, unless there is one, which is left as it is.
+
+    Raises:
+        StoreWriteError: if it cannot be made.
+    """
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(mode=OWN_DIRECTORY)
+        except FileExistsError:
+            if not directory.is_dir():
+                raise
+        else:
+            directory.chmod(OWN_DIRECTORY)  # a umask may take away the owner's rights too
+    except OSError as exc:
+        raise StoreWriteError(
+            f"cannot make the directory {directory.name!r}: {exc.strerror}; choose another"
+        ) from exc
+
+
+def label_of(user_id: str) -> str:
+    """Return the display name of a user that has been given none."""
+    return user_id if len(user_id) <= MOST_LABEL_CHARS else "user"
 
 
 def _settle(db: Database, user_id: str, config: Config, label: str | None) -> dict[str, str]:
@@ -138,7 +274,7 @@ def _settle(db: Database, user_id: str, config: Config, label: str | None) -> di
         with db.write() as tx:
             if meta.get(tx, "user_id") is None:
                 meta.put(tx, "user_id", user_id)
-                meta.put(tx, "label", label or (user_id if len(user_id) <= 64 else "user"))
+                meta.put(tx, "label", label or label_of(user_id))
             elif label is not None:
                 meta.put(tx, "label", label)
             for key in lacks:
@@ -154,7 +290,7 @@ def _stored(tx: Tx) -> dict[str, str | None]:
     return {key: meta.get(tx, key) for key in ("user_id", "label", "embedder", "dimension", *SHAPE_KEYS)}
 
 
-def _embedder(db: Database, config: Config, have: str | None, steps: Steps) -> Opened:
+def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Opened:
     """Find the embedder to open a memory with; the memory keeps it from its first write on."""
     if config.embedder == "auto":
         try:
@@ -170,8 +306,19 @@ def _embedder(db: Database, config: Config, have: str | None, steps: Steps) -> O
     if embedder is None:
         return Opened(None, steps, None)
     if have is not None and have != embedder.model_id:
-        raise other_embedder(db, have, embedder.model_id)
+        raise other_embedder(path, have, embedder.model_id)
     return Opened(embedder, steps, merge_threshold(embedder.model_id))
+
+
+def check_embedder(config: Config) -> None:
+    """Refuse the name of an embedder that there is none of; loads nothing, and whether it is installed does not matter.
+
+    Raises:
+        ConfigError: if there is no such embedder.
+    """
+    if isinstance(config.embedder, str) and config.embedder != "auto":
+        with suppress(ModelError):
+            _configured(config.embedder)
 
 
 def _configured(value: Any) -> Embedder | None:
@@ -183,10 +330,5 @@ def _configured(value: Any) -> Embedder | None:
         return open_embedding_endpoint(value)
     if hasattr(value, "embed") and hasattr(value, "model_id"):
         return value  # type: ignore[no-any-return]  # has the port's attributes
-    if callable(value):
-        name = getattr(value, "__name__", type(value).__name__)
-        return CallableEmbedder(value, model_id=f"callable:{name}")
-    raise ConfigError(
-        f"embedder is of the wrong kind ({type(value).__name__}): give 'auto', 'minilm', 'bge', 'none', an "
-        "EmbeddingEndpoint, an Embedder or a function of texts"
-    )
+    name = getattr(value, "__name__", type(value).__name__)  # a function, as `Config` has checked
+    return CallableEmbedder(value, model_id=f"callable:{name}")

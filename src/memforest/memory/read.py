@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest.interval import from_ms
-from memforest.memory.results import Evidence, turn_sources
+from memforest.memory.results import Evidence
+from memforest.memory.stored import turn_sources
 from memforest.search.advance import advance
 from memforest.search.lexical import carry_words
 from memforest.search.load import load_snapshot

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from memforest.memory.plain import Result
+from memforest.memory.stored import FactPage, FactView, SessionView, Source, Stats, TimelineEntry, TreeView
 from memforest.search.budget import fit, render
+from memforest.text import cut
 from memforest.types import QuestionPlan, StepUsage
 
 __all__ = [
@@ -30,8 +33,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+@dataclass(frozen=True, slots=True, repr=False)
+class Usage(Result):
     """What a call cost. `ms` is wall time per step; `embeds` counts texts the model really ran, by kind.
 
     `steps` has what each step spent on models behind an endpoint; the counts beside it are their sums, those of
@@ -81,16 +84,8 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The turns of one session that support a text."""
-
-    session_id: str
-    turn_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
+@dataclass(frozen=True, slots=True, repr=False)
+class Evidence(Result):
     """One ranked piece of evidence.
 
     `kind` is ``"fact"`` when an extracted statement speaks for the turn, else ``"turn"``. `text` is the
@@ -114,12 +109,16 @@ class Evidence:
     why: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def _line(self) -> str:
+        return f"{cut(repr(self.text), 100)}, {self.kind}, {self.score:.2f}, said {self.said:%Y-%m-%d}"
 
-@dataclass(frozen=True, slots=True)
-class QueryResult:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryResult(Result):
     """The answer to `query`: ranked evidence, best first.
 
-    `top_facts` are the best facts of the whole ranking, before the cut to `top_k`.
+    `top_facts` are the best facts of the whole ranking, before the cut to `top_k`. Iterating gives the evidence, and
+    a result without any is false.
     """
 
     question: str
@@ -148,16 +147,23 @@ class QueryResult:
         ]
         return "\n".join(fit(lines, max_tokens))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain values (datetimes stay datetimes)."""
-        return asdict(self)
+    def __iter__(self) -> Iterator[Evidence]:
+        return iter(self.evidence)
+
+    def __len__(self) -> int:
+        return len(self.evidence)
+
+    def _line(self) -> str:
+        best = f", best {cut(repr(self.evidence[0].text), 60)} {self.evidence[0].score:.2f}" if self else ""
+        return f"{len(self)} evidence{best}"
 
 
-@dataclass(frozen=True, slots=True)
-class AskResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class AskResult(Result):
     """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why.
 
-    `usage` is what the query and the answer cost together. ``result.trace["answerer"]`` names who answered.
+    `usage` is what the query and the answer cost together. ``result.trace["answerer"]`` names who answered. Iterating
+    gives the citations, and an abstention is false.
     """
 
     question: str
@@ -167,9 +173,23 @@ class AskResult:
     result: QueryResult
     usage: Usage = field(default_factory=Usage)
 
+    def __iter__(self) -> Iterator[Evidence]:
+        return iter(self.citations)
 
-@dataclass(frozen=True, slots=True)
-class ChunkReport:
+    def __len__(self) -> int:
+        return len(self.citations)
+
+    def __bool__(self) -> bool:
+        return self.answer is not None
+
+    def _line(self) -> str:
+        if self.answer is None:
+            return f"no answer: {cut(repr(self.reason), 120)}"
+        return f"{cut(repr(self.answer), 120)}, {len(self)} citations"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChunkReport(Result):
     """What became of one chunk: the turn ids it spans, and its outcome."""
 
     turn_ids: tuple[str, ...]
@@ -180,8 +200,8 @@ class ChunkReport:
     failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class IngestResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class IngestResult(Result):
     """What became of a session. `unchanged` is true when nothing of it was new."""
 
     session_id: str
@@ -234,135 +254,28 @@ class IngestResult:
         """Number of facts that gained an occurrence."""
         return len(self.merged)
 
-
-@dataclass(frozen=True, slots=True)
-class FactView:
-    """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended."""
-
-    fact_id: str
-    text: str
-    speaker: str
-    said: datetime
-    start: datetime
-    end: datetime | None
-    precision: str
-    negated: bool
-    entities: tuple[str, ...]
-    topics: tuple[str, ...]
-    sources: tuple[Source, ...]
-    wordings: tuple[str, ...]
-    stored: datetime
-    superseded_by: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    def _line(self) -> str:
+        if self.unchanged and not self.chunks:
+            return f"{cut(repr(self.session_id), 60)}: unchanged"
+        counts = f"{self.turns_added} turns and {self.facts_inserted} facts added, {self.facts_merged} merged"
+        parts = (("chunks failed", self.failed), ("chunks left", self.left), ("warnings", self.warnings))
+        more = "".join(f", {len(found)} {what}" for what, found in parts if found)
+        return f"{cut(repr(self.session_id), 60)}: {counts}{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class FactPage:
-    """One page of `list`: `total` matching facts, and the offset of the next page or None."""
-
-    facts: tuple[FactView, ...]
-    total: int
-    next_offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class SessionView:
-    """A stored session."""
-
-    session_id: str
-    status: str
-    turns: int
-    start: datetime
-    end: datetime
-    participants: tuple[str, ...]
-    failed_chunks: int
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineEntry:
-    """One line of an entity's timeline.
-
-    A ``"state"`` is a value of `attribute` that held from `start` to `end` (None: open); an ``"event"`` is
-    a statement that names the entity, at its own time.
-    """
-
-    kind: Literal["state", "event"]
-    text: str
-    start: datetime | None
-    end: datetime | None
-    attribute: str | None = None
-    value: str | None = None
-    sources: tuple[Source, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TreeView:
-    """A node as `memforest tree` draws it: `title` names the scope (roots only), `leaves` counts below it.
-
-    `summary` of a leaf is its item's text; `quotes` are the words that a fact was taken from, and `sources`
-    the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
-    and no `children` was not unfolded.
-    """
-
-    title: str
-    start: datetime
-    end: datetime
-    level: int
-    leaves: int
-    summary: str
-    dirty: bool
-    children: tuple[TreeView, ...] = ()
-    quotes: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log.
-
-    `scenes` counts the scenes, the facts in one, in a second one and outside of all, and the largest's members;
-    `notes` says what the memory does not have, and why.
-    """
-
-    user_id: str
-    sessions: int
-    turns: int
-    facts: int
-    occurrences: int
-    entities: Mapping[str, int]
-    trees: Mapping[str, int]
-    nodes: int
-    dirty_nodes: int
-    failed_chunks: int
-    vectors: Mapping[str, int]
-    embedder: str | None
-    schema: tuple[str, ...]
-    generation: int
-    bytes: int
-    unfinished: int = 0
-    """Sessions that were received and not read; `resume` goes on with them."""
-    makers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """What has made the statements of chunks, and summaries: name, version and model -> how many."""
-    spent: Mapping[str, Mapping[str, StepUsage]] = field(default_factory=dict)
-    """Operation (``"ingest"``, ``"query"``, …) -> step -> what it has spent on models over the memory's life."""
-    scenes: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
+@dataclass(frozen=True, slots=True, repr=False)
+class Problem(Result):
     """One thing that `verify` found wrong."""
 
     part: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class VerifyReport(Result):
     """The result of `verify`: `ok` when there are no problems; `checked` says what was looked at.
 
-    `notes` says what there was not to look at, and why.
+    `notes` says what there was not to look at, and why. Iterating gives the problems; the report is true when it is ok.
     """
 
     problems: tuple[Problem, ...]
@@ -374,10 +287,30 @@ class VerifyReport:
         """Whether nothing is wrong."""
         return not self.problems
 
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self.problems)
 
-@dataclass(frozen=True, slots=True)
-class RepairReport:
-    """The result of `repair`: what was done, in words, and the problems that it left alone."""
+    def __len__(self) -> int:
+        return len(self.problems)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values, and `ok`."""
+        return {"ok": self.ok, **Result.to_dict(self)}
+
+    def _line(self) -> str:
+        first = f", first {cut(repr(self.problems[0].message), 120)}" if self.problems else ""
+        return f"{'ok' if self.ok else f'{len(self)} problems'}{first}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RepairReport(Result):
+    """The result of `repair`: what was done, in words, and the problems that it left alone.
+
+    Iterating gives those problems; the report is true when there are none.
+    """
 
     did: tuple[str, ...]
     left: tuple[Problem, ...]
@@ -387,11 +320,18 @@ class RepairReport:
         """Whether nothing is wrong any more."""
         return not self.left
 
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self.left)
 
-def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:
-    """Group (session id, turn id) pairs by session, in order of first appearance."""
-    found: dict[str, list[str]] = {}
-    for session_id, turn_id in pairs:
-        if turn_id not in found.setdefault(session_id, []):
-            found[session_id].append(turn_id)
-    return tuple(Source(session_id, tuple(ids)) for session_id, ids in found.items())
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values, and `ok`."""
+        return {"ok": self.ok, **Result.to_dict(self)}
+
+    def _line(self) -> str:
+        return f"{len(self.did)} things done, {len(self.left)} problems left"

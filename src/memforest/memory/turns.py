@@ -119,7 +119,7 @@ class TurnReader:
 
         Args:
             raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``;
-                further keys become metadata; `Turn` values pass through.
+                further keys become metadata.
             first: the ordinal of the first one.
             floor: no turn may be said before this time.
 

@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms
-from memforest.memory.results import Source, TreeView, turn_sources
+from memforest.memory.stored import Source, TreeView, turn_sources
 from memforest.memory.views import Look
 from memforest.store import derived
 from memforest.store import evidence as texts

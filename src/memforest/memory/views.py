@@ -15,7 +15,7 @@ from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms, to_ms
 from memforest.memory.read import SnapshotCache
-from memforest.memory.results import (
+from memforest.memory.stored import (
     FactPage,
     FactView,
     SessionView,

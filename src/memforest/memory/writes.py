@@ -11,16 +11,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memforest.errors import MemForestError, ModelError
+from memforest.config import Config
+from memforest.errors import InputError, MemForestError, ModelError
+from memforest.interval import floor_ms
 from memforest.memory.receive import Received
 from memforest.memory.results import IngestResult
 from memforest.memory.spending import shared, usage
+from memforest.memory.turns import TurnReader, check_id, json_object
 from memforest.memory.write import Processed, Timer, Writer, ingest_result
 from memforest.models.ledger import current_ledger
 from memforest.refresh import Refreshed
 from memforest.text import cut
+from memforest.types import Turn
 
-__all__ = ["Arrival", "Arrived", "Writes", "groups_of"]
+__all__ = [
+    "Arrival",
+    "Arrived",
+    "Writes",
+    "check_addition",
+    "groups_of",
+    "read_arrival",
+    "turn_reader",
+]
 
 
 MOST_TURNS_AT_ONCE = 4096
@@ -38,6 +50,45 @@ class Arrival:
     infer: bool = True
     replace: bool = False
     metadata: Mapping[str, Any] | None = None
+
+
+def turn_reader(
+    config: Config, label: str, session_time: datetime | None, now: datetime | None = None
+) -> TurnReader:
+    """Return what reads the turns of a session of the user with that display name."""
+    return TurnReader(
+        zone=config.zone,
+        user_label=label,
+        max_turn_chars=config.max_turn_chars,
+        session_time=session_time,
+        now=now,
+    )
+
+
+def read_arrival(arrival: Arrival, config: Config, label: str) -> list[Turn]:
+    """Return the turns of a session that comes; nothing of it is stored yet.
+
+    Raises:
+        InputError: if its id, a turn or its metadata are malformed, or there is no turn.
+    """
+    check_id(arrival.session_id, "session_id")
+    turns = turn_reader(config, label, arrival.timestamp).read(arrival.turns)
+    if not turns:
+        raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
+    json_object(arrival.metadata, "metadata")
+    return turns
+
+
+def check_addition(arrival: Arrival, config: Config, label: str) -> None:
+    """Check what is added live to a memory that has nothing yet.
+
+    Raises:
+        InputError: if a turn or the metadata are malformed, or there is no turn.
+    """
+    check_id(arrival.session_id, "session_id")
+    if not turn_reader(config, label, arrival.timestamp, floor_ms(config.clock())).read(arrival.turns):
+        raise InputError("there is nothing to add; give a text or at least one message")
+    json_object(arrival.metadata, "metadata")
 
 
 @dataclass(frozen=True, slots=True)

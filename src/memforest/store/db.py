@@ -28,6 +28,7 @@ from memforest.errors import (
     StoreLockedError,
 )
 from memforest.store.faults import Tx, mapped_errors
+from memforest.store.files import DatabaseFile
 from memforest.store.forks import ForkGate
 
 __all__ = ["APPLICATION_ID", "Database", "Tx", "begin_anew", "mapped_errors"]
@@ -37,11 +38,6 @@ APPLICATION_ID = 0x4D46_7374
 
 MIN_SQLITE = (3, 37, 0)
 """STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
-
-_LEAST_BYTES = 512
-"""The smallest page, so the smallest database (https://www.sqlite.org/fileformat.html section 1.3). SQLite takes a
-file of one byte for an empty database. We must not look into the file ourselves: closing it would drop the locks
-of every connection that this process has to it (https://www.sqlite.org/howtocorrupt.html section 2.2)."""
 
 _RETRY_S = 0.01
 
@@ -64,14 +60,15 @@ class Database:
     """The connections to one file.
 
     Args:
-        path: the file; made when it does not exist.
+        path: the file; made when it does not exist, for its owner alone.
         busy_timeout_s: how long a write waits for another process's write.
+        readonly: only look: nothing is written, and no file made. So is a file that this process may not write.
 
     Raises:
         StoreError: if the file cannot be opened as ours.
     """
 
-    def __init__(self, path: Path, *, busy_timeout_s: float = 30.0) -> None:
+    def __init__(self, path: Path, *, busy_timeout_s: float = 30.0, readonly: bool = False) -> None:
         if sqlite3.sqlite_version_info < MIN_SQLITE:
             raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
         self.path = path
@@ -92,13 +89,12 @@ class Database:
             )
         with _gate.inside():
             with mapped_errors(path):
-                size = path.stat().st_size if path.exists() else 0
-                if 0 < size < _LEAST_BYTES:
-                    raise ForeignStoreError(
-                        f"{path.name!r} is not a memforest database; use another directory"
-                    )
+                self.file = DatabaseFile(path, readonly=readonly)
             try:
-                self._open_writer(existed=size > 0)
+                if self.file.readonly:
+                    self._look()
+                else:
+                    self._open_writer(existed=self.file.existed)
             except BaseException:
                 self._finalise()
                 raise
@@ -106,6 +102,7 @@ class Database:
 
     def _open_writer(self, *, existed: bool = True) -> Tx:
         """Return the writing connection, opened if there is none."""
+        self.file.require_writable()
         if self._writer is None:
             with mapped_errors(self.path):
                 conn = self._connect()
@@ -136,10 +133,17 @@ class Database:
                     raise
                 time.sleep(_RETRY_S)
 
+    def _look(self) -> None:
+        """Check a file without claiming it; an empty one is nobody's."""
+        with mapped_errors(self.path):
+            conn = self._take_reader()
+            found = conn.execute("PRAGMA application_id").fetchone()[0]
+            self._return_reader(conn)
+        if self.file.existed and found != APPLICATION_ID:
+            raise self._foreign()
+
     def _connect(self) -> Tx:
-        conn = sqlite3.connect(
-            self.path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False
-        )
+        conn = self.file.connect(self._timeout_s)
         self._opened.add(conn)
         self._most_opened = max(self._most_opened, len(self._opened))
         # Reads of the header fail here already when the file is no database.
@@ -156,10 +160,11 @@ class Database:
         if found == APPLICATION_ID:
             return
         if existed and (found != 0 or tables):
-            raise ForeignStoreError(
-                f"{self.path.name!r} is another program's database; use another directory"
-            )
+            raise self._foreign()
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+    def _foreign(self) -> ForeignStoreError:
+        return ForeignStoreError(f"{self.path.name!r} is another program's database; use another directory")
 
     @contextmanager
     def write(self) -> Iterator[Tx]:
@@ -201,6 +206,7 @@ class Database:
                     with mapped_errors(self.path, conn):
                         self._check_version(conn)
                         yield conn
+                        self.file.check_unchanged()
                 finally:
                     # An I/O error may have ended the transaction already.
                     if conn.in_transaction:
@@ -228,6 +234,9 @@ class Database:
     def _take_reader(self) -> Tx:
         with self._readers_lock:
             self._require_open()
+            if self._idle and self.file.outdated:
+                while self._idle:
+                    self._drop(self._idle.pop())
             if self._idle:
                 return self._idle.pop()
         conn = self._connect()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from memforest.errors import SchemaTooNewError
+from memforest.errors import SchemaTooNewError, StoreWriteError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 
@@ -354,6 +354,7 @@ def apply(db: Database, now: datetime, migrations: Sequence[Migration] = MIGRATI
 
     Raises:
         SchemaTooNewError: if the file has had a migration that this version does not know.
+        StoreWriteError: if there is something to run and the file cannot be written.
     """
     names = [migration.__name__ for migration in migrations]
     with db.read() as tx:
@@ -361,6 +362,11 @@ def apply(db: Database, now: datetime, migrations: Sequence[Migration] = MIGRATI
     if had == names:
         db.expect(len(names))
         return []
+    if db.file.readonly and set(had) < set(names):
+        raise StoreWriteError(
+            f"{db.path.name!r} is of an older memforest, and the file or its directory is read-only; "
+            "open it once where it can be written, which upgrades it"
+        )
     with db.write() as tx:
         tx.execute(
             "CREATE TABLE IF NOT EXISTS migration (name TEXT NOT NULL UNIQUE, applied_ms INTEGER NOT NULL) STRICT"

@@ -1,0 +1,53 @@
+"""An operation over all users: one that fails does not keep it from the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from memforest.errors import MemForestError, SomeUsersFailedError
+from memforest.forest.pool import MemoryPool
+from memforest.memory.memory import Memory
+from memforest.memory.open import Survey, is_own_name, survey
+
+__all__ = ["for_all"]
+
+
+async def for_all(
+    operation: str,
+    user_id: str | None,
+    pool: MemoryPool,
+    verb: Callable[[Memory], Awaitable[object]],
+    *,
+    results: Sequence[Any] = (),
+    opened: bool = False,
+) -> None:
+    """Run a verb on one user's memory, or on those of all users, one after the other.
+
+    Args:
+        operation: its name, for messages.
+        user_id: whose; None for all.
+        pool: opens their memories.
+        verb: what to do.
+        results: what it has made so far, for the error.
+        opened: all are only those whose memory is open.
+
+    Raises:
+        NotFoundError: if that user has no memory.
+        SomeUsersFailedError: if it failed for some of all, or the user of a file named like a memory could not be read.
+    """
+    if user_id is not None:
+        await pool.known(user_id, verb)
+        return
+    found = Survey(tuple(pool.opened)) if opened else await asyncio.to_thread(survey, pool.directory)
+    errors: dict[str, MemForestError] = {}
+    for user in found.users:
+        try:
+            await pool.known(user, verb)
+        except MemForestError as exc:
+            errors[user] = exc
+    # What somebody else keeps under another kind of name is none of ours to finish.
+    files = {one.file: one.error for one in found.unreadable if is_own_name(one.file)}
+    if errors or files:
+        raise SomeUsersFailedError(operation, errors, files, results)

@@ -1,0 +1,129 @@
+"""The requests of the parallel calls: checked one by one, those of a user worked on together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from memforest.config import Config
+from memforest.endpoint import Budget
+from memforest.errors import InputError, MemForestError
+from memforest.forest.options import check_flags, read_time
+from memforest.forest.pool import MemoryPool
+from memforest.memory.results import IngestResult
+from memforest.memory.turns import check_id
+from memforest.memory.writes import Arrival, read_arrival
+from memforest.settings import with_article
+
+__all__ = ["check_requests", "ingest_jobs", "or_error", "request_problem"]
+
+T = TypeVar("T")
+Results = dict[int, IngestResult | MemForestError]
+"""Place of a request -> what became of it."""
+
+ARRIVAL = ("user_id", *Arrival.__dataclass_fields__, "refresh")
+
+
+def request_problem(request: object, needed: Sequence[str], known: Sequence[str] | None) -> InputError | None:
+    """Say what is wrong with a request of a parallel call; None when its arguments are known ones."""
+    if not isinstance(request, Mapping):
+        return InputError(
+            f"a request must be a mapping with {', '.join(needed)}, not {type(request).__name__}"
+        )
+    if missing := [name for name in needed if name not in request]:
+        return InputError(f"a request lacks {missing[0]!r}; it needs {', '.join(needed)}")
+    if unknown := sorted(str(key) for key in request if known is not None and key not in known):
+        return InputError(
+            f"a request has the unknown argument {unknown[0]!r}; known: {', '.join(sorted(known or ()))}"
+        )
+    try:
+        check_id(request["user_id"], "user_id")
+    except InputError as exc:
+        return exc
+    return None
+
+
+async def or_error(job: Awaitable[T]) -> T | MemForestError:
+    """Return a job's result, or its error in that place."""
+    try:
+        return await job
+    except MemForestError as exc:
+        return exc
+
+
+def check_requests(verb: str, requests: object) -> None:
+    """Refuse what is no list of requests.
+
+    Raises:
+        InputError: if it is none.
+    """
+    if isinstance(requests, (str, bytes, Mapping)) or not isinstance(requests, Sequence):
+        raise InputError(
+            f"{verb}(requests) takes a list of mappings, not {with_article(type(requests).__name__)}"
+        )
+
+
+def ingest_jobs(
+    requests: Sequence[Mapping[str, Any]],
+    pool: MemoryPool,
+    results: Results,
+    *,
+    refresh: bool,
+    budget: Budget | None,
+) -> Iterator[Awaitable[None]]:
+    """Return one job for each user that the requests of `ingest_parallel` name; the jobs fill in the results."""
+    by_user: dict[str, dict[int, Arrival]] = {}
+    for i, request in enumerate(requests):
+        problem = request_problem(request, ("user_id", "session_id", "turns"), ARRIVAL)
+        try:
+            if problem is not None:
+                raise problem
+            by_user.setdefault(request["user_id"], {})[i] = _arrival(request, pool.config)
+        except MemForestError as exc:
+            results[i] = exc
+    for user_id, arrivals in by_user.items():
+        yield _ingest(user_id, arrivals, pool, results, refresh=refresh, budget=budget)
+
+
+async def _ingest(
+    user_id: str,
+    arrivals: Mapping[int, Arrival],
+    pool: MemoryPool,
+    results: Results,
+    *,
+    refresh: bool,
+    budget: Budget | None,
+) -> None:
+    """Ingest the sessions of one user."""
+    if not arrivals:
+        return
+    try:
+        found = await pool.use(
+            user_id,
+            lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
+            first=lambda label: _require_one(arrivals, pool.config, label, results),
+        )
+    except MemForestError as exc:
+        for i in arrivals:
+            results.setdefault(i, exc)
+    else:
+        results.update(zip(arrivals, found, strict=True))
+
+
+def _require_one(arrivals: Mapping[int, Arrival], config: Config, label: str, results: Results) -> None:
+    """Raise when no session of a new user can be stored; each one's error is its result."""
+    for i, arrival in arrivals.items():
+        try:
+            read_arrival(arrival, config, label)
+            return
+        except MemForestError as exc:
+            problem = results[i] = exc
+    raise problem
+
+
+def _arrival(request: Mapping[str, Any], config: Config) -> Arrival:
+    """Read a request of `ingest_parallel`."""
+    given = {name: value for name, value in request.items() if name not in ("user_id", "refresh")}
+    check_flags("ingest_parallel", **{name: given[name] for name in ("infer", "replace") if name in given})
+    when = read_time(given.pop("timestamp", None), config, "timestamp")
+    return Arrival(**given, timestamp=when)

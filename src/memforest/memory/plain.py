@@ -1,0 +1,84 @@
+"""Results as plain values that JSON takes as they are, and in one line for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from typing import Any
+
+from memforest.text import cut
+
+__all__ = ["Result", "plain"]
+
+MOST_LEVELS = 200
+"""Containers within containers; what lies deeper is left out, as Python's JSON could not write it."""
+SHOWN_CHARS = 60
+LINE_CHARS = 200
+
+
+def plain(value: Any, levels: int = MOST_LEVELS) -> Any:
+    """Return a value as `json.dumps` takes it, without a `default=`.
+
+    Dataclasses and mappings are dicts, times ISO 8601, sequences, sets and arrays lists, errors kind and message. A number that is not finite becomes None, and what JSON has no form for the text that `str` gives.
+
+    Example:
+        >>> plain({"when": (datetime(2025, 9, 7),), "score": float("nan")})
+        {'when': ['2025-09-07T00:00:00'], 'score': None}
+    """
+    if value is None or isinstance(value, (bool, str)) or type(value) is int:
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if levels == 0:
+        return "…"
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {one.name: getattr(value, one.name) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(one, levels - 1) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one, levels - 1) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((plain(one, levels - 1) for one in value), key=repr)
+    return _single(value, levels)
+
+
+def _single(value: Any, levels: int) -> Any:
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, Exception):
+        return {"error": type(value).__name__, "message": str(value)}
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers
+        return plain(value.tolist(), levels - 1)
+    return str(value)
+
+
+class Result:
+    """What a verb returns: a frozen dataclass that prints in one line and serialises as it is."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values: `json.dumps` takes them, and times are ISO 8601 texts."""
+        made: dict[str, Any] = plain(self)
+        return made
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({cut(self._line(), LINE_CHARS)})"
+
+    def _line(self) -> str:
+        """Return what is worth knowing, in one line."""
+        shown = ((one.name, _shown(getattr(self, one.name))) for one in fields(self))  # type: ignore[arg-type]
+        return ", ".join(f"{name}={text}" for name, text in shown if text)
+
+
+def _shown(value: Any) -> str:
+    """Return a value in a few characters; nothing for one that is empty."""
+    if isinstance(value, str):
+        return cut(repr(value), SHOWN_CHARS) if value else ""
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="minutes")
+    if isinstance(value, (Mapping, tuple, list)):
+        return f"<{len(value)}>" if value else ""
+    return "" if value is None else cut(repr(value), SHOWN_CHARS)

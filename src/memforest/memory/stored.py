@@ -1,0 +1,166 @@
+"""What is stored, as the verbs that look at it return it: facts, sessions, timelines, trees and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from memforest.memory.plain import Result
+from memforest.types import StepUsage
+
+__all__ = [
+    "FactPage",
+    "FactView",
+    "SessionView",
+    "Source",
+    "Stats",
+    "TimelineEntry",
+    "TreeView",
+    "turn_sources",
+]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Source(Result):
+    """The turns of one session that support a text."""
+
+    session_id: str
+    turn_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FactView(Result):
+    """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended."""
+
+    fact_id: str
+    text: str
+    speaker: str
+    said: datetime
+    start: datetime
+    end: datetime | None
+    precision: str
+    negated: bool
+    entities: tuple[str, ...]
+    topics: tuple[str, ...]
+    sources: tuple[Source, ...]
+    wordings: tuple[str, ...]
+    stored: datetime
+    superseded_by: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FactPage(Result):
+    """One page of `list`: `total` matching facts, and the offset of the next page or None.
+
+    Iterating gives the facts of the page, and a page without any is false.
+    """
+
+    facts: tuple[FactView, ...]
+    total: int
+    next_offset: int | None
+
+    def __iter__(self) -> Iterator[FactView]:
+        return iter(self.facts)
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def _line(self) -> str:
+        return f"{len(self)} of {self.total} facts, next_offset={self.next_offset}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SessionView(Result):
+    """A stored session."""
+
+    session_id: str
+    status: str
+    turns: int
+    start: datetime
+    end: datetime
+    participants: tuple[str, ...]
+    failed_chunks: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TimelineEntry(Result):
+    """One line of an entity's timeline.
+
+    A ``"state"`` is a value of `attribute` that held from `start` to `end` (None: open); an ``"event"`` is
+    a statement that names the entity, at its own time.
+    """
+
+    kind: Literal["state", "event"]
+    text: str
+    start: datetime | None
+    end: datetime | None
+    attribute: str | None = None
+    value: str | None = None
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TreeView(Result):
+    """A node as `memforest tree` draws it: `title` names the scope (roots only), `leaves` counts below it.
+
+    `summary` of a leaf is its item's text; `quotes` are the words that a fact was taken from, and `sources`
+    the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
+    and no `children` was not unfolded.
+    """
+
+    title: str
+    start: datetime
+    end: datetime
+    level: int
+    leaves: int
+    summary: str
+    dirty: bool
+    children: tuple[TreeView, ...] = ()
+    quotes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Stats(Result):
+    """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log.
+
+    `scenes` counts the scenes, the facts in one, in a second one and outside of all, and the largest's members;
+    `notes` says what the memory does not have, and why.
+    """
+
+    user_id: str
+    sessions: int
+    turns: int
+    facts: int
+    occurrences: int
+    entities: Mapping[str, int]
+    trees: Mapping[str, int]
+    nodes: int
+    dirty_nodes: int
+    failed_chunks: int
+    vectors: Mapping[str, int]
+    embedder: str | None
+    schema: tuple[str, ...]
+    generation: int
+    bytes: int
+    unfinished: int = 0
+    """Sessions that were received and not read; `resume` goes on with them."""
+    makers: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What has made the statements of chunks, and summaries: name, version and model -> how many."""
+    spent: Mapping[str, Mapping[str, StepUsage]] = field(default_factory=dict)
+    """Operation (``"ingest"``, ``"query"``, …) -> step -> what it has spent on models over the memory's life."""
+    scenes: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:
+    """Group (session id, turn id) pairs by session, in order of first appearance."""
+    found: dict[str, list[str]] = {}
+    for session_id, turn_id in pairs:
+        if turn_id not in found.setdefault(session_id, []):
+            found[session_id].append(turn_id)
+    return tuple(Source(session_id, tuple(ids)) for session_id, ids in found.items())

@@ -1,0 +1,238 @@
+"""A value of the wrong type is refused where it is written, by an error that says what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memforest import (
+    Budget,
+    ChatEndpoint,
+    Config,
+    ConfigError,
+    EmbeddingEndpoint,
+    InputError,
+    MemForest,
+    Ranking,
+    UserMemory,
+)
+from memforest.forest.options import QueryOptions
+from memforest.models import HashEmbedder
+from memforest.steps.local.extract import LocalExtractor
+
+TURNS = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
+WRONG: tuple[Any, ...] = (
+    *(0, -1, 1.5, True, -(10**5000), float("nan"), float("inf"), "", "many", b"x", None, object(), int),
+    *([], ["x"], {}, {"a": 1}, (), Path("x"), len, Config, ChatEndpoint, Budget(), Ranking()),
+)
+"""Values of many kinds; each field below takes some of them."""
+RIGHT: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        ("embedder", "reranker"), lambda value: value is None or isinstance(value, str) or value is len
+    ),
+    **dict.fromkeys(("extractor", "summariser", "planner", "answerer", "chat"), lambda value: value is None),
+    "chat_steps": lambda value: value in ([], ()),
+    "max_cache_mb": lambda value: value == 0,
+    "browse_calls": lambda value: value == 0,
+    "busy_timeout_s": lambda value: value in (0, 1.5),
+    "mode": lambda value: value is None,
+    "summary_words": lambda value: value is None,
+    "ranking": lambda value: isinstance(value, Ranking),
+    "ingest_budget": lambda value: isinstance(value, Budget),
+    "query_budget": lambda value: isinstance(value, Budget),
+    "clock": lambda value: value is len,
+    "redact": lambda value: value is None or value is len,
+    "trace": lambda value: value is None or isinstance(value, (str, Path)),
+}
+"""Field of `Config` -> which of these it takes; the others take none."""
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether it can be compared without surprise: True equals 1, and nan nothing."""
+    return not isinstance(value, bool)
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Config)])
+def test_a_configuration_refuses_wrong_values(name: str) -> None:
+    """Every field with every value: either it is one that the field takes, or the message names the field."""
+    for value in WRONG:
+        if is_plain(value) and RIGHT.get(name, lambda _: False)(value):
+            Config(**{name: value})
+            continue
+        with pytest.raises(ConfigError, match=name):
+            Config(**{name: value})
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Ranking)])
+def test_a_weight_is_a_finite_number(name: str) -> None:
+    """A whole number will do."""
+    assert getattr(Ranking(**{name: 1}), name) == 1
+    for value in WRONG:
+        if not is_plain(value) or not isinstance(value, (int, float)) or value not in (0, -1, 1.5):
+            with pytest.raises(ConfigError, match=rf"Ranking\({name}=\.\.\.\) takes a number"):
+                Ranking(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("write", "fix"),
+    [
+        (lambda: Config(chat="gpt-4o"), "write Config(chat=ChatEndpoint(model='gpt-4o'))"),
+        (lambda: Config(chat={"model": "gpt-4o"}), "write Config(chat=ChatEndpoint(model='gpt-4o'))"),
+        (lambda: Config(extractor="llm"), "Config(chat=ChatEndpoint(model='llm'), chat_steps=['extract'])"),
+        (lambda: Config(extractor=LocalExtractor), "write LocalExtractor(...)"),
+        (lambda: Config(ranking={"lexical": 0.5}), "write Config(ranking=Ranking(lexical=0.5))"),  # type: ignore[arg-type]
+        (lambda: Config(query_budget=5), "write Config(query_budget=Budget(max_calls=...))"),  # type: ignore[arg-type]
+        (lambda: Config(chat_steps="extract"), "takes a list of texts, not 'extract'"),
+        (lambda: MemForest("x", {"top_k": 5}), "write MemForest(directory, Config(top_k=...))"),  # type: ignore[arg-type]
+        (lambda: MemForest("x", "config.toml"), "takes a Config, not a str"),  # type: ignore[arg-type]
+        (lambda: MemForest(None), "MemForest(directory) takes a path, not None"),  # type: ignore[arg-type]
+        (lambda: MemForest("x", max_workers="8"), "max_workers='8'"),  # type: ignore[arg-type]
+        (lambda: MemForest("x", Config(embedder="ada")), "there is no embedder 'ada'"),
+    ],
+)
+def test_the_message_says_what_to_write(write: Callable[[], object], fix: str) -> None:
+    """The mistakes of a first day, each with its remedy."""
+    with pytest.raises(ConfigError) as error:
+        write()
+    assert fix in str(error.value)
+
+
+@pytest.mark.parametrize("given", ["sk-proj-4711", {"api_key": "4711"}, [4711], "https://h/v1?token=4711"])
+def test_what_may_be_a_key_is_not_shown(given: Any) -> None:
+    """A message of a wrong `chat`, or of a wrong configuration, is no place for it."""
+    for write in (lambda: Config(chat=given), lambda: MemForest("x", given), lambda: Config(extractor=given)):
+        with pytest.raises(ConfigError) as error:
+            write()
+        assert "4711" not in str(error.value)
+
+
+def test_a_number_beyond_all_measure_is_no_accident() -> None:
+    """Python can neither write it nor make a float of it."""
+    for wrong in ({"busy_timeout_s": 10**400}, {"timezone": 10**5000}):
+        with pytest.raises(ConfigError, match="not an int"):
+            Config(**wrong)  # type: ignore[arg-type]
+
+
+def test_what_a_setting_takes_is_taken() -> None:
+    """The kinds of the documentation."""
+
+    class Embeds:
+        model_id, dimension = "mine", 3
+
+        async def embed(self, texts: list[str]) -> Any:
+            """Never called."""
+
+    for embedder in (Embeds(), HashEmbedder(), EmbeddingEndpoint("m"), "minilm", None, len):
+        assert Config(embedder=embedder).embedder is embedder
+    assert Config(trace=Path("x"), busy_timeout_s=3, chat_steps=("extract",), summary_words=9).top_k == 10
+
+
+WRONG_FLAG: tuple[Any, ...] = (None, 0, 1, "no", [])
+WRONG_TEXT: tuple[Any, ...] = (0, 1.5, True, b"x", [], {}, object())
+WRONG_COUNT: tuple[Any, ...] = (-1, -(10**5000), 1.5, True, "5", [], float("nan"), object())
+WRONG_BUDGET: tuple[Any, ...] = (0, 5, "5", {"max_calls": 5}, [])
+WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object())
+WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
+OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "ingest_session": {
+        **dict.fromkeys(("user_id", "session_id"), (None, "", *WRONG_TEXT)),
+        **dict.fromkeys(("infer", "replace", "refresh"), WRONG_FLAG),
+        "turns": (None, 5, "hello", b"x", {}, [5], ["hello"], [{}]),
+        "timestamp": WRONG_TIME,
+        "metadata": WRONG_MAPPING,
+        "budget": WRONG_BUDGET,
+    },
+    "ingest_parallel": {"requests": (None, 5, "x", {}), "refresh": WRONG_FLAG, "budget": WRONG_BUDGET},
+    "query_parallel": {"requests": (None, 5, "x", {})},
+    "register_user": {"user_id": (None, "", *WRONG_TEXT), "display_name": ("", *WRONG_TEXT)},
+    "has_user": {"user_id": (None, "", *WRONG_TEXT)},
+    "resume": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
+    "rebuild": {
+        "user_id": ("", *WRONG_TEXT),
+        **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
+        "budget": WRONG_BUDGET,
+    },
+    "save": {"user_id": ("", *WRONG_TEXT)},
+    "load": {"user_id": ("", *WRONG_TEXT)},
+    "query": {
+        "user_id": (None, "", *WRONG_TEXT),
+        "question": (None, "", *WRONG_TEXT),
+        **dict.fromkeys(("query_time", "reference_date", "as_of"), WRONG_TIME),
+        "during": (5, "2024", ("2024-01-01",), ("soon", "later"), ("2024-01-02", "2024-01-01")),
+        **dict.fromkeys(("top_k", "max_facts", "max_tokens"), WRONG_COUNT),
+        "index": ("segtree", *WRONG_TEXT),
+        "ranking": (5, "x", {"lexical": 0.5}, Ranking),
+        "mode": ("fast", *WRONG_TEXT),
+        "budget": WRONG_BUDGET,
+        "explain": WRONG_FLAG,
+    },
+}
+"""Verb of a forest -> its arguments -> values that are refused."""
+HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
+    "add": {
+        "content": (None, 5, b"x", [5], {}),
+        "session_id": ("", *WRONG_TEXT),
+        "timestamp": WRONG_TIME,
+        "infer": WRONG_FLAG,
+        "metadata": WRONG_MAPPING,
+        "budget": WRONG_BUDGET,
+    },
+    "get": {"fact_id": (None, *WRONG_TEXT)},
+    "list": {
+        **dict.fromkeys(("offset", "limit"), WRONG_COUNT),
+        "filters": WRONG_MAPPING,
+        **dict.fromkeys(("entity", "session_id"), WRONG_TEXT),
+        "as_of": WRONG_TIME,
+    },
+    "timeline": {"entity": (None, *WRONG_TEXT), "attribute": WRONG_TEXT},
+    "tree": {"scope": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
+    "rebuild": {**dict.fromkeys(("scopes", "stale"), WRONG_FLAG), "budget": WRONG_BUDGET},
+}
+NEEDED: dict[str, dict[str, Any]] = {
+    "ingest_session": {"user_id": "u", "session_id": "s", "turns": TURNS},
+    "ingest_parallel": {"requests": []},
+    "query_parallel": {"requests": []},
+    "register_user": {"user_id": "u"},
+    "query": {"user_id": "u", "question": "Where?"},
+    "add": {"content": "Hello."},
+    "get": {"fact_id": "f"},
+    "timeline": {"entity": "Ann"},
+}
+
+
+@pytest.mark.parametrize(
+    ("of", "verb", "name"),
+    [
+        *(("forest", verb, name) for verb, names in OPTIONS.items() for name in names),
+        *(("handle", verb, name) for verb, names in HANDLE.items() for name in names),
+    ],
+)
+def test_an_argument_of_a_verb_is_checked(forest: MemForest, of: str, verb: str, name: str) -> None:
+    """Every option of every verb, whatever the memory holds: an error of ours that names it, and nothing is stored."""
+    forest.ingest_session("u", "known", TURNS)
+    target, table = (forest, OPTIONS) if of == "forest" else (forest.user("u"), HANDLE)
+    for value in table[verb][name]:
+        arguments = {**NEEDED.get(verb, {}), name: value}
+        question = [
+            arguments.pop(one) for one in ("user_id", "question") if one in arguments and verb == "query"
+        ]
+        with pytest.raises((InputError, ConfigError)) as error:
+            getattr(target, verb)(*question, **arguments)
+        called = {"query_time": "reference_date", "turns": "turn", "content": "turn"}.get(name, name)
+        assert called in str(error.value)
+    assert forest.user("u").stats().sessions == 1
+
+
+def test_every_verb_is_in_the_tables() -> None:
+    """A new verb, or a new option of one, is tested too."""
+    for kind, table in ((MemForest, OPTIONS), (UserMemory, HANDLE)):
+        for verb in (one for one in vars(kind) if not one.startswith("_") and callable(getattr(kind, one))):
+            names = set(signature(getattr(kind, verb)).parameters) - {"self", "options", "user_id"}
+            if verb not in ("ask", "search"):  # the same arguments as `query`
+                assert names <= set(table.get(verb, {})), verb
+    assert set(QueryOptions.__annotations__) <= set(OPTIONS["query"])
