@@ -100,12 +100,7 @@ def _calls(config: Config) -> Calls | None:
 
         model = OpenAIChat(chat)
         return Calls(model, max_in_flight=chat.max_in_flight, trace=trace, close=model.close)
-    if hasattr(chat, "complete") and hasattr(chat, "model_id"):
-        return Calls(chat, trace=trace)
-    # Not shown: a mapping of settings, or a text, may hold a key.
-    raise ConfigError(
-        f"chat is of the wrong kind ({type(chat).__name__}): give a ChatEndpoint or an object with the ChatModel port"
-    )
+    return Calls(chat, trace=trace)  # a ChatModel, as `Config` has checked
 
 
 def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
