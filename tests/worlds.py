@@ -126,6 +126,7 @@ _PARTS = {
             WHERE x.occurrence = o.id ORDER BY 1))
         FROM occurrence o JOIN fact f ON f.id = o.fact""",
     "entities": "SELECT key, active, kind = 'participant' FROM entity",
+    "aliases": "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity",
     "mentions": """SELECT DISTINCT f.fact_id, e.key, role FROM mention m JOIN fact f ON f.id = m.fact
         JOIN entity e ON e.id = m.entity""",
     "states": """SELECT DISTINCT f.fact_id, e.key, attribute, value, previous, change FROM state s

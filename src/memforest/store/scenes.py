@@ -53,7 +53,7 @@ def centroids(tx: Tx) -> tuple[list[int], list[int], NDArray[np.float32]]:
 
 def new_scene(tx: Tx, model: str) -> int:
     """Insert an empty scene and return its id, which no scene of this file has had."""
-    scene = meta.take_ids(tx, "scene", 1)
+    scene = meta.take_ids(tx, "scene")
     tx.execute("INSERT INTO scene VALUES (?, ?, 0, x'')", (scene, model))
     return scene
 

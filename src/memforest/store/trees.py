@@ -179,11 +179,12 @@ def heads(tx: Tx) -> list[tuple[str, int, TreeHead]]:
 def put_head(tx: Tx, kind: str, scope: int, head: TreeHead) -> TreeHead:
     """Store a head; one whose `tree` is 0 is new and comes back with its id."""
     if head.tree == 0:
-        cursor = tx.execute(
-            "INSERT INTO tree (kind, scope, k, root, height, count) VALUES (?, ?, ?, ?, ?, ?)",
-            (kind, scope, head.k, head.root, head.height, head.count),
+        tree = meta.take_ids(tx, "tree")
+        tx.execute(
+            "INSERT INTO tree (id, kind, scope, k, root, height, count) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (tree, kind, scope, head.k, head.root, head.height, head.count),
         )
-        return TreeHead(int(cursor.lastrowid or 0), head.k, head.root, head.height, head.count)
+        return TreeHead(tree, head.k, head.root, head.height, head.count)
     tx.execute(
         "UPDATE tree SET root = ?, height = ?, count = ? WHERE id = ?",
         (head.root, head.height, head.count, head.tree),
