@@ -105,6 +105,7 @@ def file_of(directory: Path) -> Path:
 def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, sorted."""
     with sqlite3.connect(path) as conn:
+        conn.text_factory = lambda raw: raw.decode(errors="replace")  # tests damage texts too
         found = conn.execute(sql).fetchall()
     conn.close()
     return sorted(found, key=repr)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memforest.config import Config
-from memforest.errors import NotFoundError
+from memforest.errors import NotFoundError, StoreReplacedError
 from memforest.memory.memory import Memory
 from memforest.memory.open import file_name, open_memory
 from memforest.memory.turns import check_id
@@ -88,6 +88,12 @@ class MemoryPool:
             for other in [*surplus, *self._beyond_bounds()]:
                 await asyncio.to_thread(other.close)
             return await verb(memory)
+        except StoreReplacedError:
+            # The next call opens what is there now; whoever else is at work on this one gets an error too.
+            if self._open.get(user_id) is memory:
+                del self._open[user_id]
+            await asyncio.to_thread(memory.close)
+            raise
         finally:
             self._busy[user_id] -= 1
             if not self._busy[user_id]:

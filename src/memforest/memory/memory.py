@@ -36,7 +36,7 @@ from memforest.memory.results import (
 from memforest.memory.spending import usage
 from memforest.memory.turns import TurnReader, check_id, json_object
 from memforest.memory.vectors import VectorMaker
-from memforest.memory.verify import verify
+from memforest.memory.verify import first_problem, verify
 from memforest.memory.views import Look
 from memforest.memory.write import Timer, Writer
 from memforest.memory.writes import Arrival, Arrived, Writes, groups_of
@@ -79,6 +79,7 @@ class Memory:
         self._warnings = opened.warnings
         self._cache = SnapshotCache()
         self._threshold = opened.threshold
+        db.examine_with(first_problem)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -347,7 +348,7 @@ class Memory:
         """Check every invariant; see `memforest.memory.verify`."""
 
         def run() -> VerifyReport:
-            with self.db.read() as tx:
+            with self.db.fresh() as tx:
                 return verify(tx)
 
         return await asyncio.to_thread(run)

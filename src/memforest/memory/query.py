@@ -25,6 +25,7 @@ from memforest.memory.read import (
     cut_hits,
     make_evidence,
     once_per_fact,
+    sound_hits,
     surface_names,
     tree_titles,
     without_names,
@@ -42,6 +43,7 @@ from memforest.search.texts import question_tokens
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
+from memforest.store.digests import AGAIN
 from memforest.systems.base import MemoryIndex, Search, TreeIndex
 from memforest.tokens import count_tokens
 
@@ -120,7 +122,7 @@ class Reader:
                 **browsed.trace,
                 **why,
             },
-            warnings=(*self.warnings, *browsed.warnings, *_waiting(waiting)),
+            warnings=(*self.warnings, *browsed.warnings, *found.warnings, *_waiting(waiting)),
         )
 
     async def _read(self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer) -> Search:
@@ -182,7 +184,9 @@ class Reader:
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             found = asked.index.search(tx, snapshot, request)
-            best, facts = cut_hits(once_per_fact(found.hits), wanted, asked.max_facts)
+            damage: dict[str, None] = {}
+            sound = sound_hits(tx, snapshot, found.hits, damage)
+            best, facts = cut_hits(once_per_fact(sound), wanted, asked.max_facts)
             shared = {hit.turn for hit in best}
             hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
             made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
@@ -196,6 +200,7 @@ class Reader:
             notes=found.notes,
             before=before,
             browsed={leaf_key(made[hit.turn]): hit.browsed for hit in hits if hit.browsed is not None},
+            warnings=tuple(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
         )
 
     async def _rerank(self, asked: Asked, found: Searched) -> Searched:

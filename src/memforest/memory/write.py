@@ -32,7 +32,7 @@ from memforest.search.texts import digest, turn_text
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Database, Tx
-from memforest.store.digests import damaged_turns
+from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
@@ -67,13 +67,25 @@ class _Work:
     infer: bool
     turns: Mapping[int, tuple[int, Turn]]
     cells: Sequence[CellRow]
+    damaged: Mapping[int, str] = field(default_factory=dict)
+    """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
 
     @property
     def chunks(self) -> list[Chunk]:
         """The open cells, as an extractor reads them."""
         turns = tuple(turn for _, turn in self.turns.values())
         speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
-        return [_chunk(self.session_id, turns, speakers, cell) for cell in self.cells]
+        return [self._chunk(turns, speakers, cell) for cell in self.cells]
+
+    def _chunk(self, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
+        before = turns[max(0, cell.first - CONTEXT_TURNS) : cell.first]
+        return Chunk(
+            session_id=self.session_id,
+            ordinal=cell.ordinal,
+            turns=turns[cell.first : cell.last + 1],
+            before=tuple(turn for turn in before if turn.ordinal not in self.damaged),
+            participants=speakers,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,7 @@ class Processed:
     done: Commit
     embeds: Mapping[str, int]
     spent: Ledger
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -139,7 +152,13 @@ class Writer:
         done = [await asyncio.to_thread(self._commit, one, timer) for one in extracted]
         timer.add("route", started)
         processed = iter(
-            Processed(report(work, one.outcomes), commit, {} if one.maker is None else one.maker.ran, ledger)
+            Processed(
+                report(work, one.outcomes),
+                commit,
+                {} if one.maker is None else one.maker.ran,
+                ledger,
+                tuple(f"{name} is damaged and its chunk is left; {AGAIN}" for name in work.damaged.values()),
+            )
             for work, one, commit, ledger in zip(works, made, done, spent, strict=True)
         )
         return [next(processed) if isinstance(work, _Work) else work for work in loaded]
@@ -335,18 +354,14 @@ def _load(tx: Tx, session: int) -> _Work | SessionConflictError:
             "the session was overwritten by another writer while it was being ingested; ingest it again"
         )
     turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
-    cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
-    return _Work(session, row.session_id, row.infer, turns, cells)
-
-
-def _chunk(session_id: str, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
-    return Chunk(
-        session_id=session_id,
-        ordinal=cell.ordinal,
-        turns=turns[cell.first : cell.last + 1],
-        before=turns[max(0, cell.first - CONTEXT_TURNS) : cell.first],
-        participants=speakers,
-    )
+    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=session).values()}
+    cells = [
+        cell
+        for cell in sessions.cells(tx, session)
+        if cell.status in ("pending", "failed")
+        and damaged.keys().isdisjoint(range(cell.first, cell.last + 1))
+    ]
+    return _Work(session, row.session_id, row.infer, turns, cells, damaged)
 
 
 def _verbatim(chunk: Chunk) -> ChunkOutcome:
@@ -411,5 +426,5 @@ def ingest_result(
         nodes_refreshed=refreshed.nodes,
         nodes_dirty=refreshed.left,
         usage=cost,
-        warnings=(*warnings, *refreshed.failures),
+        warnings=(*warnings, *(() if processed is None else processed.warnings), *refreshed.failures),
     )

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 from memforest.store.db import Tx
 from memforest.text import cut
 
-__all__ = ["DamagedTurn", "damaged_turns", "fill_digests", "turn_digest"]
+__all__ = ["AGAIN", "DamagedTurn", "damaged_turns", "fill_digests", "turn_digest"]
+
+AGAIN = "restore a backup, or ingest the session again with replace=True"
+"""What to do about a damaged turn."""
 
 Value = str | bytes | int | None
 
