@@ -19,7 +19,8 @@ from memforest.errors import (
     WeightsError,
 )
 from memforest.facts.thresholds import merge_threshold
-from memforest.memory.memory import Memory, Opened, other_embedder
+from memforest.memory.memory import Memory, Opened
+from memforest.memory.vectors import other_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.steps.choose import Steps

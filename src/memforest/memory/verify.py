@@ -32,6 +32,9 @@ __all__ = ["DERIVED", "first_problem", "verify", "wrong_vectors", "wrong_words"]
 CENTROID_ERROR = 1e-4
 """By how much a coordinate of a centroid may be off: it is updated in float32, once per fact that comes or goes."""
 
+OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
+"""How the makers of cells begin whose quotes are pieces of turns."""
+
 DERIVED = frozenset({"tree", "placement", "scene", "vector", "words"})
 """Parts that `repair` makes anew from what was said."""
 
@@ -166,6 +169,7 @@ def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
         for fact in facts
         for message in _of_fact(tx, fact, occurrences[fact.row])
     ]
+    messages += [f"{one}: its quote or its speaker is not of its turns" for one in _misquoted(tx)]
     return _of("fact", messages + contradictions.fact_contradictions(tx))
 
 
@@ -182,6 +186,22 @@ def _of_fact(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> list[str]:
         for one in found
         if not one.tie.endswith(f"\x1f{fact_identity(one.text, times[0], times[1])}")
     ]
+
+
+def _misquoted(tx: Tx) -> list[str]:
+    """Return the facts with an occurrence whose quote has words that its turns have not, or that nobody there said.
+
+    Damaged turns are no measure. Of an extractor that is not ours it is not known how it quotes.
+    """
+    damaged = damaged_turns(tx).keys()
+    wrong = []
+    for one in checks.quotations(tx):
+        if damaged.isdisjoint(one.turns) and one.maker.startswith(OUR_EXTRACTORS):
+            said = "".join(one.text.split())
+            words = one.quote.split()
+            if one.speaker not in one.speakers or not words or not all(word in said for word in words):
+                wrong.append(one.fact_id)
+    return wrong
 
 
 def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:

@@ -21,16 +21,17 @@ from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
 from memforest.memory.commit import Commit, Extracted, commit
+from memforest.memory.fill import fill_vectors
 from memforest.memory.judging import find_same
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.refresh import Refreshed, refresh, write_means
-from memforest.search.texts import digest, turn_text
+from memforest.refresh import Refreshed, refresh
+from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps
-from memforest.store import derived, meta, sessions
+from memforest.store import meta, sessions
 from memforest.store.db import Database, Tx
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.sessions import CellRow
@@ -39,9 +40,6 @@ from memforest.systems.memforest.scenes import routed_by
 from memforest.types import Candidate, Chunk, ChunkOutcome, Turn
 
 __all__ = ["Processed", "Timer", "Writer", "ingest_result", "report"]
-
-FILL_ROUNDS = 4
-"""Times that missing vectors are looked for: what another writer has changed meanwhile is made again."""
 
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
@@ -269,27 +267,7 @@ class Writer:
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
-        if self.vectors is None:
-            return 0
-        filled = 0
-        for kind in ("turn", "fact", "node"):
-            filled += await self._fill(kind, self.vectors)
-        means = await asyncio.to_thread(self._missing_means)
-        if means:
-            await asyncio.to_thread(write_means, self.db, means, self.model or "")
-        return filled + len(means)
-
-    async def _fill(self, kind: derived.ItemKind, maker: VectorMaker) -> int:
-        """Make the missing vectors of a kind and return how many; what other writers keep changing is left."""
-        filled = 0
-        for _ in range(FILL_ROUNDS):
-            missing = await asyncio.to_thread(self._missing, kind)
-            if not missing:
-                break
-            found = await maker.make([text for _, text in missing], kind)
-            rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
-            filled += await asyncio.to_thread(self._put_vectors, kind, rows)
-        return filled
+        return 0 if self.vectors is None else await fill_vectors(self.db, self.config, self.vectors)
 
     async def make_scenes(self, *, anew: bool = False) -> None:
         """Route the facts of a memory that was written before it had scenes; with `anew`, of any.
@@ -306,40 +284,6 @@ class Writer:
                 writer.scenes.derive(model)
                 writer.close()
                 meta.bump(tx)
-
-    def _missing(self, kind: derived.ItemKind) -> list[tuple[int, str]]:
-        with self.db.read() as tx:
-            return _without_vector(tx, kind)
-
-    def _missing_means(self) -> list[int]:
-        with self.db.read() as tx:
-            return list(derived.kept_texts(tx))
-
-    def _put_vectors(self, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> int:
-        """Write the vectors of what still has none and still says what was embedded; return how many."""
-        with self.db.write() as tx:
-            now = {(item, digest(text)) for item, text in _without_vector(tx, kind)}
-            same = [row for row in rows if row[:2] in now]
-            if not same:
-                return 0
-            derived.put_vectors(tx, kind, self.model or "", same)
-            if kind == "fact" and self.model is not None:
-                writer = ForestWriter(tx, self.config)
-                writer.scenes.route([item for item, _, _ in same], self.model)
-                writer.close()
-            meta.bump(tx)
-        return len(same)
-
-
-def _without_vector(tx: Tx, kind: derived.ItemKind) -> list[tuple[int, str]]:
-    """Return (row, text to embed) of what has no vector; a damaged turn gets none, as its text is not what was said."""
-    rows = derived.missing_vectors(tx, kind)
-    damaged = damaged_turns(tx, [item for item, _, _ in rows]) if kind == "turn" else ()
-    return [
-        (item, turn_text(speaker, text) if kind == "turn" else text)
-        for item, speaker, text in rows
-        if item not in damaged
-    ]
 
 
 def _statements(outcomes: Sequence[ChunkOutcome]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,10 +17,12 @@ from memforest.store.packing import unpack_ids
 
 __all__ = [
     "Integrity",
+    "Quotation",
     "all_placements",
     "indexed_texts",
     "integrity",
     "orphans",
+    "quotations",
     "session_problems",
     "summary_texts",
     "unplaced_items",
@@ -123,6 +127,39 @@ def unplaced_items(tx: Tx) -> list[str]:
 def indexed_texts(tx: Tx, kind: Literal["turn", "fact"]) -> list[tuple[int, str, str, int]]:
     """Return (row, speaker, text, said ms) of every turn or fact: what its vector and its words are made of."""
     return tx.execute(f"SELECT id, speaker, text, said_ms FROM {kind} ORDER BY id").fetchall()
+
+
+class Quotation(NamedTuple):
+    """An occurrence's quote, what made it, and what its turns say, one behind the other."""
+
+    fact_id: str
+    speaker: str
+    quote: str
+    maker: str
+    text: str
+    speakers: frozenset[str]
+    turns: frozenset[int]
+
+
+def quotations(tx: Tx) -> Iterator[Quotation]:
+    """Yield the quotes of all occurrences."""
+    rows = tx.execute(
+        """SELECT f.fact_id, o.speaker, o.quote, coalesce(c.maker, ''), group_concat(t.text, ' '),
+           json_group_array(t.speaker), json_group_array(t.id) FROM occurrence o JOIN fact f ON f.id = o.fact
+           JOIN cell c ON c.id = o.cell JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
+           GROUP BY o.id ORDER BY o.id"""
+    )
+    for *values, speakers, turns in rows:
+        fact_id, speaker, quote, maker, text = values
+        yield Quotation(
+            fact_id,
+            speaker,
+            quote,
+            maker,
+            text,
+            frozenset(json.loads(speakers)),
+            frozenset(json.loads(turns)),
+        )
 
 
 def summary_texts(tx: Tx) -> list[tuple[int, str]]:

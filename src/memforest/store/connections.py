@@ -6,6 +6,7 @@ Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.or
 from __future__ import annotations
 
 import sqlite3
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from memforest.errors import StoreError
 from memforest.store.faults import Tx
 
-__all__ = ["PRAGMAS", "begin_anew", "connect", "read_transaction", "set_up_reader", "set_up_writer"]
+__all__ = ["PRAGMAS", "begin_anew", "connect", "set_up_reader", "set_up_writer", "transaction"]
 
 PRAGMAS: tuple[tuple[str, str, object], ...] = (
     # name, value to set, value to read back
@@ -69,13 +70,20 @@ def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
 
 
 @contextmanager
-def read_transaction(conn: Tx) -> Iterator[None]:
-    """Run a read transaction."""
-    conn.execute("BEGIN")
+def transaction(conn: Tx, *, writes: bool = False) -> Iterator[None]:
+    """Run a transaction, which is rolled back on any exception; one that only reads always is."""
+    conn.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:
         yield
+        if writes:
+            conn.execute("COMMIT")
+    except Exception as exc:
+        # A statement that was not read to its end outlives ROLLBACK and keeps its old state of the file: in the
+        # next transaction of this connection, and in the way of checkpoints. The frames hold it.
+        traceback.clear_frames(exc.__traceback__)
+        raise
     finally:
-        # An I/O error may have ended the transaction already.
+        # A full disk may have ended it already; a second error would mask the first.
         if conn.in_transaction:
             conn.execute("ROLLBACK")
 

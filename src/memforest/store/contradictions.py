@@ -151,7 +151,7 @@ _LEAVES: tuple[Check, ...] = (
     (
         f"""SELECT n.id, f.fact_id FROM node n JOIN fact f ON n.item_kind = 'fact' AND f.id = n.item
             WHERE n.key_ms != {_START} OR n.key_tie != f.tie OR n.start_ms != {_START} OR n.end_ms !=
-            max({_START} + 1, CASE WHEN f.start_ms IS NULL OR f.end_ms IS NULL THEN 0 ELSE f.end_ms END)""",
+            max({_START} + 1, CASE WHEN f.start_ms IS NULL THEN {_START} ELSE coalesce(f.end_ms, {_START}) END)""",
         "leaf {0} does not stand where {1} does in time",
     ),
     (
@@ -162,6 +162,11 @@ _LEAVES: tuple[Check, ...] = (
            WHERE n.key_ms != a.said_ms OR n.key_tie != s.session_id || char(31) || printf('%06d', c.ordinal)
            OR n.start_ms != a.said_ms OR n.end_ms != max(a.said_ms, b.said_ms) + 1""",
         "leaf {0} does not stand where chunk {1} does in time",
+    ),
+    (
+        """SELECT id, k FROM tree t WHERE k !=
+           (SELECT CAST(value AS INTEGER) FROM meta WHERE key = t.kind || '_k')""",
+        "tree {0} has a fan-out of {1}, which is not the memory's",
     ),
     (
         "SELECT id FROM node WHERE dirty NOT IN (0, 1) OR version < 0 OR level < 0",

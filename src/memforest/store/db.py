@@ -30,7 +30,7 @@ from memforest.errors import (
     StoreReplacedError,
     TimestampError,
 )
-from memforest.store.connections import connect, read_transaction, set_up_reader, set_up_writer
+from memforest.store.connections import connect, set_up_reader, set_up_writer, transaction
 from memforest.store.faults import RESTORE, Tx, mapped_errors, sqlite_damage
 from memforest.store.forks import ForkGate
 from memforest.store.identity import identity_of
@@ -172,16 +172,9 @@ class Database:
         with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             conn = self._open_writer()
-            conn.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(conn, writes=True):
                 self._check_version(conn)
                 yield conn
-                conn.execute("COMMIT")
-            except BaseException:
-                # A full disk may have ended the transaction already; a second error would mask the first.
-                if conn.in_transaction:
-                    conn.execute("ROLLBACK")
-                raise
             # Else it was committed into a file that has no name any more.
             self._require_same_file()
 
@@ -197,7 +190,7 @@ class Database:
         with _gate.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
             conn = self._take_reader()
             try:
-                with read_transaction(conn):
+                with transaction(conn):
                     self._check_version(conn)
                     yield conn
             finally:
@@ -219,7 +212,7 @@ class Database:
             conn = self._connect()
             try:
                 set_up_reader(conn)
-                with read_transaction(conn):
+                with transaction(conn):
                     yield conn
             finally:
                 self._drop(conn)
@@ -231,6 +224,15 @@ class Database:
             examine: says what is wrong with the memory and what to do about it; None when nothing is.
         """
         self._examine = examine
+
+    def explain(self, error: Exception) -> None:
+        """Raise an error of a read, which names the damage where only damage can have caused it.
+
+        Raises:
+            CorruptStoreError: if that is so; else the error as it is.
+        """
+        with mapped_errors(self.path, self._diagnosis, TimestampError):
+            raise error
 
     def _diagnosis(self) -> str | None:
         """Say what is wrong with the file and what to do about it; None when nothing is found."""

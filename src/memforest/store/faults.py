@@ -17,7 +17,7 @@ from memforest.errors import (
     StoreWriteError,
 )
 
-__all__ = ["RESTORE", "Tx", "mapped_errors", "sqlite_damage"]
+__all__ = ["RESTORE", "UNEXPECTED", "Tx", "mapped_errors", "sqlite_damage"]
 
 Tx = sqlite3.Connection
 """An open transaction: the argument of every function of the store."""
@@ -27,7 +27,7 @@ _DAMAGE = ("malformed", "constructor failed", "corrupt")
 RESTORE = "restore it from a backup"
 """What to do about damage to what cannot be made again."""
 
-_UNEXPECTED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+UNEXPECTED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 """What reading a row that cannot be may raise: a missing one, a number without sense, another kind of JSON."""
 
 
@@ -61,7 +61,7 @@ def mapped_errors(
         raise StoreWriteError(
             f"cannot use {path.name!r}: {exc.strerror or exc}; check the directory"
         ) from exc
-    except (MemForestError, *_UNEXPECTED) as exc:
+    except (MemForestError, *UNEXPECTED) as exc:
         if isinstance(exc, MemForestError) and not isinstance(exc, suspect):
             raise
         if diagnosis is None or (found := diagnosis()) is None:
