@@ -24,7 +24,8 @@ from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.memory.open import file_name
 from memforest.steps.llm.prompt import load_prompt
 from memforest.store import migrations
-from memforest.store.db import _PRAGMAS, Database
+from memforest.store.connections import PRAGMAS
+from memforest.store.db import Database
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -152,7 +153,7 @@ def test_the_schema_in_the_docs_is_the_schema(tmp_path: Path, forest: MemForest)
 def test_the_pragmas_in_the_docs_are_those_in_use() -> None:
     """docs/storage.md names every pragma that a writing connection sets and reads back."""
     text = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
-    assert [name for name, _, _ in _PRAGMAS if f"`{name}" not in text] == []
+    assert [name for name, _, _ in PRAGMAS if f"`{name}" not in text] == []
 
 
 def test_every_table_is_told_to_be_persistent_or_derived(tmp_path: Path) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.worlds import fast_config, file_of, said
+from tests.worlds import rows as found
+
+from memforest import MemForest
 from memforest.facts.entities import EntityBook
 from memforest.store import facts as rows
 from memforest.store import migrations
@@ -40,11 +47,41 @@ def test_names_of_every_script_have_entities(tx: Tx, name: str) -> None:
 
 
 def test_first_name_means_the_one_participant_who_has_it(tx: Tx) -> None:
-    """The name "Ana" is Ana Ruiz while only one participant is called so; the alias is kept."""
+    """The name "Ana" is Ana Ruiz while only one participant is called so."""
     book = EntityBook(tx)
     ana = book.participant("Ana Ruiz")
     assert book.entity("Ana", "person") == ana
-    assert ("ana", ana) in rows.names(tx)
+
+
+def test_an_alias_stands_for_as_long_as_something_is_called_so(tmp_path: Path) -> None:
+    """A nickname that only an overwritten session used is gone with it; one that another uses stays."""
+    turns = {
+        "one": said("I bought a tent.", "Alexan lives in Zorbville.", speaker="Alexandria"),
+        "two": said("I like tea.", "Alexan lives in Oslo.", speaker="Alexandria", day=2),
+    }
+    with MemForest(tmp_path, fast_config()) as forest:
+        for name, spoken in turns.items():
+            forest.ingest_session("u", name, spoken)
+        assert found(file_of(tmp_path), "SELECT key FROM alias") == [("alexan",)]
+        forest.ingest_session("u", "one", said("I sold a tent.", speaker="Alexandria"), replace=True)
+        assert found(file_of(tmp_path), "SELECT key FROM alias") == [("alexan",)]
+        forest.ingest_session("u", "two", said("I like coffee.", speaker="Alexandria", day=2), replace=True)
+        assert found(file_of(tmp_path), "SELECT key FROM alias") == []
+        assert forest.query("u", "Where does Alexan live?").plan.entities == ()
+        assert forest.user("u").verify().ok
+
+
+def test_whom_an_alias_means_does_not_depend_on_the_order_of_arrival(tmp_path: Path) -> None:
+    """Two sessions mean two people by "Mel": it stands for the one who was called so first."""
+    sessions = [("a", "Melanie", 1), ("b", "Melissa", 2)]
+    meant = []
+    for number, order in enumerate((sessions, sessions[::-1])):
+        with MemForest(tmp_path / str(number), fast_config()) as forest:
+            for name, speaker, day in order:
+                forest.ingest_session("u", name, said("Mel lives in Oslo.", speaker=speaker, day=day))
+        file = file_of(tmp_path / str(number))
+        meant.append(found(file, "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity"))
+    assert meant == [[("mel", "melanie")]] * 2
 
 
 def test_short_form_means_the_one_participant_it_starts(tx: Tx) -> None:

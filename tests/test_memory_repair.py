@@ -145,7 +145,7 @@ def test_doctor_repairs_only_when_asked(run: Run, folder: Path) -> None:
     assert run("verify").exit_code == 1
     (done,) = checks(run("doctor", "--fix", "--json"), "repair")
     assert done["status"] == "ok"
-    assert "indexed the words" in done["detail"]
+    assert "made the lexical index anew" in done["detail"]
     assert run("verify").exit_code == 0
     (state,) = checks(run("doctor", "--json"), "memory")
     assert state["status"] == "ok"

@@ -105,6 +105,7 @@ def file_of(directory: Path) -> Path:
 def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, sorted."""
     with sqlite3.connect(path) as conn:
+        conn.text_factory = lambda raw: raw.decode(errors="replace")  # tests damage texts too
         found = conn.execute(sql).fetchall()
     conn.close()
     return sorted(found, key=repr)
@@ -126,6 +127,7 @@ _PARTS = {
             WHERE x.occurrence = o.id ORDER BY 1))
         FROM occurrence o JOIN fact f ON f.id = o.fact""",
     "entities": "SELECT key, active, kind = 'participant' FROM entity",
+    "aliases": "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity",
     "mentions": """SELECT DISTINCT f.fact_id, e.key, role FROM mention m JOIN fact f ON f.id = m.fact
         JOIN entity e ON e.id = m.entity""",
     "states": """SELECT DISTINCT f.fact_id, e.key, attribute, value, previous, change FROM state s

@@ -12,7 +12,8 @@
     │   ├── StoreClosedError              used after close()
     │   ├── SchemaTooNewError             written by a newer memforest
     │   ├── ForeignStoreError             not a memforest database, or another user's
-    │   ├── CorruptStoreError             SQLite says the file is damaged
+    │   ├── StoreReplacedError            the file was deleted or replaced while it was open
+    │   ├── CorruptStoreError             the file is damaged
     │   └── StoreWriteError               read-only or full disk, or another I/O failure
     └── ModelError                        a local or remote model
         ├── WeightsError                  weights are missing or fail their checksum
@@ -57,6 +58,7 @@ __all__ = [
     "StoreClosedError",
     "StoreError",
     "StoreLockedError",
+    "StoreReplacedError",
     "StoreWriteError",
     "TimestampError",
     "WeightsError",
@@ -144,8 +146,12 @@ class ForeignStoreError(StoreError):
     """The file is not a memforest database, or belongs to another user id."""
 
 
+class StoreReplacedError(StoreError):
+    """The file was deleted or replaced while it was open; the next call opens what is there now."""
+
+
 class CorruptStoreError(StoreError):
-    """SQLite reports that the file is damaged."""
+    """The file is damaged: SQLite says so, or its rows contradict each other."""
 
 
 class StoreWriteError(StoreError):

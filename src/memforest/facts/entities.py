@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memforest.store import facts as rows
+from memforest.store.aliases import use_alias
 from memforest.store.db import Tx
 from memforest.text import entity_key
 from memforest.types import EntityKind
 
-__all__ = ["EntityBook", "speaker_key"]
+__all__ = ["EntityBook", "is_short_form", "speaker_key"]
 
 MIN_SHORT_FORM = 3
 """Fewest characters of a short form: two letters ("Al") start too many names."""
@@ -58,8 +59,11 @@ class EntityBook:
         self._speakers[key] = row
         return row
 
-    def entity(self, name: str, kind: EntityKind) -> int | None:
-        """Return the entity that a name means, made if it is new; None when it cannot be keyed."""
+    def entity(self, name: str, kind: EntityKind, occurrence: int | None = None) -> int | None:
+        """Return the entity that a name means, made if it is new; None when it cannot be keyed.
+
+        With the occurrence that names it, a short form is kept as an alias for as long as that occurrence is.
+        """
         key = entity_key(name)
         if key is None:
             return None
@@ -67,7 +71,8 @@ class EntityBook:
             return self._speakers[key]
         row = self._short_form(key)
         if row is not None:
-            rows.add_alias(self._tx, key, row)
+            if occurrence is not None:
+                use_alias(self._tx, key, row, occurrence)
             return row
         row = self._look_up(key)
         if row is None:
@@ -76,7 +81,7 @@ class EntityBook:
         return row
 
     def _short_form(self, key: str) -> int | None:
-        matches = {row for full, row in self._speakers.items() if _is_short_form(key, full)}
+        matches = {row for full, row in self._speakers.items() if is_short_form(key, full)}
         return matches.pop() if len(matches) == 1 else None
 
     def find(self, names: Iterable[str]) -> list[int]:
@@ -93,11 +98,11 @@ class EntityBook:
         return self._known.get(key)
 
 
-def _is_short_form(short: str, full: str) -> bool:
+def is_short_form(short: str, full: str) -> bool:
     """Return whether `short` can stand for the participant key `full`.
 
     Example:
-        >>> _is_short_form("mel", "melanie"), _is_short_form("ana", "ana ruiz"), _is_short_form("me", "melanie")
+        >>> is_short_form("mel", "melanie"), is_short_form("ana", "ana ruiz"), is_short_form("me", "melanie")
         (True, True, False)
     """
     first = full.split(" ")[0].split("_")[0]

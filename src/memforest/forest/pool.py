@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memforest.config import Config
-from memforest.errors import NotFoundError
+from memforest.errors import NotFoundError, StoreReplacedError
 from memforest.memory.memory import Memory
 from memforest.memory.open import has_memory, label_of, open_memory
 from memforest.memory.turns import check_id
@@ -95,6 +95,11 @@ class MemoryPool:
             for other in [*surplus, *self._beyond_bounds()]:
                 await asyncio.to_thread(other.close)
             return await verb(memory)
+        except StoreReplacedError:
+            # The next call opens what is there now; whoever else is at work on this one gets an error too.
+            self._forget(user_id, memory)
+            await asyncio.to_thread(memory.close)
+            raise
         finally:
             self._give_back(user_id)
 
@@ -117,6 +122,12 @@ class MemoryPool:
             have.label = memory.label
             self._in_use(user_id)
             return have, [] if have is memory else [memory]
+
+    def _forget(self, user_id: str, memory: Memory) -> None:
+        """Keep a memory no longer, unless another one has taken its place already."""
+        with self._lock:
+            if self._open.get(user_id) is memory:
+                del self._open[user_id]
 
     def _in_use(self, user_id: str) -> None:
         self._open.move_to_end(user_id)

@@ -117,7 +117,7 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
 
 
 def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
-    """Return the outcomes of the cells that are as they were read: row ids may be given again."""
+    """Return the outcomes of the cells that are as they were read; another writer may have cut them anew."""
     turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.session)}
     spans = {
         (cell.row, cell.first, cell.last)
@@ -288,12 +288,13 @@ def _mention(tx: Tx, book: EntityBook, candidate: Candidate, occurrence: Occurre
     kinds: dict[str, EntityKind] = {}
     for mention in candidate.mentions:
         kinds[entity_key(mention.name) or ""] = mention.kind
-        entity = book.entity(mention.name, mention.kind)
+        entity = book.entity(mention.name, mention.kind, occurrence[1])
         if entity is not None:
             entities.add(entity)
             fact_rows.add_mention(tx, occurrence, entity, mention.role)
     for state in candidate.states:
-        entity = book.entity(state.entity, kinds.get(entity_key(state.entity) or "", "unknown"))
+        kind = kinds.get(entity_key(state.entity) or "", "unknown")
+        entity = book.entity(state.entity, kind, occurrence[1])
         if entity is not None:
             if entity not in entities:
                 entities.add(entity)

@@ -32,6 +32,8 @@ class Searched:
     browsed: Mapping[LeafKey, float] = field(default_factory=dict)
     places: Mapping[LeafKey, int] = field(default_factory=dict)
     reranker: str | None = None
+    warnings: tuple[str, ...] = ()
+    """Of what was left out."""
 
 
 def leaf_key(one: Evidence) -> LeafKey:

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Config
 from memforest.endpoint import Budget
-from memforest.errors import EmbedderMismatchError, InputError, MemForestError, ModelError, StoreError
+from memforest.errors import InputError, MemForestError, ModelError, StoreError
 from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.query import Asked, Reader
 from memforest.memory.read import SnapshotCache
@@ -36,8 +35,8 @@ from memforest.memory.results import (
 )
 from memforest.memory.spending import usage
 from memforest.memory.turns import TurnReader, check_id, json_object
-from memforest.memory.vectors import VectorMaker
-from memforest.memory.verify import verify
+from memforest.memory.vectors import VectorMaker, other_embedder
+from memforest.memory.verify import first_problem, verify
 from memforest.memory.views import Look
 from memforest.memory.write import Timer, Writer
 from memforest.memory.writes import Arrival, Arrived, Writes, groups_of, read_arrival, turn_reader
@@ -47,13 +46,15 @@ from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions, spent
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
+from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
 from memforest.text import cut
 from memforest.types import StepUsage, Turn
 
-__all__ = ["Memory", "Opened", "other_embedder"]
+__all__ = ["Memory", "Opened"]
 
 T = TypeVar("T")
+R = TypeVar("R", QueryResult, AskResult)
 Row = NDArray[np.float32]
 
 
@@ -80,6 +81,7 @@ class Memory:
         self._warnings = opened.warnings
         self._cache = SnapshotCache()
         self._threshold = opened.threshold
+        db.examine_with(first_problem)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -308,20 +310,22 @@ class Memory:
 
     async def query(self, asked: Asked) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
-        result = await self.reader.query(asked, self.label)
-        await self._keep_asked("query", result.usage)
-        return result
+        return await self._asked("query", self.reader.query(asked, self.label))
 
     async def ask(self, asked: Asked) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        result = await self.reader.ask(asked, self.label)
-        await self._keep_asked("ask", result.usage)
-        return result
+        return await self._asked("ask", self.reader.ask(asked, self.label))
 
-    async def _keep_asked(self, operation: str, cost: Usage) -> None:
-        """Keep what a question has spent with the memory."""
-        if cost.steps:
-            await asyncio.to_thread(self._keep_spent, operation, cost.steps)
+    async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
+        """Keep what a question spends with the memory; an error that only damage can cause names the damage."""
+        try:
+            result = await asking
+        except UNEXPECTED as exc:
+            await asyncio.to_thread(self.db.explain, exc)
+            raise
+        if result.usage.steps:
+            await asyncio.to_thread(self._keep_spent, operation, result.usage.steps)
+        return result
 
     async def look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         """Run one of `memforest.memory.views` in a read transaction."""
@@ -336,7 +340,7 @@ class Memory:
         """Check every invariant; see `memforest.memory.verify`."""
 
         def run() -> VerifyReport:
-            with self.db.read() as tx:
+            with self.db.fresh() as tx:
                 return verify(tx)
 
         return await asyncio.to_thread(run)
@@ -379,11 +383,3 @@ class Memory:
     def close(self) -> None:
         """Fold the log into the file and close it; a second call does nothing."""
         self.db.close()
-
-
-def other_embedder(path: Path, have: str, given: str) -> EmbedderMismatchError:
-    """Return the error of a memory that has vectors of another embedder."""
-    return EmbedderMismatchError(
-        f"{path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
-        f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
-    )

@@ -22,13 +22,15 @@ from memforest.errors import (
     WeightsError,
 )
 from memforest.facts.thresholds import merge_threshold
-from memforest.memory.memory import Memory, Opened, other_embedder
+from memforest.memory.memory import Memory, Opened
 from memforest.memory.plain import Result
+from memforest.memory.vectors import other_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
-from memforest.store.db import Database, Tx, mapped_errors
+from memforest.store.db import Database, Tx
+from memforest.store.faults import mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
 
 __all__ = [

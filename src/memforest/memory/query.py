@@ -26,6 +26,7 @@ from memforest.memory.read import (
     cut_hits,
     make_evidence,
     once_per_fact,
+    sound_hits,
     surface_names,
     tree_titles,
     without_names,
@@ -44,6 +45,7 @@ from memforest.search.texts import question_tokens
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
+from memforest.store.digests import AGAIN
 from memforest.systems.base import MemoryIndex, Search, TreeIndex
 from memforest.text import cut
 from memforest.tokens import count_tokens
@@ -131,6 +133,7 @@ class Reader:
                 *self.warnings,
                 *unread,
                 *browsed.warnings,
+                *found.warnings,
                 *unranked,
                 *_waiting(waiting),
                 *ledger.warnings,
@@ -214,7 +217,9 @@ class Reader:
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             found = asked.index.search(tx, snapshot, request)
-            best, facts = cut_hits(once_per_fact(found.hits), wanted, asked.max_facts)
+            damage: dict[str, None] = {}
+            sound = sound_hits(tx, snapshot, found.hits, damage)
+            best, facts = cut_hits(once_per_fact(sound), wanted, asked.max_facts)
             shared = {hit.turn for hit in best}
             hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
             made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
@@ -228,6 +233,7 @@ class Reader:
             notes=found.notes,
             before=before,
             browsed={leaf_key(made[hit.turn]): hit.browsed for hit in hits if hit.browsed is not None},
+            warnings=tuple(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
         )
 
     async def _rerank(self, asked: Asked, found: Searched) -> tuple[Searched, list[str]]:

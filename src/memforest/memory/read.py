@@ -7,7 +7,9 @@ import threading
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
+from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
 from memforest.memory.results import Evidence
 from memforest.memory.stored import turn_sources
@@ -17,16 +19,22 @@ from memforest.search.load import load_snapshot
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
 from memforest.store import meta
-from memforest.store.db import Tx, begin_anew
+from memforest.store.connections import begin_anew
+from memforest.store.db import Tx
+from memforest.store.digests import damaged_turns
 from memforest.systems.base import Hit
 from memforest.systems.filters import valid_end
 from memforest.text import entity_key
+
+_BLOCK = 32
+"""Hits checked at a time: about as many as a query shows."""
 
 __all__ = [
     "SnapshotCache",
     "cut_hits",
     "make_evidence",
     "once_per_fact",
+    "sound_hits",
     "surface_names",
     "tree_titles",
     "without_names",
@@ -120,6 +128,32 @@ def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:
         if hit.fact < 0 or hit.fact not in seen:
             seen.add(hit.fact)
             yield hit
+
+
+def sound_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict[str, None]) -> Iterator[Hit]:
+    """Yield the hits whose turn and fact are what was stored, and add the names of others to `damage`.
+
+    Nothing that was not said may be shown as evidence. Only what is looked at is checked, a few hits at a time.
+    """
+    source = iter(hits)
+    while block := list(islice(source, _BLOCK)):
+        turns = damaged_turns(tx, {int(snapshot.turns.ids[hit.turn]) for hit in block})
+        facts = rows.fact_texts(tx, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0})
+        for hit in block:
+            turn = turns.get(int(snapshot.turns.ids[hit.turn]))
+            fact = facts[int(snapshot.facts.ids[hit.fact])] if hit.fact >= 0 else None
+            if turn is not None:
+                damage[turn.name] = None
+            elif fact is not None and not _is_itself(fact):
+                damage[f"fact {fact.fact_id}"] = None
+            else:
+                yield hit
+
+
+def _is_itself(fact: rows.FactText) -> bool:
+    """Return whether a fact says what its identity was made of."""
+    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+    return fact.fact_id == fact_identity(fact.text, *times)
 
 
 def cut_hits(hits: Iterable[Hit], top_k: int, max_facts: int) -> tuple[list[Hit], list[Hit]]:

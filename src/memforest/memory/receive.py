@@ -15,6 +15,7 @@ from memforest.memory.retract import retract_cell, retract_session
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Tx
+from memforest.store.digests import damaged_turns
 from memforest.store.sessions import SessionRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.text import cut
@@ -62,13 +63,19 @@ def receive(
         metadata: kept with a new session.
 
     Raises:
-        SessionConflictError: if the session is stored with other turns and `replace` is false.
+        SessionConflictError: if the session is stored with other turns, or with a damaged one, and `replace` is
+            false.
     """
     found = sessions.find_session(tx, session_id)
     replaced = reworded = False
+    damage = None if found is None else _damage(tx, found)
+    if damage is not None and append:
+        raise SessionConflictError(
+            f"session {session_id!r}: {damage}; ingest the session again with replace=True, or append to another one"
+        )
     if found is not None and not append:
         stored = [turn for _, turn in sessions.turns(tx, found.row)]
-        clash = _clash(stored, turns)
+        clash = damage or _clash(stored, turns)
         if clash is not None:
             if not replace:
                 raise SessionConflictError(
@@ -93,6 +100,12 @@ def receive(
         reworded |= _store(tx, config, row, turns, stored_ms)
     unfinished = found is not None and row in sessions.unfinished(tx)
     return Received(row, len(turns), replaced, unfinished, reworded)
+
+
+def _damage(tx: Tx, found: SessionRow) -> str | None:
+    """Say which turn of a session is damaged, so that nothing may be made of it; None when none is."""
+    first = next(iter(damaged_turns(tx, session=found.row).values()), None)
+    return None if first is None else f"{first.name} is damaged: it is not what was stored"
 
 
 def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:

@@ -1,25 +1,28 @@
 """`repair`: make anew, from what was said, what `verify` finds broken; change nothing that was said.
 
-What is derived (lexical rows, vectors, trees) can be made again and is; turns, sessions, cells and facts
-cannot, so problems with them are left to a backup. A damaged file is not touched at all: writing into it may
-make what is still readable unreadable.
+What is derived (lexical rows, vectors, trees, scenes) can be made again and is; turns, sessions, cells and facts
+cannot, so problems with them are left to a backup. A damaged turn is named and nothing is made of it: what was made
+of it before the damage, its words and its vector, may be the last trace of what was said. A damaged file is not
+touched at all: writing into it may make what is still readable unreadable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Literal
 
 from memforest.config import Config
 from memforest.errors import CorruptStoreError, StoreLockedError, StoreWriteError
 from memforest.interval import from_ms, to_ms
 from memforest.memory.results import VerifyReport
-from memforest.memory.verify import wrong_vectors
+from memforest.memory.verify import wrong_vectors, wrong_words
 from memforest.search.texts import index_tokens
-from memforest.store import counts, derived, meta, sessions
+from memforest.store import checks, counts, derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import scenes as scene_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
+from memforest.store.digests import damaged_turns
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
 
@@ -83,8 +86,13 @@ def _said(tx: Tx) -> dict[str, int]:
 
 
 def _words(tx: Tx, _config: Config) -> str:
-    derived.drop_words(tx)
-    return f"indexed the words of {word_anew(tx)} turns and facts anew"
+    """Make the index anew from its rows, and those rows that are not the words of what there is."""
+    derived.reindex_words(tx)
+    wrong = wrong_words(tx)
+    for kind, item, _ in wrong:
+        derived.clear_words(tx, kind, item)
+    _index(tx, {(kind, item) for kind, item, _ in wrong})
+    return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 
 
 def _vectors(tx: Tx, _config: Config) -> str:
@@ -94,20 +102,29 @@ def _vectors(tx: Tx, _config: Config) -> str:
     return f"dropped {len(wrong)} wrong vectors, to be made anew"
 
 
-def _fell(tx: Tx) -> None:
-    """Drop all trees, and the scenes, whose only places are trees."""
-    for _, _, head in tree_rows.heads(tx):
-        tree_rows.drop_tree(tx, head.tree)
-    for scene, members in scene_rows.all_members(tx).items():
-        for fact in members:
-            scene_rows.take_member(tx, scene, fact)
-    for scene, *_ in scene_rows.all_scenes(tx):
-        scene_rows.delete_scene(tx, scene)
+def _fell(tx: Tx, kinds: Collection[str]) -> None:
+    """Drop all trees of some kinds; with those of scenes the scenes, whose only places are trees."""
+    for kind, _, head in tree_rows.heads(tx):
+        if kind in kinds:
+            tree_rows.drop_tree(tx, head.tree)
+    if "scene" in kinds:
+        scene_rows.drop_scenes(tx)
+
+
+def _scenes(tx: Tx, config: Config) -> str:
+    """Derive all scenes again from the facts, with their trees."""
+    _fell(tx, ("scene",))
+    writer = ForestWriter(tx, config)
+    model = routed_by(tx)
+    if model is not None:
+        writer.scenes.derive(model)
+    writer.close()
+    return f"derived {scene_rows.scene_counts(tx)['scenes']} scenes anew"
 
 
 def _trees(tx: Tx, config: Config) -> str:
     """Plant all trees anew, scenes derived again from all facts; their summaries are left to the refresh."""
-    _fell(tx)
+    _fell(tx, [kind for kind, _, _ in tree_rows.heads(tx)] + ["scene"])
     writer = ForestWriter(tx, config)
     for session in sessions.list_sessions(tx):
         turns = [turn for _, turn in sessions.turns(tx, session.row)]
@@ -127,20 +144,27 @@ def _trees(tx: Tx, config: Config) -> str:
 
 
 _MENDERS: tuple[tuple[frozenset[str], Callable[[Tx, Config], str]], ...] = (
-    (frozenset({"tree", "placement"}), _trees),
     (frozenset({"words"}), _words),
     (frozenset({"vector"}), _vectors),
+    (frozenset({"tree", "placement"}), _trees),
+    (frozenset({"scene"}), _scenes),
 )
 
 
 def word_anew(tx: Tx) -> int:
-    """Write the word rows of all turns and facts anew, and return how many."""
+    """Make the lexical index and the word rows of all turns and facts anew, and return how many."""
+    derived.reindex_words(tx)
+    return _index(tx, None)
+
+
+def _index(tx: Tx, only: Collection[tuple[str, int]] | None) -> int:
+    """Write word rows, of all turns and facts when `only` is None, and return how many; damaged turns get none."""
+    damaged = damaged_turns(tx)
     made = 0
-    for session in sessions.list_sessions(tx):
-        for row, turn in sessions.turns(tx, session.row):
-            derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
-            made += 1
-    for fact in list(fact_rows.iter_facts(tx)):
-        derived.put_words(tx, "fact", fact.row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
-        made += 1
+    kinds: tuple[Literal["turn", "fact"], ...] = ("turn", "fact")
+    for kind in kinds:
+        for row, speaker, text, said_ms in checks.indexed_texts(tx, kind):
+            if (only is None or (kind, row) in only) and not (kind == "turn" and row in damaged):
+                derived.put_words(tx, kind, row, index_tokens(speaker, text, from_ms(said_ms)))
+                made += 1
     return made

@@ -10,6 +10,7 @@ from memforest.facts.entities import speaker_key
 from memforest.memory.settle import settle
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
+from memforest.store.aliases import aliases_of_cell, settle_aliases
 from memforest.store.db import Tx
 from memforest.systems.memforest.grow import ForestWriter
 
@@ -41,6 +42,7 @@ def retract_cell(tx: Tx, writer: ForestWriter, cell: int) -> bool:
     """
     facts = fact_rows.facts_of_cell(tx, cell)
     named = {entity for fact in facts for entity, _ in fact_rows.mentions_of(tx, fact)}
+    called = aliases_of_cell(tx, cell)
     writer.remove_cell(cell)
     sessions.delete_cell(tx, cell)
     left = fact_rows.occurrences(tx, facts)
@@ -56,6 +58,7 @@ def retract_cell(tx: Tx, writer: ForestWriter, cell: int) -> bool:
         fact_rows.delete_fact(tx, fact)
     writer.reconsider(named)
     fact_rows.drop_unnamed(tx, named)
+    settle_aliases(tx, called)
     return reworded
 
 

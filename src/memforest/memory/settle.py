@@ -7,6 +7,7 @@ and an occurrence that is taken back leaves nothing of its wording or its speake
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memforest.facts.canonical import Signature, fact_identity
@@ -19,7 +20,7 @@ from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.systems.memforest.grow import ForestWriter
 
-__all__ = ["fact_signature", "settle", "word_all"]
+__all__ = ["fact_signature", "restated", "settle", "word_all"]
 
 
 def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
@@ -37,7 +38,7 @@ def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
         The fact as it is stored now.
     """
     found = fact_rows.occurrences(tx, (fact.row,))[fact.row]
-    now = _restated(tx, fact, found)
+    now = restated(tx, fact, found)
     if now != fact:
         fact_rows.restate(tx, now)
         derived.put_wording(tx, fact.row, fact_signature(now).digest)
@@ -64,7 +65,8 @@ def word_all(tx: Tx) -> None:
         derived.put_wording(tx, fact.row, fact_signature(fact).digest)
 
 
-def _restated(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> FactRow:
+def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:
+    """Return a fact as its occurrences, of which there is one at least, have it; `found` is in time order."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     identities = [fact_identity(one.text, times[0], times[1]) for one in found]
     at = identities.index(fact.fact_id) if fact.fact_id in identities else 0

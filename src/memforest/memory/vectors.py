@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from memforest.search.texts import digest
 from memforest.store import derived
 from memforest.store.db import Database
 
-__all__ = ["VectorMaker"]
+__all__ = ["VectorMaker", "other_embedder"]
 
 
 @dataclass(slots=True)
@@ -71,3 +72,11 @@ class VectorMaker:
         with self.db.read() as tx:
             self.stored_dimension = derived.dimension(tx)
             return derived.vectors_by_digest(tx, self.embedder.model_id, digests)
+
+
+def other_embedder(path: Path, have: str, given: str) -> EmbedderMismatchError:
+    """Return the error of a memory that has vectors of another embedder."""
+    return EmbedderMismatchError(
+        f"{path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
+        f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
+    )

@@ -21,17 +21,19 @@ from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
 from memforest.memory.commit import Commit, Extracted, commit
+from memforest.memory.fill import fill_vectors
 from memforest.memory.judging import find_same
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.refresh import Refreshed, refresh, write_means
-from memforest.search.texts import digest, turn_text
+from memforest.refresh import Refreshed, refresh
+from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps
-from memforest.store import derived, meta, sessions
+from memforest.store import meta, sessions
 from memforest.store.db import Database, Tx
+from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
@@ -63,13 +65,25 @@ class _Work:
     infer: bool
     turns: Mapping[int, tuple[int, Turn]]
     cells: Sequence[CellRow]
+    damaged: Mapping[int, str] = field(default_factory=dict)
+    """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
 
     @property
     def chunks(self) -> list[Chunk]:
         """The open cells, as an extractor reads them."""
         turns = tuple(turn for _, turn in self.turns.values())
         speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
-        return [_chunk(self.session_id, turns, speakers, cell) for cell in self.cells]
+        return [self._chunk(turns, speakers, cell) for cell in self.cells]
+
+    def _chunk(self, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
+        before = turns[max(0, cell.first - CONTEXT_TURNS) : cell.first]
+        return Chunk(
+            session_id=self.session_id,
+            ordinal=cell.ordinal,
+            turns=turns[cell.first : cell.last + 1],
+            before=tuple(turn for turn in before if turn.ordinal not in self.damaged),
+            participants=speakers,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,7 @@ class Processed:
     done: Commit
     embeds: Mapping[str, int]
     spent: Ledger
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -135,7 +150,13 @@ class Writer:
         done = [await asyncio.to_thread(self._commit, one, timer) for one in extracted]
         timer.add("route", started)
         processed = iter(
-            Processed(report(work, one.outcomes), commit, {} if one.maker is None else one.maker.ran, ledger)
+            Processed(
+                report(work, one.outcomes),
+                commit,
+                {} if one.maker is None else one.maker.ran,
+                ledger,
+                tuple(f"{name} is damaged and its chunk is left; {AGAIN}" for name in work.damaged.values()),
+            )
             for work, one, commit, ledger in zip(works, made, done, spent, strict=True)
         )
         return [next(processed) if isinstance(work, _Work) else work for work in loaded]
@@ -246,20 +267,7 @@ class Writer:
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
-        if self.vectors is None:
-            return 0
-        filled = 0
-        for kind in ("turn", "fact", "node"):
-            missing = await asyncio.to_thread(self._missing, kind)
-            if missing:
-                found = await self.vectors.make([text for _, text in missing], kind)
-                rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
-                await asyncio.to_thread(self._put_vectors, kind, rows)
-                filled += len(rows)
-        means = await asyncio.to_thread(self._missing_means)
-        if means:
-            await asyncio.to_thread(write_means, self.db, means, self.model or "")
-        return filled + len(means)
+        return 0 if self.vectors is None else await fill_vectors(self.db, self.config, self.vectors)
 
     async def make_scenes(self, *, anew: bool = False) -> None:
         """Route the facts of a memory that was written before it had scenes; with `anew`, of any.
@@ -277,24 +285,6 @@ class Writer:
                 writer.close()
                 meta.bump(tx)
 
-    def _missing(self, kind: derived.ItemKind) -> list[tuple[int, str]]:
-        with self.db.read() as tx:
-            rows = derived.missing_vectors(tx, kind)
-        return [(item, turn_text(speaker, text) if kind == "turn" else text) for item, speaker, text in rows]
-
-    def _missing_means(self) -> list[int]:
-        with self.db.read() as tx:
-            return list(derived.kept_texts(tx))
-
-    def _put_vectors(self, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> None:
-        with self.db.write() as tx:
-            derived.put_vectors(tx, kind, self.model or "", rows)
-            if kind == "fact" and self.model is not None:
-                writer = ForestWriter(tx, self.config)
-                writer.scenes.route([item for item, _, _ in rows], self.model)
-                writer.close()
-            meta.bump(tx)
-
 
 def _statements(outcomes: Sequence[ChunkOutcome]) -> list[str]:
     return [candidate.text for outcome in outcomes for candidate in outcome.candidates]
@@ -308,18 +298,14 @@ def _load(tx: Tx, session: int) -> _Work | SessionConflictError:
             "the session was overwritten by another writer while it was being ingested; ingest it again"
         )
     turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
-    cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
-    return _Work(session, row.session_id, row.infer, turns, cells)
-
-
-def _chunk(session_id: str, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
-    return Chunk(
-        session_id=session_id,
-        ordinal=cell.ordinal,
-        turns=turns[cell.first : cell.last + 1],
-        before=turns[max(0, cell.first - CONTEXT_TURNS) : cell.first],
-        participants=speakers,
-    )
+    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=session).values()}
+    cells = [
+        cell
+        for cell in sessions.cells(tx, session)
+        if cell.status in ("pending", "failed")
+        and damaged.keys().isdisjoint(range(cell.first, cell.last + 1))
+    ]
+    return _Work(session, row.session_id, row.infer, turns, cells, damaged)
 
 
 def _verbatim(chunk: Chunk) -> ChunkOutcome:
@@ -384,5 +370,5 @@ def ingest_result(
         nodes_refreshed=refreshed.nodes,
         nodes_dirty=refreshed.left,
         usage=cost,
-        warnings=(*warnings, *refreshed.failures),
+        warnings=(*warnings, *(() if processed is None else processed.warnings), *refreshed.failures),
     )

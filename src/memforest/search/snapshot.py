@@ -104,6 +104,22 @@ class Forest:
     tree_root: Ints
     """Row of each tree's root, -1 for a tree without leaves."""
 
+    def __post_init__(self) -> None:
+        """Refuse what is no forest: searches follow it without looking, and would go round in circles.
+
+        Raises:
+            ValueError: if a child or what a leaf stands for is missing, or a child is not below its parent.
+        """
+        below, leaves = self.children.values, self.kind > 0
+        if (below < 0).any() or (self.level[below] >= self.level[self.children.owners]).any():
+            raise ValueError("a tree has a node whose child is missing, or not below it")
+        if (
+            (self.tree < 0).any()
+            or (self.item[leaves] < 0).any()
+            or (self.item_end[self.kind == 1] < 1).any()
+        ):
+            raise ValueError("a node is of a tree, or a leaf of an item, that is missing")
+
     @property
     def roots(self) -> Ints:
         """The rows of all roots, by tree."""

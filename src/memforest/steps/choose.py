@@ -8,7 +8,6 @@ from typing import Any
 
 from memforest.config import Config
 from memforest.endpoint import ChatEndpoint
-from memforest.errors import ConfigError
 from memforest.models import CallableReranker, Reranker, open_reranker
 from memforest.models.calls import Calls
 from memforest.models.trace import Trace

@@ -2,31 +2,78 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
 import numpy as np
 
 from memforest.store import meta
+from memforest.store.connections import begin_anew
 from memforest.store.db import Tx
+from memforest.store.packing import unpack_ids
 
 __all__ = [
+    "Integrity",
+    "Quotation",
     "all_placements",
-    "fact_texts",
-    "file_problems",
+    "indexed_texts",
+    "integrity",
+    "orphans",
+    "quotations",
     "session_problems",
     "summary_texts",
-    "turn_texts",
     "unplaced_items",
     "vector_digests",
     "vector_problems",
-    "word_problems",
 ]
 
+INDEXES = ("derived_turn_words", "derived_fact_words")
+"""The full-text tables."""
 
-def file_problems(tx: Tx) -> list[str]:
-    """Return what SQLite's own checks find: the b-trees, and rows that point at nothing."""
-    problems = [row[0] for row in tx.execute("PRAGMA integrity_check") if row[0] != "ok"]
-    return problems + [
-        f"{row[0]} {row[1]} points at no {row[2]}" for row in tx.execute("PRAGMA foreign_key_check")
-    ]
+CHECKS_INDEXES = (3, 44, 0)
+"""SQLite from which "integrity_check" runs FTS5's own check too: https://www.sqlite.org/changes.html."""
+
+
+@dataclass(frozen=True, slots=True)
+class Integrity:
+    """What SQLite finds: in the file, in the lexical index, and a note on what could not be looked at."""
+
+    file: list[str]
+    index: list[str]
+    note: str | None = None
+
+
+def integrity(tx: Tx) -> Integrity:
+    """Run SQLite's own checks: of the b-trees, of rows that point at nothing, and FTS5's of the lexical index.
+
+    To be called before anything else is read in the transaction, on a fresh connection: before SQLite 3.44
+    FTS5's check is a statement that takes the write lock for a moment, and the transaction is begun anew behind it.
+    """
+    index, note = ([], None) if sqlite3.sqlite_version_info >= CHECKS_INDEXES else _index_problems(tx)
+    file: list[str] = []
+    for (text,) in tx.execute("PRAGMA integrity_check"):
+        if text != "ok":
+            (index if any(name in text for name in INDEXES) else file).append(text)
+    rows = tx.execute("PRAGMA foreign_key_check")
+    return Integrity(file + [f"{row[0]} {row[1]} points at no {row[2]}" for row in rows], index, note)
+
+
+def _index_problems(tx: Tx) -> tuple[list[str], str | None]:
+    problems, note = [], None
+    tx.execute("PRAGMA query_only = off")
+    for table in INDEXES:
+        try:
+            tx.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+        except sqlite3.OperationalError as exc:
+            note = f"the lexical index was not checked by FTS5, which needs to write: {exc}"
+        except sqlite3.DatabaseError as exc:
+            problems.append(f"{table}: {exc}")
+    tx.execute("PRAGMA query_only = on")
+    begin_anew(tx)
+    return problems, note
 
 
 def session_problems(tx: Tx) -> list[str]:
@@ -52,6 +99,15 @@ def all_placements(tx: Tx) -> dict[int, tuple[str, int, int]]:
     }
 
 
+def orphans(tx: Tx) -> list[int]:
+    """Return the nodes that are below no other and no tree's root."""
+    children = {
+        child for (packed,) in tx.execute("SELECT children FROM node") for child in unpack_ids(packed)
+    }
+    rows = tx.execute("SELECT id FROM node WHERE id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL)")
+    return sorted({row[0] for row in rows} - children)
+
+
 def unplaced_items(tx: Tx) -> list[str]:
     """Return finished cells without a leaf, and facts missing in the tree of an active entity they name."""
     cells = tx.execute(
@@ -68,14 +124,42 @@ def unplaced_items(tx: Tx) -> list[str]:
     ]
 
 
-def turn_texts(tx: Tx) -> list[tuple[int, str, str]]:
-    """Return (row, speaker, text) of every turn."""
-    return [(row[0], row[1], row[2]) for row in tx.execute("SELECT id, speaker, text FROM turn")]
+def indexed_texts(tx: Tx, kind: Literal["turn", "fact"]) -> list[tuple[int, str, str, int]]:
+    """Return (row, speaker, text, said ms) of every turn or fact: what its vector and its words are made of."""
+    return tx.execute(f"SELECT id, speaker, text, said_ms FROM {kind} ORDER BY id").fetchall()
 
 
-def fact_texts(tx: Tx) -> list[tuple[int, str]]:
-    """Return (row, text) of every fact."""
-    return [(row[0], row[1]) for row in tx.execute("SELECT id, text FROM fact")]
+class Quotation(NamedTuple):
+    """An occurrence's quote, what made it, and what its turns say, one behind the other."""
+
+    fact_id: str
+    speaker: str
+    quote: str
+    maker: str
+    text: str
+    speakers: frozenset[str]
+    turns: frozenset[int]
+
+
+def quotations(tx: Tx) -> Iterator[Quotation]:
+    """Yield the quotes of all occurrences."""
+    rows = tx.execute(
+        """SELECT f.fact_id, o.speaker, o.quote, coalesce(c.maker, ''), group_concat(t.text, ' '),
+           json_group_array(t.speaker), json_group_array(t.id) FROM occurrence o JOIN fact f ON f.id = o.fact
+           JOIN cell c ON c.id = o.cell JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
+           GROUP BY o.id ORDER BY o.id"""
+    )
+    for *values, speakers, turns in rows:
+        fact_id, speaker, quote, maker, text = values
+        yield Quotation(
+            fact_id,
+            speaker,
+            quote,
+            maker,
+            text,
+            frozenset(json.loads(speakers)),
+            frozenset(json.loads(turns)),
+        )
 
 
 def summary_texts(tx: Tx) -> list[tuple[int, str]]:
@@ -101,18 +185,4 @@ def vector_problems(tx: Tx) -> list[tuple[str, int, str]]:
             problems.append((kind, item, f"has {len(blob)} bytes for dimension {dimension}"))
         elif abs(float(np.linalg.norm(np.frombuffer(blob, dtype="<f4"))) - 1) > 1e-3:
             problems.append((kind, item, "is not of unit length"))
-    return problems
-
-
-def word_problems(tx: Tx) -> list[str]:
-    """Return turns and facts that the lexical index does not have, and rows of it that stand for nothing."""
-    problems = []
-    for kind, table, words in (
-        ("turn", "turn", "derived_turn_words"),
-        ("fact", "fact", "derived_fact_words"),
-    ):
-        missing = tx.execute(f"SELECT id FROM {table} EXCEPT SELECT rowid FROM {words}").fetchall()
-        stray = tx.execute(f"SELECT rowid FROM {words} EXCEPT SELECT id FROM {table}").fetchall()
-        problems += [f"{kind} {row[0]} is not in the lexical index" for row in missing]
-        problems += [f"the lexical index has a {kind} {row[0]} that does not exist" for row in stray]
     return problems

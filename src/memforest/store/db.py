@@ -15,23 +15,27 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from memforest.errors import (
     ConfigError,
+    CorruptStoreError,
     ForeignStoreError,
     SchemaTooNewError,
     StoreClosedError,
     StoreError,
     StoreLockedError,
+    StoreReplacedError,
+    TimestampError,
 )
-from memforest.store.faults import Tx, mapped_errors
-from memforest.store.files import DatabaseFile
+from memforest.store.connections import set_up_reader, set_up_writer, transaction
+from memforest.store.faults import RESTORE, Tx, mapped_errors, sqlite_damage
+from memforest.store.files import DatabaseFile, identity_of
 from memforest.store.forks import ForkGate
 
-__all__ = ["APPLICATION_ID", "Database", "Tx", "begin_anew", "mapped_errors"]
+__all__ = ["APPLICATION_ID", "Database", "Tx"]
 
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""
@@ -45,15 +49,6 @@ MAX_IDLE_READERS = 2
 
 CLOSE_TIMEOUT_MS = 500
 """How long closing waits for other processes before it leaves the write-ahead log as it is."""
-
-_PRAGMAS: tuple[tuple[str, str, object], ...] = (
-    # name, value to set, value to read back
-    ("journal_mode", "wal", "wal"),
-    ("synchronous", "full", 2),  # what ingest acknowledged survives a power cut
-    ("foreign_keys", "on", 1),
-    ("secure_delete", "on", 1),  # deleted text is overwritten, not only unlinked
-    ("temp_store", "memory", 2),  # no transcript text in temporary files
-)
 
 
 class Database:
@@ -71,7 +66,7 @@ class Database:
     def __init__(self, path: Path, *, busy_timeout_s: float = 30.0, readonly: bool = False) -> None:
         if sqlite3.sqlite_version_info < MIN_SQLITE:
             raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
-        self.path = path
+        self.path = path = path.absolute()  # what SQLite has opened, wherever the process goes
         self._timeout_s = busy_timeout_s
         self._write_lock = threading.RLock()
         self._readers_lock = threading.Lock()
@@ -83,6 +78,7 @@ class Database:
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         self._writer: Tx | None = None
+        self._examine: Callable[[Tx], str | None] = sqlite_damage
         if path.resolve() in _forbidden:
             raise StoreError(
                 f"{path.name!r} was in use by another thread when this process was forked; start it with 'spawn'"
@@ -90,6 +86,7 @@ class Database:
         with _gate.inside():
             with mapped_errors(path):
                 self.file = DatabaseFile(path, readonly=readonly)
+                self._identity = identity_of(path)
             try:
                 if self.file.readonly:
                     self._look()
@@ -123,10 +120,9 @@ class Database:
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                with mapped_errors(self.path, conn):
+                with mapped_errors(self.path, lambda: sqlite_damage(conn)):
                     self._check_ours(conn, existed)
-                    for name, value, expected in _PRAGMAS:
-                        _set_pragma(conn, name, value, expected)
+                    set_up_writer(conn)
                 return
             except StoreLockedError:
                 if time.monotonic() >= deadline:
@@ -174,22 +170,18 @@ class Database:
             StoreLockedError: if another process holds the write lock for longer than the time-out.
             StoreWriteError: if the disk is full or read-only.
             StoreClosedError: if the database was closed.
+            StoreReplacedError: if the file was deleted or replaced since it was opened.
             SchemaTooNewError: if a newer version has migrated the file since it was opened.
+            CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with _gate.inside(), self._write_lock:
+        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             conn = self._open_writer()
-            with mapped_errors(self.path, conn):
-                conn.execute("BEGIN IMMEDIATE")
-                try:
-                    self._check_version(conn)
-                    yield conn
-                    conn.execute("COMMIT")
-                except BaseException:
-                    # A full disk may have ended the transaction already; a second error would mask the first.
-                    if conn.in_transaction:
-                        conn.execute("ROLLBACK")
-                    raise
+            with transaction(conn, writes=True):
+                self._check_version(conn)
+                yield conn
+            # Else it was committed into a file that has no name any more.
+            self._require_same_file()
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -197,22 +189,78 @@ class Database:
 
         Raises:
             StoreClosedError: if the database was closed.
+            StoreReplacedError: if the file was deleted or replaced since it was opened.
+            CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with _gate.inside(), mapped_errors(self.path):
+        with _gate.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
             conn = self._take_reader()
             try:
-                conn.execute("BEGIN")
-                try:
-                    with mapped_errors(self.path, conn):
-                        self._check_version(conn)
-                        yield conn
-                        self.file.check_unchanged()
-                finally:
-                    # An I/O error may have ended the transaction already.
-                    if conn.in_transaction:
-                        conn.execute("ROLLBACK")
+                with transaction(conn):
+                    self._check_version(conn)
+                    yield conn
+                    self.file.check_unchanged()
             finally:
                 self._return_reader(conn)
+
+    @contextmanager
+    def fresh(self) -> Iterator[Tx]:
+        """Run a read transaction on a connection of its own, for checks of the file.
+
+        A connection remembers the structure of the lexical index. From SQLite 3.46 on the checks of one that
+        others have written behind since report a "malformed inverted index" that is not there.
+
+        Raises:
+            StoreClosedError: if the database was closed.
+            StoreReplacedError: if the file was deleted or replaced since it was opened.
+        """
+        with _gate.inside(), mapped_errors(self.path):
+            self._require_open()
+            conn = self._connect()
+            try:
+                set_up_reader(conn)
+                with transaction(conn):
+                    yield conn
+            finally:
+                self._drop(conn)
+
+    def examine_with(self, examine: Callable[[Tx], str | None]) -> None:
+        """Let an unexpected error be explained by a fuller check than SQLite's own.
+
+        Args:
+            examine: says what is wrong with the memory and what to do about it; None when nothing is.
+        """
+        self._examine = examine
+
+    def explain(self, error: Exception) -> None:
+        """Raise an error of a read, which names the damage where only damage can have caused it.
+
+        Raises:
+            CorruptStoreError: if that is so; else the error as it is.
+        """
+        with mapped_errors(self.path, self._diagnosis, TimestampError):
+            raise error
+
+    def _diagnosis(self) -> str | None:
+        """Say what is wrong with the file and what to do about it; None when nothing is found."""
+        try:
+            with self.fresh() as tx:
+                return self._examine(tx)
+        except CorruptStoreError as exc:
+            return f"{exc.__cause__ or exc}; {RESTORE}"
+        except StoreError:
+            return None  # it cannot be looked at now: closed, or in use
+
+    def _require_same_file(self) -> None:
+        """Refuse to go on with a file that is not at its path any more.
+
+        Raises:
+            StoreReplacedError: if it was deleted or replaced.
+        """
+        if identity_of(self.path) != self._identity:
+            raise StoreReplacedError(
+                f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
+                "there now, and the next call opens that"
+            )
 
     def expect(self, migrations: int) -> None:
         """Refuse from now on a file that has had more migrations than that; see `_check_version`."""
@@ -240,8 +288,7 @@ class Database:
             if self._idle:
                 return self._idle.pop()
         conn = self._connect()
-        _set_pragma(conn, "query_only", "on", 1)
-        _set_pragma(conn, "temp_store", "memory", 2)
+        set_up_reader(conn)
         return conn
 
     def _return_reader(self, conn: Tx) -> None:
@@ -254,6 +301,7 @@ class Database:
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
+        self._require_same_file()
 
     @property
     def open_files(self) -> int:
@@ -271,11 +319,9 @@ class Database:
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with _gate.inside(), self._write_lock:
+        with _gate.inside(), self._write_lock, mapped_errors(self.path):
             self._require_open()
-            conn = self._open_writer()
-            with mapped_errors(self.path):
-                conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._open_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def free_share(self) -> tuple[float, int]:
         """Return the share of the file's pages that is unused, 0 to 1, and the file's size in bytes."""
@@ -295,11 +341,9 @@ class Database:
             StoreLockedError: if another process is at work on it.
             StoreWriteError: if there is no room for the copy.
         """
-        with _gate.inside(), self._write_lock:
+        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
-            conn = self._open_writer()
-            with mapped_errors(self.path, conn):
-                conn.execute("VACUUM")
+            self._open_writer().execute("VACUUM")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
@@ -328,26 +372,10 @@ class Database:
         _close_all(self._opened)
 
 
-def begin_anew(tx: Tx) -> None:
-    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
-    tx.execute("ROLLBACK")
-    tx.execute("BEGIN")
-
-
 def _close_all(connections: set[Tx]) -> None:
     """Close connections that nobody uses any more."""
     while connections:
         connections.pop().close()
-
-
-def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
-    """Set a pragma and read it back, because SQLite ignores what it cannot do in silence."""
-    conn.execute(f"PRAGMA {name} = {value}")
-    got = conn.execute(f"PRAGMA {name}").fetchone()[0]
-    if got != expected:
-        raise StoreError(
-            f"SQLite kept PRAGMA {name} at {got!r} instead of {expected!r}; is the disk a network share?"
-        )
 
 
 _gate = ForkGate()

@@ -22,7 +22,6 @@ __all__ = [
     "drop_stale",
     "drop_vectors",
     "drop_wordings",
-    "drop_words",
     "kept_texts",
     "last_word_change",
     "missing_vectors",
@@ -32,6 +31,7 @@ __all__ = [
     "put_vectors",
     "put_wording",
     "put_words",
+    "reindex_words",
     "summaries",
     "vector_blocks",
     "vectors_by_digest",
@@ -231,10 +231,13 @@ def all_words(tx: Tx, kind: Literal["turn", "fact"]) -> Iterator[tuple[int, str]
     return iter(tx.execute(f"SELECT rowid, words FROM {_WORDS[kind]} ORDER BY rowid"))
 
 
-def drop_words(tx: Tx) -> None:
-    """Empty the lexical index; postings that are held in memory are read anew."""
+def reindex_words(tx: Tx) -> None:
+    """Make the lexical index anew from its rows, whatever state it is in; postings in memory are read anew.
+
+    Source: https://www.sqlite.org/fts5.html#the_rebuild_command.
+    """
     for table in _WORDS.values():
-        tx.execute(f"DELETE FROM {table}")
+        tx.execute(f"INSERT INTO {table} ({table}) VALUES ('rebuild')")
     tx.execute(
         "INSERT INTO derived_word_change (kind, item) VALUES ('all', 0)"
     )  # the gap says: not known any more

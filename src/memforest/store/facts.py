@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from memforest.store import meta
 from memforest.store.db import Tx
 from memforest.types import EntityKind, State
 
@@ -14,7 +15,6 @@ __all__ = [
     "FactRow",
     "OccurrenceRef",
     "OccurrenceRow",
-    "add_alias",
     "add_fact",
     "add_mention",
     "add_occurrence",
@@ -137,10 +137,12 @@ def fact_by_id(tx: Tx, fact_id: str) -> FactRow | None:
 
 def add_fact(tx: Tx, fact: FactRow) -> int:
     """Insert a fact (its `row` is ignored) and return its row id."""
-    cursor = tx.execute(
-        """INSERT INTO fact (fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
-           topics, stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+    row = meta.take_ids(tx, "fact")
+    tx.execute(
+        """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
+           topics, stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
+            row,
             fact.fact_id,
             fact.text,
             fact.speaker,
@@ -154,7 +156,7 @@ def add_fact(tx: Tx, fact: FactRow) -> int:
             fact.stored_ms,
         ),
     )
-    return int(cursor.lastrowid or 0)
+    return row
 
 
 def restate(tx: Tx, fact: FactRow) -> None:
@@ -288,23 +290,22 @@ def entities(tx: Tx) -> list[EntityRow]:
 
 def put_entity(tx: Tx, key: str, label: str, kind: EntityKind, *, active: bool = False) -> int:
     """Insert an entity and return its row id; an existing one may only gain: a kind, or being active."""
+    found = tx.execute("SELECT id FROM entity WHERE key = ?", (key,)).fetchone()
+    if found is None:
+        row = meta.take_ids(tx, "entity")
+        tx.execute("INSERT INTO entity VALUES (?, ?, ?, ?, ?)", (row, key, label, kind, int(active)))
+        return row
     tx.execute(
-        """INSERT INTO entity (key, label, kind, active) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
-           kind = CASE WHEN kind = 'unknown' OR excluded.kind = 'participant' THEN excluded.kind ELSE kind END,
-           active = max(active, excluded.active)""",
-        (key, label, kind, int(active)),
+        """UPDATE entity SET kind = CASE WHEN kind = 'unknown' OR ? = 'participant' THEN ? ELSE kind END,
+           active = max(active, ?) WHERE id = ?""",
+        (kind, kind, int(active), found[0]),
     )
-    return int(tx.execute("SELECT id FROM entity WHERE key = ?", (key,)).fetchone()[0])
+    return int(found[0])
 
 
 def set_active(tx: Tx, entity: int, active: bool) -> None:
     """Say whether an entity has a tree."""
     tx.execute("UPDATE entity SET active = ? WHERE id = ?", (int(active), entity))
-
-
-def add_alias(tx: Tx, key: str, entity: int) -> None:
-    """Let `key` name an entity; an alias that exists stays as it is."""
-    tx.execute("INSERT OR IGNORE INTO alias VALUES (?, ?)", (key, entity))
 
 
 def names(tx: Tx) -> list[tuple[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,20 +17,33 @@ from memforest.errors import (
     StoreWriteError,
 )
 
-__all__ = ["Tx", "mapped_errors"]
+__all__ = ["RESTORE", "UNEXPECTED", "Tx", "mapped_errors", "sqlite_damage"]
 
 Tx = sqlite3.Connection
 """An open transaction: the argument of every function of the store."""
 
-_DAMAGE = ("malformed", "could not decode", "constructor failed", "corrupt")
+_DAMAGE = ("malformed", "constructor failed", "corrupt")
+
+RESTORE = "restore it from a backup"
+"""What to do about damage to what cannot be made again."""
+
+UNEXPECTED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""What reading a row that cannot be may raise: a missing one, a number without sense, another kind of JSON."""
 
 
 @contextmanager
-def mapped_errors(path: Path, conn: Tx | None = None) -> Iterator[None]:
+def mapped_errors(
+    path: Path, diagnosis: Callable[[], str | None] | None = None, *suspect: type[MemForestError]
+) -> Iterator[None]:
     """Raise SQLite's and the file system's errors as ours, naming the file.
 
-    Given a connection, a value that cannot be (a missing row, text that is no UTF-8) is an error of ours too
-    when SQLite finds the file damaged; else it is a mistake in the code and goes through as it is.
+    An error that no row of a sound memory can cause (a missing row, a number without sense) becomes one of ours
+    too when the diagnosis finds the memory damaged; else it is a mistake in the code and goes through as it is.
+
+    Args:
+        path: the file.
+        diagnosis: says what is wrong with the memory and what to do about it; None when nothing is.
+        suspect: errors of ours that only damage causes here.
 
     Raises:
         StoreError: or one of its kinds, from the original error.
@@ -38,24 +51,31 @@ def mapped_errors(path: Path, conn: Tx | None = None) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as exc:
-        raise _mapped(exc, path) from exc
+        error = _mapped(exc, path)
+        # A constraint that fails is of no kind: rows in the way of new ones are damage too.
+        doubtful = isinstance(error, CorruptStoreError) or type(error) is StoreError
+        if doubtful and diagnosis is not None and (found := diagnosis()):
+            raise CorruptStoreError(f"{path.name!r} is damaged: {found}") from exc
+        raise error from exc
     except OSError as exc:
         raise StoreWriteError(
             f"cannot use {path.name!r}: {exc.strerror or exc}; check the directory"
         ) from exc
-    except MemForestError:
-        raise
-    except (LookupError, TypeError, ValueError) as exc:
-        if conn is None or not _is_damaged(conn):
+    except (MemForestError, *UNEXPECTED) as exc:
+        if isinstance(exc, MemForestError) and not isinstance(exc, suspect):
             raise
-        raise CorruptStoreError(f"{path.name!r} is damaged ({exc!r}); restore it from a backup") from exc
+        if diagnosis is None or (found := diagnosis()) is None:
+            raise
+        raise CorruptStoreError(f"{path.name!r} is damaged: {found}") from exc
 
 
-def _is_damaged(conn: Tx) -> bool:
+def sqlite_damage(tx: Tx) -> str | None:
+    """Return what SQLite's own check of the file finds, with what to do about it; None when that is nothing."""
     try:
-        return bool(conn.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok")
-    except (sqlite3.Error, ValueError):
-        return True
+        found = str(tx.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as exc:
+        found = str(exc)
+    return None if found == "ok" else f"{found}; {RESTORE}"
 
 
 def _mapped(exc: sqlite3.Error, path: Path) -> StoreError:
@@ -67,7 +87,7 @@ def _mapped(exc: sqlite3.Error, path: Path) -> StoreError:
     if "not a database" in text:
         return ForeignStoreError(f"{name!r} is not a memforest database; use another directory")
     if any(sign in text for sign in _DAMAGE):
-        return CorruptStoreError(f"{name!r} is damaged ({exc}); restore it from a backup")
+        return CorruptStoreError(f"{name!r} is damaged: {exc}; {RESTORE}")
     if "readonly" in text or "read-only" in text:
         return StoreWriteError(f"{name!r} cannot be written: the file or its directory is read-only")
     if "full" in text:

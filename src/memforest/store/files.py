@@ -13,13 +13,13 @@ import stat
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote_from_bytes
 
 from memforest.errors import ForeignStoreError, StoreLockedError, StoreWriteError
+from memforest.store.connections import connect
 from memforest.store.faults import Tx
 
-__all__ = ["OWN_DIRECTORY", "DatabaseFile", "State", "state_of"]
+__all__ = ["OWN_DIRECTORY", "DatabaseFile", "Identity", "State", "identity_of", "state_of"]
 
 OWN_FILE = 0o600
 """Mode of the files that we make: for their owner alone, whatever the umask."""
@@ -27,6 +27,12 @@ OWN_DIRECTORY = 0o700
 
 State = tuple[int, int, int, int]
 """Inode, size and time of change of a file, and the size of its write-ahead log."""
+
+Identity = tuple[int, int]
+"""Device and number of a file; one that has another file's path is another file."""
+
+UNKNOWN: Identity = (0, 0)
+"""Of a file on a system that numbers none."""
 
 LEAST_BYTES = 512
 """The smallest page, so the smallest database (https://www.sqlite.org/fileformat.html section 1.3). SQLite takes a
@@ -71,16 +77,14 @@ class DatabaseFile:
         makes if it is not there.
         Source: https://www.sqlite.org/wal.html#read_only_databases, https://www.sqlite.org/uri.html.
         """
-        how: dict[str, Any] = {"timeout": timeout_s, "isolation_level": None, "check_same_thread": False}
         if not self.readonly:
-            plain: Tx = sqlite3.connect(self.path, **how)
-            return plain
+            return connect(self.path, timeout_s)
         self._seen = state_of(self.path)
         has_log = self._seen[3] > 0
         place = quote_from_bytes(os.fsencode(self.path.absolute().as_posix()), safe="/:")
         # Not `Path.as_uri`: SQLite wants the server of a Windows share behind an empty authority.
         uri = f"file://{'' if place[0] == '/' else '/'}{place}?mode=ro{'' if has_log else '&immutable=1'}"
-        conn: Tx = sqlite3.connect(uri, uri=True, **how)
+        conn = connect(uri, timeout_s)
         try:
             conn.execute("PRAGMA schema_version").fetchone()
         except sqlite3.Error as exc:
@@ -178,6 +182,19 @@ def _is_read_only(path: Path) -> bool:
     """
     how = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
     return path.exists() and not all(os.access(one, os.W_OK, **how) for one in (path, path.parent))
+
+
+def identity_of(path: Path) -> Identity | None:
+    """Return the identity of the file at a path, None when there is none.
+
+    Raises:
+        OSError: if the path cannot be looked at.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return (found.st_dev, found.st_ino) if found.st_ino else UNKNOWN
 
 
 def state_of(path: Path) -> State:

@@ -35,11 +35,11 @@ def bump(tx: Tx) -> None:
     tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
 
 
-def take_ids(tx: Tx, name: str, n: int) -> int:
-    """Reserve `n` consecutive ids that are never given again, and return the first.
+def take_ids(tx: Tx, name: str, n: int = 1) -> int:
+    """Reserve `n` consecutive row ids of a table that are never given again, and return the first.
 
-    Node ids must not be reused: a refresh that read a node before a deletion would otherwise mistake
-    the next node with that id for the one it read.
+    SQLite gives the id of a deleted last row to the next one. Whoever holds an id across transactions (a vector
+    that is being made, a snapshot, a refresh) would take the new row for the one that it read.
     """
     key = f"next:{name}"
     first = int(get(tx, key) or 1)

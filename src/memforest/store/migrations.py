@@ -13,6 +13,7 @@ from datetime import datetime
 from memforest.errors import SchemaTooNewError, StoreWriteError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
+from memforest.store.migration_integrity import m0006_integrity
 
 __all__ = [
     "MIGRATIONS",
@@ -23,6 +24,7 @@ __all__ = [
     "m0003_scale",
     "m0004_changes",
     "m0005_spent",
+    "m0006_integrity",
 ]
 
 Migration = Callable[[Tx], None]
@@ -336,6 +338,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0003_scale,
     m0004_changes,
     m0005_spent,
+    m0006_integrity,
 )
 
 

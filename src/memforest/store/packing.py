@@ -22,6 +22,8 @@ def unpack_ids(blob: bytes) -> tuple[int, ...]:
     """Return the ids in a BLOB.
 
     Raises:
-        struct.error: if its length is no multiple of eight.
+        ValueError: if its length is no multiple of eight.
     """
+    if len(blob) % 8:
+        raise ValueError(f"{len(blob)} bytes are no list of node ids")
     return struct.unpack(f"<{len(blob) // 8}q", blob)

@@ -21,6 +21,7 @@ __all__ = [
     "all_scenes",
     "centroids",
     "delete_scene",
+    "drop_scenes",
     "fact_vectors",
     "member_vectors",
     "membership_problems",
@@ -53,7 +54,7 @@ def centroids(tx: Tx) -> tuple[list[int], list[int], NDArray[np.float32]]:
 
 def new_scene(tx: Tx, model: str) -> int:
     """Insert an empty scene and return its id, which no scene of this file has had."""
-    scene = meta.take_ids(tx, "scene", 1)
+    scene = meta.take_ids(tx, "scene")
     tx.execute("INSERT INTO scene VALUES (?, ?, 0, x'')", (scene, model))
     return scene
 
@@ -68,6 +69,12 @@ def put_scene(tx: Tx, scene: int, size: int, mean: NDArray[np.float32]) -> None:
 def delete_scene(tx: Tx, scene: int) -> None:
     """Delete a scene that has no members."""
     tx.execute("DELETE FROM scene WHERE id = ?", (scene,))
+
+
+def drop_scenes(tx: Tx) -> None:
+    """Forget all scenes and who is in them."""
+    tx.execute("DELETE FROM scene_member")
+    tx.execute("DELETE FROM scene")
 
 
 def add_member(tx: Tx, scene: int, fact: int, *, main: bool) -> bool:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from memforest.interval import from_ms, to_ms
+from memforest.store import meta
 from memforest.store.db import Tx
+from memforest.store.digests import turn_digest
 from memforest.types import TimeSource, Turn
 
 __all__ = [
@@ -74,11 +76,12 @@ _SESSION = """SELECT s.id, s.session_id, s.status, s.infer, s.stored_ms, s.metad
 
 def add_session(tx: Tx, session_id: str, *, infer: bool, stored_ms: int, metadata: dict[str, object]) -> int:
     """Insert a session with status ``received`` and return its row id."""
-    cursor = tx.execute(
-        "INSERT INTO session (session_id, status, infer, stored_ms, metadata) VALUES (?, 'received', ?, ?, ?)",
-        (session_id, int(infer), stored_ms, json.dumps(metadata, ensure_ascii=False)),
+    row = meta.take_ids(tx, "session")
+    tx.execute(
+        "INSERT INTO session (id, session_id, status, infer, stored_ms, metadata) VALUES (?, ?, 'received', ?, ?, ?)",
+        (row, session_id, int(infer), stored_ms, json.dumps(metadata, ensure_ascii=False)),
     )
-    return int(cursor.lastrowid or 0)
+    return row
 
 
 def _session(row: tuple[object, ...]) -> SessionRow:
@@ -154,26 +157,26 @@ def delete_session(tx: Tx, session: int) -> None:
 
 
 def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list[int]:
-    """Insert turns and return their row ids, in order."""
-    ids = []
-    for turn in new:
-        cursor = tx.execute(
-            """INSERT INTO turn (session, ordinal, turn_id, speaker, role, text, said_ms, time_source,
-               stored_ms, metadata) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-            (
-                session,
-                turn.ordinal,
-                turn.id,
-                turn.speaker,
-                turn.role,
-                turn.text,
-                to_ms(turn.said),
-                turn.time_source,
-                stored_ms,
-                json.dumps(dict(turn.metadata), ensure_ascii=False),
-            ),
+    """Insert turns, each with its digest, and return their row ids, in order."""
+    (session_id,) = tx.execute("SELECT session_id FROM session WHERE id = ?", (session,)).fetchone()
+    first = meta.take_ids(tx, "turn", len(new))
+    ids = list(range(first, first + len(new)))
+    for row, turn in zip(ids, new, strict=True):
+        said = (
+            turn.ordinal,
+            turn.id,
+            turn.speaker,
+            turn.role,
+            turn.text,
+            to_ms(turn.said),
+            turn.time_source,
+            json.dumps(dict(turn.metadata), ensure_ascii=False),
         )
-        ids.append(int(cursor.lastrowid or 0))
+        tx.execute(
+            """INSERT INTO turn (id, session, ordinal, turn_id, speaker, role, text, said_ms, time_source,
+               metadata, stored_ms, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            (row, session, *said, stored_ms, turn_digest((session_id, *said))),
+        )
     return ids
 
 
@@ -209,9 +212,11 @@ def speakers(tx: Tx) -> set[str]:
 
 def add_cells(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:
     """Insert pending cells from (ordinal, first turn, last turn)."""
+    wanted = list(spans)
+    first = meta.take_ids(tx, "cell", len(wanted))
     tx.executemany(
-        "INSERT INTO cell (session, ordinal, first, last, status) VALUES (?, ?, ?, ?, 'pending')",
-        [(session, *span) for span in spans],
+        "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES (?, ?, ?, ?, ?, 'pending')",
+        [(row, session, *span) for row, span in enumerate(wanted, first)],
     )
 
 

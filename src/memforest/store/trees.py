@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from memforest.store import meta
 from memforest.store.db import Tx
+from memforest.store.digests import damaged_turns
 from memforest.store.packing import pack_ids, unpack_ids
 from memforest.tree import Node, TreeHead
 
@@ -179,11 +180,12 @@ def heads(tx: Tx) -> list[tuple[str, int, TreeHead]]:
 def put_head(tx: Tx, kind: str, scope: int, head: TreeHead) -> TreeHead:
     """Store a head; one whose `tree` is 0 is new and comes back with its id."""
     if head.tree == 0:
-        cursor = tx.execute(
-            "INSERT INTO tree (kind, scope, k, root, height, count) VALUES (?, ?, ?, ?, ?, ?)",
-            (kind, scope, head.k, head.root, head.height, head.count),
+        tree = meta.take_ids(tx, "tree")
+        tx.execute(
+            "INSERT INTO tree (id, kind, scope, k, root, height, count) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (tree, kind, scope, head.k, head.root, head.height, head.count),
         )
-        return TreeHead(int(cursor.lastrowid or 0), head.k, head.root, head.height, head.count)
+        return TreeHead(tree, head.k, head.root, head.height, head.count)
     tx.execute(
         "UPDATE tree SET root = ?, height = ?, count = ? WHERE id = ?",
         (head.root, head.height, head.count, head.tree),
@@ -255,20 +257,24 @@ def roots(tx: Tx, trees: Collection[int]) -> set[int]:
 
 
 def item_texts(tx: Tx, item_kind: str, items: Collection[int]) -> dict[int, str]:
-    """Return the texts of leaves' items: a fact's text; a cell's turns, a line each, with the speaker."""
+    """Return the texts of leaves' items: a fact's text; a cell's turns, a line each, with the speaker.
+
+    In the place of a damaged turn there is a line that says so.
+    """
     ids = json.dumps(list(items))
     if item_kind == "fact":
         rows = tx.execute("SELECT id, text FROM fact WHERE id IN (SELECT value FROM json_each(?))", (ids,))
         return dict(rows.fetchall())
-    rows = tx.execute(
-        """SELECT c.id, t.speaker || ': ' || t.text FROM cell c
+    turns = tx.execute(
+        """SELECT c.id, t.id, t.speaker || ': ' || t.text FROM cell c
            JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
            WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, t.ordinal""",
         (ids,),
-    )
+    ).fetchall()
+    damaged = damaged_turns(tx, [turn for _, turn, _ in turns])
     lines: dict[int, list[str]] = {}
-    for cell, line in rows:
-        lines.setdefault(cell, []).append(line)
+    for cell, turn, line in turns:
+        lines.setdefault(cell, []).append(f"[{damaged[turn].name} is damaged]" if turn in damaged else line)
     return {cell: "\n".join(found) for cell, found in lines.items()}
 
 

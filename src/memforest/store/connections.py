@@ -1,0 +1,97 @@
+"""One connection: how it is opened and set up, and its read transactions.
+
+Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.org/wal.html.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memforest.errors import StoreError
+from memforest.store.faults import Tx
+
+__all__ = ["PRAGMAS", "begin_anew", "connect", "set_up_reader", "set_up_writer", "transaction"]
+
+PRAGMAS: tuple[tuple[str, str, object], ...] = (
+    # name, value to set, value to read back
+    ("journal_mode", "wal", "wal"),
+    ("synchronous", "full", 2),  # what ingest acknowledged survives a power cut
+    ("foreign_keys", "on", 1),
+    ("secure_delete", "on", 1),  # deleted text is overwritten, not only unlinked
+    ("temp_store", "memory", 2),  # no transcript text in temporary files
+)
+
+
+def connect(place: Path | str, timeout_s: float) -> Tx:
+    """Open a connection that begins no transaction by itself.
+
+    Args:
+        place: the file, made at the first statement when it does not exist; or its URI, which says how to open it
+            (https://www.sqlite.org/uri.html).
+        timeout_s: how long a statement waits for another process.
+    """
+    conn = sqlite3.connect(
+        place, uri=isinstance(place, str), timeout=timeout_s, isolation_level=None, check_same_thread=False
+    )
+    # A flipped bit may leave a text that is no UTF-8: it must not hide the others. `verify` names it.
+    conn.text_factory = _decoded
+    return conn
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="replace")
+
+
+def set_up_writer(conn: Tx) -> None:
+    """Set the pragmas of the writing connection.
+
+    Raises:
+        StoreError: if SQLite does not take one of them.
+    """
+    for name, value, expected in PRAGMAS:
+        _set_pragma(conn, name, value, expected)
+
+
+def set_up_reader(conn: Tx) -> None:
+    """Set the pragmas of a reading connection, which then can write nothing."""
+    _set_pragma(conn, "query_only", "on", 1)
+    _set_pragma(conn, "temp_store", "memory", 2)
+
+
+def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
+    """Set a pragma and read it back, because SQLite ignores what it cannot do in silence."""
+    conn.execute(f"PRAGMA {name} = {value}")
+    got = conn.execute(f"PRAGMA {name}").fetchone()[0]
+    if got != expected:
+        raise StoreError(
+            f"SQLite kept PRAGMA {name} at {got!r} instead of {expected!r}; is the disk a network share?"
+        )
+
+
+@contextmanager
+def transaction(conn: Tx, *, writes: bool = False) -> Iterator[None]:
+    """Run a transaction, which is rolled back on any exception; one that only reads always is."""
+    conn.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    try:
+        yield
+        if writes:
+            conn.execute("COMMIT")
+    except Exception as exc:
+        # A statement that was not read to its end outlives ROLLBACK and keeps its old state of the file: in the
+        # next transaction of this connection, and in the way of checkpoints. The frames hold it.
+        traceback.clear_frames(exc.__traceback__)
+        raise
+    finally:
+        # A full disk may have ended it already; a second error would mask the first.
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+
+
+def begin_anew(tx: Tx) -> None:
+    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
+    tx.execute("ROLLBACK")
+    tx.execute("BEGIN")

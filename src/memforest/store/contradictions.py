@@ -1,0 +1,242 @@
+"""Rows of the persistent tables that cannot be, or cannot both be: what SQL alone can tell of them.
+
+Each check is a query of the rows that are wrong, and the message that their columns fill. What no check can see:
+a changed value that could as well have been stored (a display name's spelling, the attribute or value of a state,
+a negation, a session's metadata, when something was stored, what was spent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import get_args
+
+from memforest.interval import EARLIEST, LATEST, to_ms
+from memforest.store.changes import Changes
+from memforest.store.db import Tx
+from memforest.types import EntityKind, Precision
+
+__all__ = [
+    "cell_contradictions",
+    "entity_contradictions",
+    "fact_contradictions",
+    "leaf_contradictions",
+    "setting_contradictions",
+    "undecodable_texts",
+]
+
+Check = tuple[str, str]
+"""A query of wrong rows, and the message about one of them."""
+
+
+def _found(tx: Tx, checks: Iterable[Check]) -> list[str]:
+    return [message.format(*row) for sql, message in checks for row in tx.execute(sql)]
+
+
+def _any_of(values: Iterable[str]) -> str:
+    return ", ".join(f"'{value}'" for value in values)
+
+
+def _no_time(*columns: str) -> str:
+    return " OR ".join(f"{column} NOT BETWEEN {to_ms(EARLIEST)} AND {to_ms(LATEST)}" for column in columns)
+
+
+def _no_texts(column: str) -> str:
+    return f"""CASE WHEN json_valid({column}) THEN json_type({column}) != 'array' OR EXISTS
+        (SELECT 1 FROM json_each({column}) WHERE type != 'text') ELSE 1 END"""
+
+
+_CELLS: tuple[Check, ...] = (
+    (
+        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+           WHERE c.first > c.last OR c.first IS NOT CASE WHEN c.ordinal = 0 THEN 0 ELSE
+           (SELECT p.last + 1 FROM cell p WHERE p.session = c.session AND p.ordinal = c.ordinal - 1) END""",
+        "session {0!r}: chunk {1} does not begin where the one before it ends",
+    ),
+    (
+        """SELECT s.session_id, s.status FROM session s WHERE (s.status = 'ingested') =
+           EXISTS (SELECT 1 FROM cell c WHERE c.session = s.id AND c.status = 'pending')""",
+        "session {0!r} is {1}, which its chunks are not",
+    ),
+    (
+        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+           WHERE (c.status != 'pending' AND c.maker IS NULL) OR (c.status = 'failed' AND c.reason IS NULL)""",
+        "session {0!r}: chunk {1} does not say what read it, or why it failed",
+    ),
+    (
+        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+           WHERE CASE WHEN json_valid(c.skipped) THEN json_type(c.skipped) != 'array' OR EXISTS
+           (SELECT 1 FROM json_each(c.skipped) j WHERE CASE WHEN j.type != 'array' THEN 1 ELSE
+                json_array_length(j.value) != 2 OR json_type(j.value, '$[0]') != 'integer'
+                OR json_type(j.value, '$[1]') != 'text'
+                OR json_extract(j.value, '$[0]') NOT BETWEEN c.first AND c.last END) ELSE 1 END""",
+        "session {0!r}: chunk {1} has skipped what is no turn of it",
+    ),
+    (
+        f"""SELECT session_id FROM session WHERE infer NOT IN (0, 1) OR {_no_time("stored_ms")}
+            OR CASE WHEN json_valid(metadata) THEN json_type(metadata) != 'object' ELSE 1 END""",
+        "session {0!r}: its settings or metadata cannot be",
+    ),
+)
+
+_FACTS: tuple[Check, ...] = (
+    (
+        f"""SELECT fact_id FROM fact WHERE precision NOT IN ({_any_of(get_args(Precision))})
+            OR negated NOT IN (0, 1) OR end_ms <= start_ms OR (start_ms IS NULL AND end_ms IS NOT NULL)
+            OR {_no_time("stored_ms")} OR {_no_texts("topics")}""",
+        "{0}: its times, topics or marks cannot be",
+    ),
+    (
+        """SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
+           JOIN session s ON s.id = c.session
+           WHERE substr(o.tie, 1, length(s.session_id) + 8) !=
+                s.session_id || char(31) || printf('%06d', c.ordinal) || char(31)
+           OR NOT EXISTS (SELECT 1 FROM occurrence_turn x JOIN turn t ON t.id = x.turn
+                WHERE x.occurrence = o.id AND t.said_ms = o.said_ms)
+           OR EXISTS (SELECT 1 FROM occurrence_turn x JOIN turn t ON t.id = x.turn
+                WHERE x.occurrence = o.id AND t.session != c.session)""",
+        "{0}: occurrence {1} is not where and when its turns are",
+    ),
+    (
+        f"""SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact
+            WHERE {_no_texts("o.topics")} OR abs(o.cosine) > 1.001""",
+        "{0}: occurrence {1} has topics or a likeness that cannot be",
+    ),
+    (
+        """SELECT f.fact_id, m.occurrence FROM mention m JOIN fact f ON f.id = m.fact
+           JOIN occurrence o ON o.id = m.occurrence
+           WHERE o.fact != m.fact OR m.role NOT IN ('speaker', 'subject', 'object', 'other')""",
+        "{0}: a mention is of occurrence {1}, which is not one of it, or has no such role",
+    ),
+    (
+        """SELECT f.fact_id, s.attribute FROM state s JOIN fact f ON f.id = s.fact WHERE NOT EXISTS
+           (SELECT 1 FROM mention m WHERE m.fact = s.fact AND m.occurrence = s.occurrence AND m.entity = s.entity)
+           OR s.attribute = '' OR s.value = ''""",
+        "{0}: a state ({1!r}) is of an entity that the fact does not name there, or has no value",
+    ),
+)
+
+_ENTITIES: tuple[Check, ...] = (
+    (
+        f"""SELECT label FROM entity WHERE kind NOT IN ({_any_of(get_args(EntityKind))}) OR label = ''
+            OR active NOT IN (0, 1) OR (kind = 'participant' AND NOT active)""",
+        "entity {0!r}: its kind or its marks cannot be",
+    ),
+)
+
+_START = "coalesce(f.start_ms, f.said_ms)"
+
+_LEAVES: tuple[Check, ...] = (
+    (
+        """SELECT id, kind, scope FROM tree WHERE NOT CASE kind
+           WHEN 'session' THEN EXISTS (SELECT 1 FROM session WHERE id = scope)
+           WHEN 'entity' THEN EXISTS (SELECT 1 FROM entity WHERE id = scope AND active)
+           WHEN 'scene' THEN EXISTS (SELECT 1 FROM scene WHERE id = scope) ELSE 0 END""",
+        "tree {0} is of {1} {2}, which there is not, or which has no tree",
+    ),
+    (
+        """SELECT p.item, t.kind, t.scope FROM placement p JOIN tree t ON t.id = p.tree WHERE p.item_kind = 'fact'
+           AND (t.kind = 'session' OR (t.kind = 'entity' AND NOT EXISTS
+                (SELECT 1 FROM mention m WHERE m.fact = p.item AND m.entity = t.scope)))""",
+        "fact {0} has a leaf in the tree of {1} {2}, where it does not belong",
+    ),
+    (
+        """SELECT p.item, t.kind, t.scope FROM placement p JOIN tree t ON t.id = p.tree WHERE p.item_kind = 'cell'
+           AND NOT EXISTS (SELECT 1 FROM cell c WHERE c.id = p.item AND t.kind = 'session' AND c.session = t.scope)""",
+        "chunk {0} has a leaf in the tree of {1} {2}, where it does not belong",
+    ),
+    (
+        "SELECT item, item_kind FROM placement WHERE item_kind NOT IN ('fact', 'cell')",
+        "item {0} is placed as a {1!r}, which there is not",
+    ),
+    (
+        f"""SELECT n.id, f.fact_id FROM node n JOIN fact f ON n.item_kind = 'fact' AND f.id = n.item
+            WHERE n.key_ms != {_START} OR n.key_tie != f.tie OR n.start_ms != {_START} OR n.end_ms !=
+            max({_START} + 1, CASE WHEN f.start_ms IS NULL THEN {_START} ELSE coalesce(f.end_ms, {_START}) END)""",
+        "leaf {0} does not stand where {1} does in time",
+    ),
+    (
+        """SELECT n.id, c.id FROM node n JOIN cell c ON n.item_kind = 'cell' AND c.id = n.item
+           JOIN session s ON s.id = c.session
+           JOIN turn a ON a.session = s.id AND a.ordinal = c.first
+           JOIN turn b ON b.session = s.id AND b.ordinal = c.last
+           WHERE n.key_ms != a.said_ms OR n.key_tie != s.session_id || char(31) || printf('%06d', c.ordinal)
+           OR n.start_ms != a.said_ms OR n.end_ms != max(a.said_ms, b.said_ms) + 1""",
+        "leaf {0} does not stand where chunk {1} does in time",
+    ),
+    (
+        """SELECT id, k FROM tree t WHERE k !=
+           (SELECT CAST(value AS INTEGER) FROM meta WHERE key = t.kind || '_k')""",
+        "tree {0} has a fan-out of {1}, which is not the memory's",
+    ),
+    (
+        "SELECT id FROM node WHERE dirty NOT IN (0, 1) OR version < 0 OR level < 0",
+        "node {0}: its marks cannot be",
+    ),
+)
+
+_SETTINGS: tuple[Check, ...] = (
+    (
+        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns', 'session_k', 'entity_k', 'scene_k')
+           OR key LIKE 'next:%') AND (value != CAST(CAST(value AS INTEGER) AS TEXT) OR CAST(value AS INTEGER) < 0)""",
+        "the setting {0!r} is {1!r}",
+    ),
+    *(
+        (
+            f"""SELECT max(id) FROM {table} HAVING max(id) >=
+                coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next:{table}'), 1)""",
+            f"{table} {{0}} has an id that is still to be given",
+        )
+        for table in ("session", "turn", "cell", "fact", "entity", "tree", "node", "scene")
+    ),
+    (
+        f"SELECT DISTINCT kind FROM change WHERE kind NOT IN ({_any_of(Changes._fields)})",
+        "the change log knows {0!r}, which there is not",
+    ),
+)
+
+
+def cell_contradictions(tx: Tx) -> list[str]:
+    """Return what is wrong with sessions and their chunks."""
+    return _found(tx, _CELLS)
+
+
+def fact_contradictions(tx: Tx) -> list[str]:
+    """Return what is wrong with facts, occurrences, mentions and states."""
+    return _found(tx, _FACTS)
+
+
+def entity_contradictions(tx: Tx) -> list[str]:
+    """Return what is wrong with entities."""
+    return _found(tx, _ENTITIES)
+
+
+def leaf_contradictions(tx: Tx) -> list[str]:
+    """Return trees of nothing, leaves of what does not belong into their tree, and leaves at another time."""
+    return _found(tx, _LEAVES)
+
+
+def setting_contradictions(tx: Tx) -> list[str]:
+    """Return settings, counters and change log entries that cannot be."""
+    return _found(tx, _SETTINGS)
+
+
+def undecodable_texts(tx: Tx) -> list[str]:
+    """Return the columns of persistent tables in which there is text that is no UTF-8."""
+    problems = []
+    for (table,) in tx.execute(
+        """SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict
+           AND name NOT LIKE 'derived%' ORDER BY name"""
+    ).fetchall():
+        for _, name, kind, *_ in tx.execute(f"PRAGMA table_info({table})").fetchall():
+            if kind == "TEXT" and not _decodable(tx, table, name):
+                problems.append(f"{table}: there is a {name} that is no text any more")
+    return problems
+
+
+def _decodable(tx: Tx, table: str, column: str) -> bool:
+    for (raw,) in tx.execute(f"SELECT CAST({column} AS BLOB) FROM {table} WHERE {column} IS NOT NULL"):
+        try:
+            raw.decode()
+        except UnicodeDecodeError:
+            return False
+    return True

@@ -1,0 +1,202 @@
+"""Rows that cannot be: every column of every persistent table is given impossible values, one at a time.
+
+No verb raises anything but an error of ours, and `verify` finds the change, unless the column is one of those
+listed here, whose values nothing else in the file says again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.worlds import fast_config, fast_folder, file_of, make_sessions, said
+
+from memforest import MemForest
+from memforest.errors import CorruptStoreError, MemForestError
+
+UNSEEN = {
+    "cell": {"maker", "reason"},
+    "change": {"item", "kind", "seq"},
+    "fact": {"stored_ms"},
+    "meta": {"key"},
+    "migration": {"applied_ms"},
+    "node": {"version"},
+    "session": {"stored_ms"},
+    "state": {"attribute", "id", "previous", "value"},
+    "turn": {"stored_ms"},
+}
+"""Columns with a change that no check can see, as another value could as well have been stored."""
+
+ASKED = "Where does Ana live now?"
+VERBS: dict[str, Callable[[MemForest], object]] = {
+    "query": lambda forest: forest.query("u", ASKED),
+    "query of words": lambda forest: forest.query("u", "a red car in Oslo", index="flat"),
+    "timeline": lambda forest: forest.user("u").timeline("Ana"),
+    "tree": lambda forest: forest.user("u").tree(depth=9),
+    "ask": lambda forest: forest.ask("u", "When did Ana move to Oslo?"),
+    "list": lambda forest: forest.user("u").list(limit=1000),
+    "get": lambda forest: forest.user("u").get(forest.user("u").list(limit=1).facts[0].fact_id),
+    "sessions": lambda forest: forest.user("u").sessions(),
+    "stats": lambda forest: forest.user("u").stats(),
+    "replace": lambda forest: forest.ingest_session("u", "s0", said("I sold a tent."), replace=True),
+    "resume": lambda forest: forest.resume("u"),
+    "repair": lambda forest: forest.user("u").repair(),
+}
+VALUES = {
+    "INTEGER": ("987654", "-3", "4611686018427387904", "NULL", "{other}"),
+    "REAL": ("-7.5", "1e300"),
+    "TEXT": ("''", "'ghost'", "'{{'", "'[[1]]'", "'[7, \"x\"]'", "CAST(x'4d96' AS TEXT)", "NULL", "{other}"),
+    "BLOB": ("x''", "x'01'", "x'0100000000000000'", "{other}"),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small memory with trees of all kinds, states, aliases and scenes, closed."""
+    folder = tmp_path_factory.mktemp("whole")
+    with MemForest(folder, fast_config(active_min_facts=2, active_min_sessions=1)) as forest:
+        for name, turns in make_sessions(3, sessions=4, most_turns=6):
+            forest.ingest_session("u", name, turns)
+        forest.ingest_session(
+            "u", "m", said("Mel moved from Oslo to Kyoto.", "Mel works at Acme.", speaker="Melanie")
+        )
+    return file_of(folder)
+
+
+def columns(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield (table, column, type) of every persistent table."""
+    with closing(sqlite3.connect(path)) as conn:
+        tables = conn.execute(
+            "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict"
+        ).fetchall()
+        for (table,) in sorted(tables):
+            if not table.startswith("derived"):
+                for row in conn.execute(f"PRAGMA table_info({table})"):
+                    yield table, row[1], row[2]
+
+
+TABLES = [
+    "alias",
+    "alias_use",
+    "cell",
+    "change",
+    "entity",
+    "fact",
+    "mention",
+    "meta",
+    "migration",
+    "node",
+    "occurrence",
+    "occurrence_turn",
+    "placement",
+    "scene",
+    "scene_member",
+    "session",
+    "spent",
+    "state",
+    "tree",
+    "turn",
+]
+
+
+def alter(path: Path, table: str, column: str, value: str) -> bool:
+    """Give the last row another value in a column; return whether that was possible and is a change."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        key = [row[1] for row in conn.execute(f"PRAGMA table_info({table})") if row[5]] or ["rowid"]
+        order = ", ".join(f"{name} DESC" for name in key)
+        row = conn.execute(f"SELECT {', '.join(key)} FROM {table} ORDER BY {order} LIMIT 1").fetchone()
+        if row is None:
+            return False
+        other = f"(SELECT {column} FROM {table} ORDER BY {', '.join(key)} LIMIT 1)"
+        conn.execute("PRAGMA ignore_check_constraints = on")
+        where = " AND ".join(f"{name} IS ?" for name in key)
+        new = value.format(other=other)
+        try:
+            done = conn.execute(
+                f"UPDATE {table} SET {column} = {new} WHERE {where} AND {column} IS NOT {new}", row
+            )
+        except sqlite3.IntegrityError:
+            return False
+        return done.rowcount == 1
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of vectors that are no numbers any more
+@pytest.mark.parametrize("table", TABLES)
+def test_a_value_that_cannot_be_is_an_error_of_ours_and_found(whole: Path, table: str) -> None:
+    """Every verb works or raises an error of ours; `verify` is not content, but for the columns listed above."""
+    raw, unseen = [], set()
+    for _, column, kind in (one for one in columns(whole) if one[0] == table):
+        for value in VALUES[kind]:
+            folder = Path(fast_folder() or whole.parent) / f"memforest-{table}"
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            shutil.copy(whole, folder)
+            if alter(folder / whole.name, table, column, value):
+                case = f"{table}.{column} = {value}"
+                found, errors = run(folder)
+                raw += [f"{case}: {error}" for error in errors]
+                if found:
+                    unseen.add(column)
+            shutil.rmtree(folder)
+    assert raw == []
+    assert unseen == UNSEEN.get(table, set())
+
+
+def run(folder: Path) -> tuple[bool, list[str]]:
+    """Return whether `verify` is content, and what was raised that is no error of ours."""
+    errors = []
+    try:
+        with MemForest(folder, fast_config(active_min_facts=2, active_min_sessions=1)) as forest:
+            content = forest.user("u").verify().ok
+            for name, verb in VERBS.items():
+                try:
+                    verb(forest)
+                except MemForestError:
+                    pass
+                except Exception as exc:  # noqa: BLE001  # that is what is looked for
+                    errors.append(f"{name}: {exc!r}")
+    except MemForestError:
+        content = False
+    return content, errors
+
+
+def test_the_tables_are_all_persistent_ones(whole: Path) -> None:
+    """No table is forgotten here."""
+    assert sorted({table for table, _, _ in columns(whole)}) == TABLES
+
+
+@pytest.mark.parametrize("verb", ["query", "timeline", "tree", "list"])
+def test_the_error_says_what_is_wrong_and_what_to_do(whole: Path, tmp_path: Path, verb: str) -> None:
+    """Not "JSONDecodeError" or "KeyError: 987654", but which rows contradict each other, and what helps."""
+    shutil.copy(whole, tmp_path)
+    with closing(sqlite3.connect(tmp_path / whole.name, isolation_level=None)) as conn:
+        conn.execute("UPDATE fact SET topics = '['")
+        conn.execute("DELETE FROM node WHERE level = 0")
+    with (
+        MemForest(tmp_path, fast_config()) as forest,
+        pytest.raises(CorruptStoreError, match=r"is damaged: .*restore it from a backup"),
+    ):
+        VERBS[verb](forest)
+
+
+def test_a_leaf_in_a_tree_where_it_does_not_belong_is_found(whole: Path, tmp_path: Path) -> None:
+    """A fact that no longer mentions an entity and still stands in its tree: nothing is missing, one leaf is too much."""
+    shutil.copy(whole, tmp_path)
+    with closing(sqlite3.connect(tmp_path / whole.name, isolation_level=None)) as conn:
+        conn.execute(
+            """DELETE FROM mention WHERE role = 'subject' AND (fact, entity) IN (SELECT fact, entity FROM mention m
+               JOIN entity e ON e.id = m.entity AND e.active GROUP BY fact, entity HAVING count(DISTINCT role) = 1)"""
+        )
+    with MemForest(tmp_path, fast_config()) as forest:
+        messages = [one.message for one in forest.user("u").verify().problems if one.part == "placement"]
+    assert messages
+    assert all("where it does not belong" in message for message in messages)
