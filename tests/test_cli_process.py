@@ -79,9 +79,9 @@ def many_sessions(path: Path) -> Path:
 def test_help_needs_none_of_the_heavy_modules() -> None:
     """`memforest --help` imports neither numpy nor rich nor a model, so that it answers at once."""
     code = (
-        "import sys\nfrom memforest.cli import main\n"
+        "import sys\nbefore = set(sys.modules)\nfrom memforest.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
-        "print(sorted({'numpy', 'rich', 'onnxruntime', 'sqlite3', 'asyncio'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'rich', 'onnxruntime', 'sqlite3', 'asyncio'} & (set(sys.modules) - before)))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100

@@ -26,7 +26,6 @@ UNSEEN = {
     "cell": {"maker", "reason"},
     "change": {"item", "kind", "seq"},
     "fact": {"stored_ms"},
-    "meta": {"key"},
     "migration": {"applied_ms"},
     "node": {"version"},
     "session": {"stored_ms"},

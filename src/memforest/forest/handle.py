@@ -190,9 +190,10 @@ class AsyncUserMemory:
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.
 
-        Lexical rows, vectors and trees that `verify` finds broken are made anew, sessions and summaries
-        finished, the index merged, and free space given back. Turns, sessions and facts are never changed,
-        and a file that SQLite itself finds damaged is not touched at all: `.left` names what is left.
+        Lexical rows, vectors, trees and scenes that `verify` finds broken are made anew, sessions and summaries
+        finished, the index merged, and free space given back. Turns, sessions and facts are never changed, of a
+        damaged turn nothing is made, and a file that SQLite itself finds damaged is not touched at all: `.left`
+        names what is left. A damaged turn is healed by its session, ingested again with ``replace=True``.
 
         Raises:
             StoreError: if the file cannot be written.

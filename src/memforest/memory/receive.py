@@ -68,7 +68,8 @@ def receive(
     """
     found = sessions.find_session(tx, session_id)
     replaced = reworded = False
-    damage = None if found is None else _damage(tx, found)
+    # What is appended may have the last chunk read again.
+    damage = None if found is None else _damage(tx, found, found.turns - config.cell_turns if append else 0)
     if damage is not None and append:
         raise SessionConflictError(
             f"session {session_id!r}: {damage}; ingest the session again with replace=True, or append to another one"
@@ -102,10 +103,10 @@ def receive(
     return Received(row, len(turns), replaced, unfinished, reworded)
 
 
-def _damage(tx: Tx, found: SessionRow) -> str | None:
-    """Say which turn of a session is damaged, so that nothing may be made of it; None when none is."""
-    first = next(iter(damaged_turns(tx, session=found.row).values()), None)
-    return None if first is None else f"{first.name} is damaged: it is not what was stored"
+def _damage(tx: Tx, found: SessionRow, first: int) -> str | None:
+    """Say which turn of a session, from number `first` on, is damaged, so that nothing may be made of it, if any is."""
+    damaged = next(iter(damaged_turns(tx, session=found.row, first=first).values()), None)
+    return None if damaged is None else f"{damaged.name} is damaged: it is not what was stored"
 
 
 def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:

@@ -65,7 +65,8 @@ def tidy(db: Database) -> list[str]:
         with db.write() as tx:
             derived.purge_words(tx)
         did.append("merged the lexical index")
-        share, size = db.free_share()
+        with db.read() as tx:
+            share, size = counts.free_share(tx)
         if share > FREE_SHARE and size <= VACUUM_BYTES:
             db.vacuum()
             did.append(f"gave back {share:.0%} of the file")

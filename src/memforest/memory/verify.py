@@ -22,7 +22,7 @@ from memforest.store.aliases import unsettled_aliases
 from memforest.store.db import Tx
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.facts import FactRow, OccurrenceRow
-from memforest.store.faults import RESTORE
+from memforest.store.faults import RESTORE, UNEXPECTED
 from memforest.store.trees import SqliteArena
 from memforest.systems.memforest.scenes import no_scenes, routed_by
 from memforest.tree import check, leaves
@@ -58,7 +58,7 @@ def verify(tx: Tx) -> VerifyReport:
     for part, find in _PARTS.items():
         try:
             problems += find(tx, checked)
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as exc:
+        except UNEXPECTED as exc:
             # Rows that SQLite finds sound and that cannot be: a checker must not trust what it checks.
             problems.append(Problem(part, f"the rows contradict each other: {exc!r}"))
     return VerifyReport(tuple(problems), checked, tuple(notes))
@@ -70,9 +70,10 @@ def first_problem(tx: Tx) -> str | None:
     if not problems:
         return None
     first = next((one for one in problems if one.part not in DERIVED), problems[0])
-    advice = "run repair()" if first.part in DERIVED else AGAIN if first.part == "turn" else RESTORE
-    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
-    return f"{first.part}: {first.message}{more} (verify() lists them); {advice}"
+    more = f", and {len(problems) - 1} more that verify() lists" if len(problems) > 1 else ""
+    if first.part == "turn":  # the message says what helps
+        return f"{first.message}{more}"
+    return f"{first.message}{more}; {'run repair()' if first.part in DERIVED else RESTORE}"
 
 
 def _of(part: str, messages: list[str]) -> list[Problem]:
@@ -88,15 +89,16 @@ def _turns(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 
 def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check that turns are numbered without gaps, that cells cover them, and the settings."""
+    """Check that turns are numbered without gaps, and that cells cover them."""
     checked["sessions"] = len(sessions.list_sessions(tx))
-    messages = [
-        *checks.session_problems(tx),
-        *contradictions.cell_contradictions(tx),
-        *contradictions.setting_contradictions(tx),
-        *contradictions.undecodable_texts(tx),
-    ]
-    return _of("session", messages)
+    return _of("session", checks.session_problems(tx) + contradictions.cell_contradictions(tx))
+
+
+def _settings(tx: Tx, _checked: dict[str, int]) -> list[Problem]:
+    """Check settings, counters and the change log, and that texts are texts."""
+    return _of("setting", contradictions.setting_contradictions(tx)) + _of(
+        "text", contradictions.undecodable_texts(tx)
+    )
 
 
 def _words(tx: Tx, _checked: dict[str, int]) -> list[Problem]:
@@ -284,6 +286,7 @@ def _scenes(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 _PARTS: dict[str, Callable[[Tx, dict[str, int]], list[Problem]]] = {
     "turn": _turns,
     "session": _sessions,
+    "setting": _settings,
     "tree": _trees,
     "fact": _facts,
     "entity": _entities,

@@ -298,13 +298,10 @@ def _load(tx: Tx, session: int) -> _Work | SessionConflictError:
             "the session was overwritten by another writer while it was being ingested; ingest it again"
         )
     turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
-    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=session).values()}
-    cells = [
-        cell
-        for cell in sessions.cells(tx, session)
-        if cell.status in ("pending", "failed")
-        and damaged.keys().isdisjoint(range(cell.first, cell.last + 1))
-    ]
+    cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
+    first = min((cell.first for cell in cells), default=0) - CONTEXT_TURNS
+    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=session, first=first).values()}
+    cells = [cell for cell in cells if damaged.keys().isdisjoint(range(cell.first, cell.last + 1))]
     return _Work(session, row.session_id, row.infer, turns, cells, damaged)
 
 

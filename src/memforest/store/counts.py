@@ -10,6 +10,7 @@ __all__ = [
     "count_rows",
     "entities_by_kind",
     "failed_cells",
+    "free_share",
     "makers",
     "size_bytes",
     "trees_by_kind",
@@ -83,3 +84,12 @@ def makers(tx: Tx) -> dict[str, dict[str, int]]:
     ):
         found[part] = dict(tx.execute(sql).fetchall())
     return found
+
+
+def free_share(tx: Tx) -> tuple[float, int]:
+    """Return the share of the file's pages that is unused, 0 to 1, and the file's size in bytes."""
+    free, pages, page = (
+        int(tx.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("freelist_count", "page_count", "page_size")
+    )
+    return free / max(1, pages), pages * page

@@ -323,15 +323,6 @@ class Database:
             self._require_open()
             self._open_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def free_share(self) -> tuple[float, int]:
-        """Return the share of the file's pages that is unused, 0 to 1, and the file's size in bytes."""
-        with self.read() as tx:
-            free, pages, page = (
-                int(tx.execute(f"PRAGMA {name}").fetchone()[0])
-                for name in ("freelist_count", "page_count", "page_size")
-            )
-        return free / max(1, pages), pages * page
-
     def vacuum(self) -> None:
         """Write the file anew without its unused pages.
 

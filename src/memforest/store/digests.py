@@ -57,17 +57,18 @@ def _bytes(value: Value) -> bytes | None:
 
 
 def damaged_turns(
-    tx: Tx, turns: Collection[int] | None = None, *, session: int | None = None
+    tx: Tx, turns: Collection[int] | None = None, *, session: int | None = None, first: int = 0
 ) -> dict[int, DamagedTurn]:
     """Return, by row, the turns that differ from their digest.
 
     Args:
         tx: an open transaction.
         turns: look at these rows only; None for all.
-        session: look at the turns of this session only.
+        session: look at the turns of this session only, from the one numbered `first` on.
+        first: see `session`.
     """
     if session is not None:
-        found = tx.execute(f"{_READ} WHERE t.session = ?", (session,))
+        found = tx.execute(f"{_READ} WHERE t.session = ? AND t.ordinal >= ?", (session, first))
     elif turns is not None:
         wanted = json.dumps(list(turns))
         found = tx.execute(f"{_READ} WHERE t.id IN (SELECT value FROM json_each(?))", (wanted,))
