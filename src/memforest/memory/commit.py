@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +16,17 @@ from numpy.typing import NDArray
 from memforest.config import Config
 from memforest.facts.canonical import FactPlan, Said, Same, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
-from memforest.facts.timeline import timeline
 from memforest.interval import from_ms, to_ms
 from memforest.memory.settle import fact_signature, settle, word_all
 from memforest.search.texts import digest, index_tokens, turn_text
-from memforest.steps.local.lexicon import holds_many
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
-from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
-from memforest.systems.states import observations
+from memforest.systems.states import superseded_facts
 from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
 
@@ -69,8 +65,8 @@ class Commit:
     merged: list[str] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     """Texts of facts whose value another one took the place of."""
-    states: dict[tuple[int, str], set[int]] = field(default_factory=dict)
-    """(entity, attribute) -> the facts written now that assert it."""
+    states: list[int] = field(default_factory=list)
+    """Row ids of the observations of states that were written now."""
     nodes_written: int = 0
     trees: int = 0
 
@@ -298,17 +294,10 @@ def _mention(tx: Tx, book: EntityBook, candidate: Candidate, occurrence: Occurre
             if entity not in entities:
                 entities.add(entity)
                 fact_rows.add_mention(tx, occurrence, entity, "other")
-            fact_rows.add_state(tx, occurrence, entity, state)
-            done.states.setdefault((entity, state.attribute), set()).add(occurrence[0])
+            done.states.append(fact_rows.add_state(tx, occurrence, entity, state))
 
 
-def _superseded(tx: Tx, states: Mapping[tuple[int, str], set[int]]) -> list[str]:
-    """Return the texts of the facts that the new ones have ended."""
-    ended: set[int] = set()
-    for (entity, attribute), new in sorted(states.items()):
-        segments = timeline(observations(snapshot_rows.states_of(tx, entity, attribute)))
-        for before, after in pairwise(segments):
-            if new & set(after.facts) and not holds_many(attribute):
-                ended |= set(before.facts) - set(after.facts)
-    texts = fact_rows.facts_with_ids(tx, ended)
+def _superseded(tx: Tx, states: Sequence[int]) -> list[str]:
+    """Return the texts of the facts that the new observations have ended."""
+    texts = fact_rows.facts_with_ids(tx, superseded_facts(tx, states))
     return [texts[fact].text for fact in sorted(texts)]

@@ -100,7 +100,7 @@ def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
         elif (found[0].said_ms, found[0].tie) != (fact.said_ms, fact.tie):
             problems.append(Problem("fact", f"{fact.fact_id}: it is not dated by its first occurrence"))
     checked["facts"] = len(facts)
-    return problems
+    return problems + [Problem("fact", message) for message in checks.state_problems(tx)]
 
 
 def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:

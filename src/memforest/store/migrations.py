@@ -23,6 +23,7 @@ __all__ = [
     "m0003_scale",
     "m0004_changes",
     "m0005_spent",
+    "m0007_compact",
 ]
 
 Migration = Callable[[Tx], None]
@@ -330,12 +331,29 @@ def m0005_spent(tx: Tx) -> None:
     tx.execute(_SPENT)
 
 
+_COMPACT = (
+    # An observation is found by its time, so that a write reads those around it and not all of an attribute.
+    "ALTER TABLE state ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0",
+    """UPDATE state SET at_ms = (SELECT coalesce(f.start_ms, o.said_ms) FROM fact f, occurrence o
+        WHERE f.id = state.fact AND o.id = state.occurrence)""",
+    "DROP INDEX state_entity",
+    "CREATE INDEX state_entity ON state (entity, attribute, at_ms, value, previous)",
+)
+
+
+def m0007_compact(tx: Tx) -> None:
+    """Date the observations of states."""
+    for statement in _COMPACT:
+        tx.execute(statement)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     m0001_initial,
     m0002_scenes,
     m0003_scale,
     m0004_changes,
     m0005_spent,
+    m0007_compact,
 )
 
 

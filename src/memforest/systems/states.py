@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, cast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.facts.timeline import Observation, Segment, timeline
+from memforest.facts.superseding import superseded_by
+from memforest.facts.timeline import Change, Observation, Segment, timeline
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.steps.local.lexicon import holds_many
+from memforest.store import snapshot as rows
+from memforest.store.db import Tx
 from memforest.store.snapshot import StateSeen
 
-__all__ = ["Timelines", "observations", "timelines", "valid_until"]
+__all__ = ["Timelines", "observations", "superseded_facts", "timelines", "valid_until"]
 
 Timelines = Mapping[tuple[int, str], tuple[Segment, ...]]
 
@@ -36,7 +40,8 @@ def observations(states: Iterable[StateSeen]) -> list[Observation]:
             state.fact,
             state.value,
             state.previous,
-            cast("Literal['is', 'start', 'end']", state.change),
+            cast("Change", state.change),
+            state.row,
         )
         for state in states
     ]
@@ -60,3 +65,41 @@ def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
     for fact, end in ends.items():
         until[snapshot.fact_row[fact]] = end
     return until
+
+
+def superseded_facts(tx: Tx, new: Sequence[int]) -> set[int]:
+    """Return the facts whose place new observations took; what an attribute holds many of ends nothing.
+
+    Args:
+        tx: the transaction that has written them.
+        new: row ids of observations.
+    """
+    found: set[int] = set()
+    pasts: dict[tuple[int, str], _StoredPast] = {}
+    for state in rows.states_with_ids(tx, new):
+        if not holds_many(state.attribute):
+            past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
+            (seen,) = observations([state])
+            found |= superseded_by(seen, past)
+    return found
+
+
+class _StoredPast:
+    """The stored observations of one state's attribute, as `memforest.facts.superseding.Past`."""
+
+    def __init__(self, tx: Tx, state: StateSeen) -> None:
+        self._tx = tx
+        self._state = state
+
+    @cached_property
+    def values(self) -> Collection[str]:
+        return rows.values_of(self._tx, self._state.entity, self._state.attribute)
+
+    def before(self, seen: Observation, most: int) -> Sequence[Observation]:
+        return observations(rows.states_before(self._tx, self._at(seen), most))
+
+    def told(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+        return rows.values_before(self._tx, self._at(seen), values)
+
+    def _at(self, seen: Observation) -> StateSeen:
+        return self._state._replace(at_ms=seen.at_ms, tie=seen.tie, fact=seen.fact, row=seen.row)
