@@ -167,8 +167,11 @@ def _end(
 
 def _close(segments: list[Segment], at_ms: int) -> None:
     if segments and segments[-1].end_ms is None:
-        segments[-1] = replace(segments[-1], end_ms=at_ms)
+        last = segments[-1]
+        segments[-1] = Segment(last.value, last.start_ms, at_ms, last.facts)
 
 
 def _supported(segment: Segment, fact: int) -> Segment:
-    return segment if fact in segment.facts else replace(segment, facts=(*segment.facts, fact))
+    if fact in segment.facts:
+        return segment
+    return Segment(segment.value, segment.start_ms, segment.end_ms, (*segment.facts, fact))
