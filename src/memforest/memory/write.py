@@ -20,7 +20,7 @@ from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
-from memforest.memory.commit import Commit, Extracted, commit
+from memforest.memory.commit import Commit, Extracted, commit, overwritten, superseded_texts
 from memforest.memory.judging import find_same
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received
@@ -41,6 +41,13 @@ __all__ = ["Processed", "Timer", "Writer", "ingest_result", "report"]
 
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
+
+PART_CELLS = 128
+"""Most cells written in one transaction: about half a second's work, so that other writers wait for none long."""
+
+PAUSE_S = 0.1
+"""Seconds between two parts of a session: as long as SQLite lets a waiting writer sleep before it looks again.
+Source: https://www.sqlite.org/src/file/src/main.c, `sqliteDefaultBusyCallback`."""
 
 
 @dataclass(slots=True)
@@ -132,10 +139,12 @@ class Writer:
             extracted = [replace(one, same=same) for one in extracted]
             timer.add("judge", started)
         started = time.perf_counter()
-        done = [await asyncio.to_thread(self._commit, one, timer) for one in extracted]
+        done = [await self._commit(one, timer) for one in extracted]
         timer.add("route", started)
         processed = iter(
             Processed(report(work, one.outcomes), commit, {} if one.maker is None else one.maker.ran, ledger)
+            if isinstance(commit, Commit)
+            else commit
             for work, one, commit, ledger in zip(works, made, done, spent, strict=True)
         )
         return [next(processed) if isinstance(work, _Work) else work for work in loaded]
@@ -217,12 +226,30 @@ class Writer:
             threshold=self.threshold,
         )
 
-    def _commit(self, work: Extracted, timer: Timer) -> Commit:
+    async def _commit(self, work: Extracted, timer: Timer) -> Commit | SessionConflictError:
+        """Write a session part by part; other writers come in between, and may overwrite it."""
+        done = Commit()
+        for at, part in enumerate(work.parts(PART_CELLS)):
+            if at:
+                await asyncio.sleep(PAUSE_S)
+            try:
+                await asyncio.to_thread(self._commit_part, part, done, timer)
+            except SessionConflictError as exc:
+                return exc
+        done.superseded = await asyncio.to_thread(self._superseded, done)
+        return done
+
+    def _commit_part(self, part: Extracted, done: Commit, timer: Timer) -> None:
         with self.db.write() as tx:
-            done = commit(tx, self.config, work, to_ms(self.config.clock()))
+            commit(tx, self.config, part, to_ms(self.config.clock()), done)
             ended = time.perf_counter()
         timer.add("route.commit", ended)
-        return done
+
+    def _superseded(self, done: Commit) -> list[str]:
+        if not done.states:
+            return []
+        with self.db.read() as tx:
+            return superseded_texts(tx, done.states)
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""
@@ -304,9 +331,7 @@ def _load(tx: Tx, session: int) -> _Work | SessionConflictError:
     try:
         row = sessions.session_with_row(tx, session)
     except KeyError:
-        return SessionConflictError(
-            "the session was overwritten by another writer while it was being ingested; ingest it again"
-        )
+        return overwritten()
     turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
     cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
     return _Work(session, row.session_id, row.infer, turns, cells)
@@ -379,7 +404,7 @@ def ingest_result(
         superseded=tuple(done.superseded),
         chunks=() if processed is None else processed.chunks,
         replaced=got.replaced,
-        trees_updated=done.trees,
+        trees_updated=len(done.trees),
         nodes_written=done.nodes_written,
         nodes_refreshed=refreshed.nodes,
         nodes_dirty=refreshed.left,
