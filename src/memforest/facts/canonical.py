@@ -57,8 +57,8 @@ class Said:
 
     @property
     def tie(self) -> str:
-        """`place` made unique by the fact's identity."""
-        return f"{self.place}\x1f{self.fact_id}"
+        """`place` made unique by the head of the fact's identity; it stands in every node above the fact."""
+        return f"{self.place}\x1f{self.fact_id[3:11]}"
 
 
 @dataclass(frozen=True, slots=True)

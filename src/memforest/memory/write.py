@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
-from memforest.interval import to_ms
-from memforest.memory.commit import Commit, Extracted, commit, overwritten, superseded_texts
+from memforest.memory.commit import Commit, Extracted, overwritten
 from memforest.memory.judging import find_same
+from memforest.memory.parts import commit_in_parts
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
@@ -41,13 +41,6 @@ __all__ = ["Processed", "Timer", "Writer", "ingest_result", "report"]
 
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
-
-PART_CELLS = 128
-"""Most cells written in one transaction: about half a second's work, so that other writers wait for none long."""
-
-PAUSE_S = 0.1
-"""Seconds between two parts of a session: as long as SQLite lets a waiting writer sleep before it looks again.
-Source: https://www.sqlite.org/src/file/src/main.c, `sqliteDefaultBusyCallback`."""
 
 
 @dataclass(slots=True)
@@ -139,7 +132,7 @@ class Writer:
             extracted = [replace(one, same=same) for one in extracted]
             timer.add("judge", started)
         started = time.perf_counter()
-        done = [await self._commit(one, timer) for one in extracted]
+        done = [await commit_in_parts(self.db, self.config, one, timer.add) for one in extracted]
         timer.add("route", started)
         processed = iter(
             Processed(report(work, one.outcomes), commit, {} if one.maker is None else one.maker.ran, ledger)
@@ -225,31 +218,6 @@ class Writer:
             model=self.model,
             threshold=self.threshold,
         )
-
-    async def _commit(self, work: Extracted, timer: Timer) -> Commit | SessionConflictError:
-        """Write a session part by part; other writers come in between, and may overwrite it."""
-        done = Commit()
-        for at, part in enumerate(work.parts(PART_CELLS)):
-            if at:
-                await asyncio.sleep(PAUSE_S)
-            try:
-                await asyncio.to_thread(self._commit_part, part, done, timer)
-            except SessionConflictError as exc:
-                return exc
-        done.superseded = await asyncio.to_thread(self._superseded, done)
-        return done
-
-    def _commit_part(self, part: Extracted, done: Commit, timer: Timer) -> None:
-        with self.db.write() as tx:
-            commit(tx, self.config, part, to_ms(self.config.clock()), done)
-            ended = time.perf_counter()
-        timer.add("route.commit", ended)
-
-    def _superseded(self, done: Commit) -> list[str]:
-        if not done.states:
-            return []
-        with self.db.read() as tx:
-            return superseded_texts(tx, done.states)
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""

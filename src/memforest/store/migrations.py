@@ -13,6 +13,7 @@ from datetime import datetime
 from memforest.errors import SchemaTooNewError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
+from memforest.store.migration_compact import m0007_compact
 
 __all__ = [
     "MIGRATIONS",
@@ -329,22 +330,6 @@ def m0004_changes(tx: Tx) -> None:
 def m0005_spent(tx: Tx) -> None:
     """Make the table of what was spent on models, summed by operation and step."""
     tx.execute(_SPENT)
-
-
-_COMPACT = (
-    # An observation is found by its time, so that a write reads those around it and not all of an attribute.
-    "ALTER TABLE state ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0",
-    """UPDATE state SET at_ms = (SELECT coalesce(f.start_ms, o.said_ms) FROM fact f, occurrence o
-        WHERE f.id = state.fact AND o.id = state.occurrence)""",
-    "DROP INDEX state_entity",
-    "CREATE INDEX state_entity ON state (entity, attribute, at_ms, value, previous)",
-)
-
-
-def m0007_compact(tx: Tx) -> None:
-    """Date the observations of states."""
-    for statement in _COMPACT:
-        tx.execute(statement)
 
 
 MIGRATIONS: tuple[Migration, ...] = (
