@@ -20,8 +20,8 @@ from memforest.systems.memforest.kinds import Contexts, placed_in
 
 __all__ = ["READING_BYTES", "Reading", "Readings", "Turned", "read"]
 
-READING_BYTES = 6_000
-"""What a statement with its phrases takes in memory, about (measured: 4,000 to 8,000 with fifteen words)."""
+READING_BYTES = 4_000
+"""What a statement with its phrases takes in memory, about (measured: 3,700 with twelve words)."""
 
 _SMALL_WORD = re.compile(r"[\w']+")
 _INSIDE = re.compile(r"\b(?:in|on|at) (?:the )?([^\W\d_a-z][\w-]+)\b(?!'s)")
