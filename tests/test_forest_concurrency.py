@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import differences, dump, fast_config, file_of, make_sessions, said
 
 from memforest import AsyncMemForest, MemForest
-from memforest.errors import StoreLockedError
+from memforest.errors import SessionConflictError, StoreLockedError
 from memforest.steps.local.extract import LocalExtractor
 from memforest.types import Chunk, ChunkOutcome
 
@@ -112,7 +112,7 @@ def test_a_session_that_grows_while_it_is_read_is_whole(folder: Path) -> None:
 
 
 def test_a_session_replaced_while_it_is_read_is_the_new_one(folder: Path) -> None:
-    """What was extracted from the overwritten version is thrown away, though row numbers come again."""
+    """What was extracted from the overwritten version is thrown away, and its writer learns of it."""
     gate = Gate()
 
     async def run() -> None:
@@ -127,7 +127,8 @@ def test_a_session_replaced_while_it_is_read_is_the_new_one(folder: Path) -> Non
             await gate.entered.wait()
             await quick.ingest_session("u", "s", said("I live in Rome.", "I bought a tent."), replace=True)
             gate.open.set()
-            await waiting
+            with pytest.raises(SessionConflictError, match="overwritten"):
+                await waiting
             facts = [fact.text for fact in (await quick.user("u").list()).facts]
             assert not any("Oslo" in text or "Acme" in text for text in facts)
             assert len(facts) == 2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memforest.steps.local.phrases import chosen_phrases, read_statement
 from memforest.steps.local.stance import Stance, stances_of
-from memforest.steps.local.turning import held_phrases, turning_points
+from memforest.steps.local.turning import held_phrases, places, turning_points
 from memforest.steps.local.whose import is_joined, place_of, subject_of
 
 WHO = "Noor"
@@ -424,7 +424,7 @@ def test_names_are_found_as_words() -> None:
 def test_turning_points(text: str, turned: list[tuple[str, str]]) -> None:
     """What stands right behind a word of change turns, and what it is changed for."""
     (sentence,) = read_statement(text).sentences
-    assert turning_points(sentence, dict.fromkeys(TERMS, 2)) == turned
+    assert turning_points(sentence.text, places(sentence), dict.fromkeys(TERMS, 2)) == turned
 
 
 @pytest.mark.parametrize(
@@ -438,4 +438,4 @@ def test_turning_points(text: str, turned: list[tuple[str, str]]) -> None:
 def test_held_phrases(text: str, held: list[str]) -> None:
     """The object of a verb in the present is held; that of a past event is not."""
     (sentence,) = read_statement(text).sentences
-    assert list(held_phrases(sentence, dict.fromkeys(TERMS, 2))) == held
+    assert list(held_phrases(places(sentence), dict.fromkeys(TERMS, 2))) == held

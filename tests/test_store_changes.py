@@ -47,7 +47,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
         ("DELETE FROM fact WHERE id = 7", "fact", 7),
         ("INSERT INTO mention VALUES (7, 3, 'subject', 9)", "fact", 7),
         ("INSERT INTO occurrence_turn VALUES (9, 5)", "fact", 7),
-        ("INSERT INTO state VALUES (1, 7, 9, 3, 'home', 'Oslo', NULL, 'is')", "fact", 7),
+        ("INSERT INTO state VALUES (1, 7, 9, 3, 'home', 'Oslo', NULL, 'is', 0)", "fact", 7),
         ("DELETE FROM cell WHERE id = 1", "fact", 7),  # by way of the occurrence
         ("UPDATE node SET children = x'00' WHERE id = 4", "node", 4),
         ("DELETE FROM tree WHERE id = 2", "node", 4),  # by way of the tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, file_of, make_sessions, rows
+from tests.worlds import dump, fast_config, file_of, make_sessions, rows
 
 from memforest import MemForest
 from memforest.errors import (
@@ -194,6 +195,54 @@ def test_a_memory_of_the_first_schema_keeps_its_vectors(tmp_path: Path) -> None:
         assert sorted(tx.execute("SELECT * FROM derived_vector").fetchall()) == sorted(rows_before)
         assert derived.wording_rules(tx) is None
     database.close()
+
+
+def as_before_the_keys_were_short(new: Path, old: Path) -> None:
+    """Write what a file holds into another one as an older version would have."""
+    known = [migration.__name__ for migration in migrations.MIGRATIONS]
+    database = Database(old)
+    migrations.apply(database, NOW, migrations.MIGRATIONS[: known.index("m0007_compact")])
+    database.close()
+    with sqlite3.connect(old) as conn:
+        conn.execute("ATTACH ? AS new", (str(new),))
+        tables = conn.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            if table in ("migration", "change") or re.match(r"sqlite_|derived_\w+_(?!words$)", table):
+                continue
+            columns = [row[1] for row in conn.execute(f"PRAGMA main.table_info({table})")]
+            names = ", ".join(columns + (["rowid"] if columns == ["words"] else []))
+            conn.execute(f"DELETE FROM main.{table}")
+            conn.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")
+        long = "(SELECT fact_id FROM fact f WHERE substr(f.fact_id, 4, 8) = substr({0}, -8))"
+        for table, column in (("occurrence", "tie"), ("node", "key_tie"), ("fact", "tie")):
+            whole = long.format(f"{table}.{column}")
+            conn.execute(
+                f"""UPDATE main.{table} SET {column} = substr({column}, 1, length({column}) - 8) || {whole}
+                    WHERE {whole} IS NOT NULL"""
+            )
+    conn.close()
+
+
+def test_a_memory_with_long_keys_is_carried_over(tmp_path: Path) -> None:
+    """An older file has the same in it after the migration, keeps its order, and goes on."""
+    sessions = make_sessions(5, sessions=6, most_turns=10)
+    with MemForest(tmp_path / "new", fast_config()) as forest:
+        for session_id, turns in sessions[:-1]:
+            forest.ingest_session("u", session_id, turns)
+    path = tmp_path / "old" / file_of(tmp_path / "new").name
+    path.parent.mkdir()
+    as_before_the_keys_were_short(file_of(tmp_path / "new"), path)
+    assert dump(path) != dump(file_of(tmp_path / "new"))
+    for name in ("new", "old"):
+        with MemForest(tmp_path / name, fast_config()) as forest:
+            assert forest.user("u").verify().problems == ()
+            if name == "old":
+                assert dump(path) == dump(file_of(tmp_path / "new"))
+    for name in ("new", "old"):
+        with MemForest(tmp_path / name, fast_config()) as forest:
+            forest.ingest_session("u", *sessions[-1])
+            assert forest.user("u").verify().ok
+    assert dump(path) == dump(file_of(tmp_path / "new"))
 
 
 LOOK = """

@@ -22,7 +22,7 @@ from memforest.facts.timeline import Observation, Segment, timeline
 from memforest.models import HashEmbedder
 from memforest.steps.local.phrases import read_statement
 from memforest.systems.memforest.index import _within
-from memforest.systems.memforest.kinds import LEAST_ALIKE, _clusters, find_kinds
+from memforest.systems.memforest.kinds import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
 from memforest.systems.memforest.threads import Heard, Thread, settle
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, make_vocabulary
@@ -179,7 +179,7 @@ def test_without_values_there_are_no_kinds() -> None:
     quiet = made(["It rained."])
     nothing = np.zeros(1)
     assert choose_values(quiet, Topic("Ana", nothing, nothing)) == {}
-    assert find_kinds([], [], {}, np.zeros((0, 0), dtype=np.float32), set(), [], []) == ()
+    assert find_kinds(Contexts(), [], {}, np.zeros((0, 0), dtype=np.float32), [], []) == ()
 
 
 def test_a_listed_attribute_holds_values_together() -> None:
@@ -201,7 +201,9 @@ def test_what_stands_side_by_side_is_not_one_kind() -> None:
     statements = [read_statement("Ana plays the oboe with Mizler.") for _ in range(3)]
     uses = {"mizler": np.arange(3), "oboe": np.arange(3)}
     vectors = np.zeros((3, 0), dtype=np.float32)
-    found = find_kinds(statements, ["mizler", "oboe"], uses, vectors, {"ana"}, [], [{"mizler", "oboe"}])
+    placed = [placed for one in statements for placed in placed_in(one, uses.keys())]
+    contexts = Contexts().changed([], placed, {"ana"})
+    found = find_kinds(contexts, ["mizler", "oboe"], uses, vectors, [], [{"mizler", "oboe"}])
     assert [kind.values for kind in found] == [("mizler",), ("oboe",)]
 
 

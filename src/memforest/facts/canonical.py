@@ -25,7 +25,17 @@ from memforest.interval import to_ms
 from memforest.text import entity_key, fold
 from memforest.types import Candidate
 
-__all__ = ["FactPlan", "Said", "Same", "Signature", "fact_identity", "may_merge", "plan_facts", "signature"]
+__all__ = [
+    "FactPlan",
+    "Said",
+    "Same",
+    "Signature",
+    "fact_identity",
+    "may_merge",
+    "plan_facts",
+    "signature",
+    "tie_end",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +67,8 @@ class Said:
 
     @property
     def tie(self) -> str:
-        """`place` made unique by the fact's identity."""
-        return f"{self.place}\x1f{self.fact_id}"
+        """`place` made unique by the head of the fact's identity; it stands in every node above the fact."""
+        return f"{self.place}{tie_end(self.fact_id)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,11 @@ class FactPlan:
     """Row id of the stored fact that all of this becomes occurrences of."""
     cosines: dict[str, float] = field(default_factory=dict)
     """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
+
+
+def tie_end(fact_id: str) -> str:
+    """Return how the ties of a fact's occurrences end: eight characters tell the facts of one place apart."""
+    return f"\x1f{fact_id[3:11]}"
 
 
 @lru_cache(maxsize=512)  # a write asks for the same statements' identities again and again

@@ -15,25 +15,39 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from memforest.text import words
 
-__all__ = ["Observation", "Segment", "same_value", "timeline"]
+__all__ = [
+    "Change",
+    "Observation",
+    "Segment",
+    "observe",
+    "same_value",
+    "superseded",
+    "time_order",
+    "timeline",
+]
+
+
+Change = Literal["is", "start", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A fact that asserts a value at a time. `tie` orders observations of one instant."""
+    """A fact that asserts a value at a time. `tie` orders observations of one instant, `row` those of one `tie`."""
 
     at_ms: int
     tie: str
     fact: int
     value: str
     previous: str | None = None
-    change: Literal["is", "start", "end"] = "is"
+    change: Change = "is"
+    row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,7 @@ class Segment:
         )
 
 
+@lru_cache(maxsize=4096)  # a timeline compares the same few values over and over
 def _content(value: str) -> frozenset[str]:
     return frozenset(words(value)) - {"a", "an", "the", "el", "la", "un", "una"}
 
@@ -69,45 +84,94 @@ def same_value(a: str, b: str) -> bool:
     return left <= right or right <= left
 
 
+def time_order(seen: Observation) -> tuple[int, str, int, int]:
+    """Return the key by which observations are read."""
+    return seen.at_ms, seen.tie, seen.fact, seen.row
+
+
 def timeline(observations: Iterable[Observation]) -> list[Segment]:
     """Return the segments of one attribute that holds one value at a time, in time order."""
     segments: list[Segment] = []
-    for seen in sorted(observations, key=lambda o: (o.at_ms, o.tie, o.fact)):
-        _observe(segments, seen)
+    for seen in sorted(observations, key=time_order):
+        observe(segments, seen)
     return segments
 
 
-def _observe(segments: list[Segment], seen: Observation) -> None:
+def superseded(observations: Iterable[Observation], new: Iterable[Observation]) -> set[int]:
+    """Return the facts of the segments whose place a new observation took.
+
+    Args:
+        observations: of one attribute, the new ones among them.
+        new: those that were written last.
+    """
+    wanted, segments, found = set(new), list[Segment](), set[int]()
+    for seen in sorted(observations, key=time_order):
+        before = observe(segments, seen)
+        if before is not None and seen in wanted:
+            found |= {*before.facts} - {seen.fact}
+    return found
+
+
+def _nowhere(_seen: Observation) -> bool:
+    return False
+
+
+def observe(
+    segments: list[Segment], seen: Observation, held: Callable[[Observation], bool] = _nowhere
+) -> Segment | None:
+    """Read the next observation, in time order, into the segments of those before it.
+
+    Args:
+        segments: changed in place.
+        seen: the observation.
+        held: whether an ended value held in some segment that is not among `segments`.
+
+    Returns:
+        The segment that was the last one, if a new one takes its place.
+    """
     last = segments[-1] if segments else None
     if seen.change == "end":
-        if last is not None and last.end_ms is None and same_value(last.value, seen.value):
-            segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
-        elif last is None or not same_value(last.value, seen.value):
-            before = next(
-                (i for i in range(len(segments) - 2, -1, -1) if same_value(segments[i].value, seen.value)),
-                None,
-            )
-            if before is not None:
-                segments[before] = _supported(segments[before], seen.fact)
-                return
-            _close(segments, seen.at_ms)
-            segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
-        return
+        return _end(segments, last, seen, held)
     if last is not None and last.end_ms is None and same_value(last.value, seen.value):
         segments[-1] = _supported(last, seen.fact)
-        return
+        return None
     _close(segments, seen.at_ms)
     left = None if seen.previous is None or same_value(seen.previous, seen.value) else seen.previous
     if left and not (last is not None and same_value(last.value, left)):
         # "moved from Davis to Miami" tells of Davis too, when nothing else has.
         segments.append(Segment(left, None, seen.at_ms, (seen.fact,)))
     segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
+    return last
+
+
+def _end(
+    segments: list[Segment], last: Segment | None, seen: Observation, held: Callable[[Observation], bool]
+) -> Segment | None:
+    """Read that a value has ended: the last one, an earlier one, or one that nothing else has told of."""
+    if last is not None and same_value(last.value, seen.value):
+        if last.end_ms is None:
+            segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
+        return None
+    before = next(
+        (i for i in range(len(segments) - 2, -1, -1) if same_value(segments[i].value, seen.value)), None
+    )
+    if before is not None:
+        segments[before] = _supported(segments[before], seen.fact)
+        return None
+    if held(seen):
+        return None
+    _close(segments, seen.at_ms)
+    segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
+    return last
 
 
 def _close(segments: list[Segment], at_ms: int) -> None:
     if segments and segments[-1].end_ms is None:
-        segments[-1] = replace(segments[-1], end_ms=at_ms)
+        last = segments[-1]
+        segments[-1] = Segment(last.value, last.start_ms, at_ms, last.facts)
 
 
 def _supported(segment: Segment, fact: int) -> Segment:
-    return segment if fact in segment.facts else replace(segment, facts=(*segment.facts, fact))
+    if fact in segment.facts:
+        return segment
+    return Segment(segment.value, segment.start_ms, segment.end_ms, (*segment.facts, fact))

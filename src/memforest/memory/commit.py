@@ -1,40 +1,37 @@
-"""The one transaction that turns extracted chunks into memory (design: write path, step 4).
+"""The transactions that turn extracted chunks into memory (design: write path, step 4).
 
 Facts, occurrences, entities, states, routing, placements, dirty marks and the cells' status are written
-together. The plan of which candidates are which facts is made inside the transaction, so that it holds
+together, a part of a long session at a time. The plan of which candidates are which facts is made inside the transaction, so that it holds
 against whatever another process has written in the meantime; it needs no model, only vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
+from memforest.errors import SessionConflictError
 from memforest.facts.canonical import FactPlan, Said, Same, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
-from memforest.facts.timeline import timeline
 from memforest.interval import from_ms, to_ms
 from memforest.memory.settle import fact_signature, settle, word_all
 from memforest.search.texts import digest, index_tokens, turn_text
-from memforest.steps.local.lexicon import holds_many
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
-from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
-from memforest.systems.states import observations
+from memforest.systems.states import superseded_facts
 from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
 
-__all__ = ["Commit", "Extracted", "commit", "said_of"]
+__all__ = ["Commit", "Extracted", "commit", "overwritten", "said_of", "superseded_texts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,16 @@ class Extracted:
     same: Mapping[str, Same] = field(default_factory=dict)
     """A judge's verdicts: identity of a new statement -> what says the same."""
 
+    def parts(self, cells: int) -> list[Extracted]:
+        """Return the session in parts of at most so many cells, of which each can be written by itself."""
+        firsts = range(0, len(self.outcomes), cells)
+        return [replace(self, outcomes=self.outcomes[first : first + cells]) for first in firsts]
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The first and last ordinals of the cells."""
+        return [(cell.first, cell.last) for cell, _ in self.outcomes]
+
     @property
     def speakers(self) -> tuple[str, ...]:
         """Who speaks in the session, in order of first appearance."""
@@ -63,24 +70,36 @@ class Extracted:
 
 @dataclass(slots=True)
 class Commit:
-    """What one commit wrote."""
+    """What was written of one session, in one part or several."""
 
     added: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     """Texts of facts whose value another one took the place of."""
-    states: dict[tuple[int, str], set[int]] = field(default_factory=dict)
-    """(entity, attribute) -> the facts written now that assert it."""
+    states: list[int] = field(default_factory=list)
+    """Row ids of the observations of states that were written now."""
     nodes_written: int = 0
-    trees: int = 0
+    trees: set[int] = field(default_factory=set)
+    told: set[int] = field(default_factory=set)
+    """Row ids of the facts that are among `added` or `merged`."""
 
 
-def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
-    """Write a session's extracted chunks; cells that another process has finished are left alone."""
+def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int, done: Commit) -> None:
+    """Write a session's extracted chunks; cells that another process has finished are left alone.
+
+    Args:
+        tx: the open write transaction.
+        config: for routing.
+        work: the session, or a part of it.
+        stored_ms: the present, UTC ms.
+        done: what was written of the session before; what is written now is added.
+
+    Raises:
+        SessionConflictError: if another writer has overwritten the session since it was read.
+    """
     outcomes = _still_open(tx, work)
-    done = Commit()
     if not outcomes:
-        return done
+        return
     word_all(tx)
     book = EntityBook(tx)
     for speaker in work.speakers:
@@ -103,29 +122,40 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int) -> Commit:
     if work.model is not None:
         rows = [
             (row, key, work.vectors[key])
-            for row, turn in work.turns.values()
+            for first, last in work.spans
+            for row, turn in (work.turns[at] for at in range(first, last + 1))
             if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
         ]
         derived.put_vectors(tx, "turn", work.model, rows)
-    if not any(cell.status == "pending" for cell in sessions.cells(tx, work.session)):
+    if not sessions.pending(tx, work.session):
         sessions.set_status(tx, work.session, "ingested")
-    done.superseded = _superseded(tx, done.states)
     writer.close()
-    done.nodes_written, done.trees = writer.written, len(writer.touched)
+    done.nodes_written += writer.written
+    done.trees |= writer.touched
     meta.bump(tx)
-    return done
 
 
 def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
-    """Return the outcomes of the cells that are as they were read; another writer may have cut them anew."""
-    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.session)}
+    """Return the outcomes of the cells that are open, and were cut as they are; another writer may have cut them anew."""
+    if not work.outcomes:
+        return []
+    first, last = min(work.spans)[0], max(last for _, last in work.spans)
+    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.session, first, last)}
+    if any(turns.get(at) != work.turns[at] for start, end in work.spans for at in range(start, end + 1)):
+        raise overwritten()
     spans = {
         (cell.row, cell.first, cell.last)
-        for cell in sessions.cells(tx, work.session)
+        for cell in sessions.cells(tx, work.session, first, last)
         if cell.status in ("pending", "failed")
-        and all(turns[t] == work.turns.get(t) for t in range(cell.first, cell.last + 1))
     }
     return [(cell, outcome) for cell, outcome in work.outcomes if (cell.row, cell.first, cell.last) in spans]
+
+
+def overwritten() -> SessionConflictError:
+    """Return the error of a session that is no longer what was read."""
+    return SessionConflictError(
+        "the session was overwritten by another writer while it was being ingested; ingest it again"
+    )
 
 
 def _place_cells(tx: Tx, writer: ForestWriter, work: Extracted, cells: Sequence[CellRow]) -> None:
@@ -220,7 +250,9 @@ def _write_fact(
         done.added.append(fact.text)
     else:
         fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
-        done.merged.append(fact.text)
+        if fact.row not in done.told:  # in an earlier part
+            done.merged.append(fact.text)
+    done.told.add(fact.row)
     known = {(one.cell, one.text) for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
     for one in plan.said:
         if (one.cell, one.candidate.text) in known:
@@ -299,17 +331,10 @@ def _mention(tx: Tx, book: EntityBook, candidate: Candidate, occurrence: Occurre
             if entity not in entities:
                 entities.add(entity)
                 fact_rows.add_mention(tx, occurrence, entity, "other")
-            fact_rows.add_state(tx, occurrence, entity, state)
-            done.states.setdefault((entity, state.attribute), set()).add(occurrence[0])
+            done.states.append(fact_rows.add_state(tx, occurrence, entity, state))
 
 
-def _superseded(tx: Tx, states: Mapping[tuple[int, str], set[int]]) -> list[str]:
-    """Return the texts of the facts that the new ones have ended."""
-    ended: set[int] = set()
-    for (entity, attribute), new in sorted(states.items()):
-        segments = timeline(observations(snapshot_rows.states_of(tx, entity, attribute)))
-        for before, after in pairwise(segments):
-            if new & set(after.facts) and not holds_many(attribute):
-                ended |= set(before.facts) - set(after.facts)
-    texts = fact_rows.facts_with_ids(tx, ended)
+def superseded_texts(tx: Tx, states: Sequence[int]) -> list[str]:
+    """Return the texts of the facts that new observations, by row id, have ended."""
+    texts = fact_rows.facts_with_ids(tx, superseded_facts(tx, states))
     return [texts[fact].text for fact in sorted(texts)]

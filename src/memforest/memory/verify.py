@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from memforest.facts.canonical import fact_identity
+from memforest.facts.canonical import fact_identity, tie_end
 from memforest.facts.entities import is_short_form, speaker_key
 from memforest.interval import from_ms
 from memforest.memory.results import Problem, VerifyReport
@@ -172,6 +172,7 @@ def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
         for message in _of_fact(tx, fact, occurrences[fact.row])
     ]
     messages += [f"{one}: its quote or its speaker is not of its turns" for one in _misquoted(tx)]
+    messages += checks.state_problems(tx)
     return _of("fact", messages + contradictions.fact_contradictions(tx))
 
 
@@ -186,7 +187,7 @@ def _of_fact(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> list[str]:
     return [
         f"occurrence {one.row} is not worded as its place says"
         for one in found
-        if not one.tie.endswith(f"\x1f{fact_identity(one.text, times[0], times[1])}")
+        if not one.tie.endswith(tie_end(fact_identity(one.text, times[0], times[1])))
     ]
 
 

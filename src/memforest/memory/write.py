@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
-from memforest.interval import to_ms
-from memforest.memory.commit import Commit, Extracted, commit
+from memforest.memory.commit import Commit, Extracted, overwritten
 from memforest.memory.fill import fill_vectors
 from memforest.memory.judging import find_same
+from memforest.memory.parts import commit_in_parts
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
@@ -147,7 +147,7 @@ class Writer:
             extracted = [replace(one, same=same) for one in extracted]
             timer.add("judge", started)
         started = time.perf_counter()
-        done = [await asyncio.to_thread(self._commit, one, timer) for one in extracted]
+        done = [await commit_in_parts(self.db, self.config, one, timer.add) for one in extracted]
         timer.add("route", started)
         processed = iter(
             Processed(
@@ -157,6 +157,8 @@ class Writer:
                 ledger,
                 tuple(f"{name} is damaged and its chunk is left; {AGAIN}" for name in work.damaged.values()),
             )
+            if isinstance(commit, Commit)
+            else commit
             for work, one, commit, ledger in zip(works, made, done, spent, strict=True)
         )
         return [next(processed) if isinstance(work, _Work) else work for work in loaded]
@@ -238,13 +240,6 @@ class Writer:
             threshold=self.threshold,
         )
 
-    def _commit(self, work: Extracted, timer: Timer) -> Commit:
-        with self.db.write() as tx:
-            done = commit(tx, self.config, work, to_ms(self.config.clock()))
-            ended = time.perf_counter()
-        timer.add("route.commit", ended)
-        return done
-
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""
         started = time.perf_counter()
@@ -294,9 +289,7 @@ def _load(tx: Tx, session: int) -> _Work | SessionConflictError:
     try:
         row = sessions.session_with_row(tx, session)
     except KeyError:
-        return SessionConflictError(
-            "the session was overwritten by another writer while it was being ingested; ingest it again"
-        )
+        return overwritten()
     turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, session)}
     cells = [cell for cell in sessions.cells(tx, session) if cell.status in ("pending", "failed")]
     first = min((cell.first for cell in cells), default=0) - CONTEXT_TURNS
@@ -362,7 +355,7 @@ def ingest_result(
         superseded=tuple(done.superseded),
         chunks=() if processed is None else processed.chunks,
         replaced=got.replaced,
-        trees_updated=done.trees,
+        trees_updated=len(done.trees),
         nodes_written=done.nodes_written,
         nodes_refreshed=refreshed.nodes,
         nodes_dirty=refreshed.left,

@@ -300,8 +300,10 @@ def _states(
     touched = frozenset((state.entity, state.attribute) for state in (*before, *read))
     if not touched:
         return old.states, touched
-    kept = [state for state in old.states if state.fact not in changed] if before else old.states
-    return tuple(sorted([*kept, *read], key=_order)), touched
+    states = [state for state in old.states if state.fact not in changed] if before else list(old.states)
+    for state in read:
+        bisect.insort(states, state, key=_order)
+    return tuple(states), touched
 
 
 def _order(state: rows.StateSeen) -> tuple[int, str, int, str, int]:

@@ -28,6 +28,7 @@ __all__ = [
     "Snapshot",
     "Turns",
     "carry_over",
+    "count_bytes",
     "once_per_snapshot",
     "ranges",
 ]
@@ -211,9 +212,14 @@ class Snapshot:
     position: int = -1
     """Up to where the change log is in this; -1 when it cannot be brought up to date."""
 
-    @cached_property
+    @property
     def nbytes(self) -> int:
-        """Bytes that the snapshot holds, about: its arrays, and the usual size of its Python objects."""
+        """Bytes that the snapshot holds, about, with what has been computed on it and said to be large."""
+        return self._own_nbytes + _LARGE.get(self, 0)
+
+    @cached_property
+    def _own_nbytes(self) -> int:
+        """Bytes of its arrays, and the usual size of its Python objects."""
         arrays = sum(
             value.nbytes
             for part in (self.turns, self.facts, self.forest)
@@ -325,6 +331,14 @@ def ranges(starts: Ints, ends: Ints) -> Ints:
     before = np.cumsum(counts) - counts
     found: Ints = np.arange(counts.sum()) + np.repeat(starts - before, counts)
     return found
+
+
+_LARGE: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
+
+
+def count_bytes(snapshot: Snapshot, nbytes: int) -> None:
+    """Count what was computed on a snapshot, and is kept with it, among its bytes."""
+    _LARGE[snapshot] = nbytes
 
 
 Carry = Callable[[Snapshot, Delta, T], T]

@@ -24,6 +24,7 @@ __all__ = [
     "orphans",
     "quotations",
     "session_problems",
+    "state_problems",
     "summary_texts",
     "unplaced_items",
     "vector_digests",
@@ -122,6 +123,15 @@ def unplaced_items(tx: Tx) -> list[str]:
     return [f"cell {row[0]} has no leaf" for row in cells] + [
         f"fact {row[0]} is not in the tree of {row[1]!r}" for row in facts
     ]
+
+
+def state_problems(tx: Tx) -> list[str]:
+    """Return the states that do not stand at the time of their fact, or of the occurrence when that states none."""
+    rows = tx.execute(
+        """SELECT f.fact_id, s.attribute FROM state s JOIN fact f ON f.id = s.fact
+           JOIN occurrence o ON o.id = s.occurrence WHERE s.at_ms != coalesce(f.start_ms, o.said_ms)"""
+    )
+    return [f"{row[0]}: the state of {row[1]!r} does not stand at the fact's time" for row in rows]
 
 
 def indexed_texts(tx: Tx, kind: Literal["turn", "fact"]) -> list[tuple[int, str, str, int]]:

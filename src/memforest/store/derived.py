@@ -74,7 +74,10 @@ def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
 def put_vectors(tx: Tx, kind: ItemKind, model: str, rows: Iterable[VectorRow]) -> None:
     """Store vectors (float32, little-endian) beside the digest of their text and the model's id."""
     tx.executemany(
-        "INSERT OR REPLACE INTO derived_vector VALUES (?, ?, ?, ?, ?, ?)",
+        # In its place: a row that is deleted and inserted anew leaves a hole in a page that nothing fits into.
+        """INSERT INTO derived_vector VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, item) DO UPDATE
+           SET digest = excluded.digest, model = excluded.model, dimension = excluded.dimension,
+               vector = excluded.vector""",
         [
             (kind, item, digest, model, len(vector), vector.astype("<f4").tobytes())
             for item, digest, vector in rows

@@ -348,10 +348,16 @@ def entity_support(tx: Tx, entity: int) -> tuple[int, int]:
     return row[0], row[1]
 
 
-def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State) -> None:
-    """Record an attribute that an occurrence of a fact asserts of an entity."""
-    tx.execute(
-        """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change)
-           VALUES (?, ?, ?, ?, ?, ?, ?)""",
-        (*occurrence, entity, state.attribute, state.value, state.previous, state.change),
+def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State) -> int:
+    """Record an attribute that an occurrence of a fact asserts of an entity; return the row's id.
+
+    It is dated by the fact if that states a time, else by when it was said.
+    """
+    fact, row = occurrence
+    cursor = tx.execute(
+        """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change, at_ms)
+           SELECT f.id, o.id, ?, ?, ?, ?, ?, coalesce(f.start_ms, o.said_ms)
+           FROM fact f, occurrence o WHERE f.id = ? AND o.id = ?""",
+        (entity, state.attribute, state.value, state.previous, state.change, fact, row),
     )
+    return int(cursor.lastrowid or 0)

@@ -13,6 +13,7 @@ from datetime import datetime
 from memforest.errors import SchemaTooNewError, StoreWriteError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
+from memforest.store.migration_compact import m0007_compact
 from memforest.store.migration_integrity import m0006_integrity
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "m0004_changes",
     "m0005_spent",
     "m0006_integrity",
+    "m0007_compact",
 ]
 
 Migration = Callable[[Tx], None]
@@ -339,6 +341,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0004_changes,
     m0005_spent,
     m0006_integrity,
+    m0007_compact,
 )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "finish_cell",
     "known_ids",
     "list_sessions",
+    "pending",
     "session_with_row",
     "set_status",
     "speakers",
@@ -34,6 +35,9 @@ __all__ = [
     "unfinished",
     "waiting",
 ]
+
+MOST = 2**62
+"""More than any number of turns."""
 
 CellStatus = Literal["pending", "extracted", "verbatim", "failed"]
 
@@ -180,12 +184,12 @@ def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list
     return ids
 
 
-def turns(tx: Tx, session: int) -> list[tuple[int, Turn]]:
-    """Return a session's turns with their row ids, in order."""
+def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[int, Turn]]:
+    """Return a session's turns with their row ids, in order; with `first` and `last`, those between."""
     rows = tx.execute(
         """SELECT id, turn_id, speaker, text, said_ms, ordinal, role, time_source, metadata
-           FROM turn WHERE session = ? ORDER BY ordinal""",
-        (session,),
+           FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal""",
+        (session, first, last),
     )
     return [
         (
@@ -220,12 +224,20 @@ def add_cells(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> No
     )
 
 
-def cells(tx: Tx, session: int) -> list[CellRow]:
-    """Return a session's cells, in order."""
+def pending(tx: Tx, session: int) -> bool:
+    """Return whether a session has cells that were never read."""
+    found = tx.execute(
+        "SELECT EXISTS (SELECT 1 FROM cell WHERE session = ? AND status = 'pending')", (session,)
+    )
+    return bool(found.fetchone()[0])
+
+
+def cells(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[CellRow]:
+    """Return a session's cells, in order; with `first` and `last`, those of the turns between."""
     rows = tx.execute(
         """SELECT id, session, ordinal, first, last, status, reason, maker, skipped
-           FROM cell WHERE session = ? ORDER BY ordinal""",
-        (session,),
+           FROM cell WHERE session = ? AND last >= ? AND first <= ? ORDER BY ordinal""",
+        (session, first, last),
     )
     return [
         CellRow(

@@ -25,11 +25,14 @@ __all__ = [
     "node_rows",
     "session_spans",
     "sessions_of",
-    "states_of",
+    "states_before",
     "states_seen",
+    "states_with_ids",
     "supports",
     "tree_rows",
     "turn_rows",
+    "values_before",
+    "values_of",
 ]
 
 
@@ -64,6 +67,7 @@ class StateSeen(NamedTuple):
     fact: int
     at_ms: int
     tie: str
+    row: int = 0
 
 
 class EntityName(NamedTuple):
@@ -168,22 +172,57 @@ def mentions(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
     return tx.execute(f"SELECT DISTINCT fact, entity FROM mention {where} ORDER BY 1, 2", args).fetchall()
 
 
-_STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact,
-    coalesce(f.start_ms, o.said_ms), o.tie
-    FROM state s JOIN fact f ON f.id = s.fact JOIN occurrence o ON o.id = s.occurrence"""
+_STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms, o.tie, s.id
+    FROM state s JOIN occurrence o ON o.id = s.occurrence"""
 
 
 def states_seen(tx: Tx, only: Only = None) -> list[StateSeen]:
     """Return every observation of a state by facts: dated by the fact itself, else by each time it was said."""
     where, args = _among("s.fact", only)
-    rows = tx.execute(f"{_STATES} {where} ORDER BY s.entity, s.attribute, 7, 8, s.fact, s.id", args)
+    rows = tx.execute(f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, o.tie, s.fact, s.id", args)
     return [StateSeen(*row) for row in rows]
 
 
-def states_of(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
-    """Return the observations of one attribute of one entity."""
-    rows = tx.execute(f"{_STATES} WHERE s.entity = ? AND s.attribute = ? ORDER BY 7, 8", (entity, attribute))
-    return [StateSeen(*row) for row in rows]
+def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
+    """Return observations by row id."""
+    where, args = _among("s.id", rows)
+    return [StateSeen(*row) for row in tx.execute(f"{_STATES} {where} ORDER BY s.id", args)]
+
+
+_OF = "s.entity = ? AND s.attribute = ?"
+_BEFORE = f"{_OF} AND s.at_ms <= ? AND (s.at_ms, o.tie, s.fact, s.id) < (?, ?, ?, ?)"
+
+
+def _before(state: StateSeen) -> tuple[int, str, int, int, str, int, int]:
+    return state.entity, state.attribute, state.at_ms, state.at_ms, state.tie, state.fact, state.row
+
+
+def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
+    """Return the latest observations of an attribute before another one, in time order."""
+    rows = tx.execute(
+        f"""{_STATES} WHERE {_BEFORE}
+            ORDER BY s.at_ms DESC, o.tie DESC, s.fact DESC, s.id DESC LIMIT ?""",
+        (*_before(state), most),
+    )
+    return [StateSeen(*row) for row in rows][::-1]
+
+
+def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
+    """Return every value that an attribute of an entity is known to have had."""
+    rows = tx.execute(f"SELECT DISTINCT value, previous FROM state s WHERE {_OF}", (entity, attribute))
+    return {value for row in rows for value in row if value is not None}
+
+
+def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tuple[str, str | None]]:
+    """Return (value, previous) of the observations of an attribute before another one that name some values."""
+    wanted = json.dumps(list(values))
+    rows = tx.execute(
+        f"""SELECT DISTINCT s.value, s.previous FROM state s JOIN occurrence o ON o.id = s.occurrence
+            WHERE {_BEFORE} AND (s.value IN (SELECT value FROM json_each(?))
+                OR s.previous IN (SELECT value FROM json_each(?)))""",
+        (*_before(state), wanted, wanted),
+    )
+    return rows.fetchall()
 
 
 def entity_names(tx: Tx, only: Only = None) -> dict[int, EntityName]:

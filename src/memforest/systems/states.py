@@ -2,29 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Literal, cast
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.facts.timeline import Observation, Segment, timeline
-from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
+from memforest.facts.superseding import superseded_by
+from memforest.facts.timeline import Change, Observation, Segment, observe
+from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
 from memforest.steps.local.lexicon import holds_many
+from memforest.store import snapshot as rows
+from memforest.store.db import Tx
 from memforest.store.snapshot import StateSeen
 
-__all__ = ["Timelines", "observations", "timelines", "valid_until"]
+__all__ = ["Timelines", "observations", "superseded_facts", "timelines", "valid_until"]
+
+MARKS = (0, 16, 128, 1024)
+"""How many observations before its end a timeline can be read on from: what is told of last month stands there."""
 
 Timelines = Mapping[tuple[int, str], tuple[Segment, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A timeline, and what it was read from."""
+
+    states: list[StateSeen]
+    segments: tuple[Segment, ...]
+    marks: tuple[tuple[int, tuple[Segment, ...]], ...]
+    """How many observations were read, and the segments of these: places to read on from."""
+    facts: NDArray[np.int64]
+    """Every fact of every segment; not of an attribute that holds many values, which end nothing."""
+    ends: NDArray[np.int64]
+    """Where the segment of each ends, ms."""
+
+
+def _line(attribute: str, states: list[StateSeen], before: _Line | None = None) -> _Line:
+    """Return the timeline of some observations, in time order; where they begin like others, it is read on."""
+    marks: list[tuple[int, tuple[Segment, ...]]] = [(0, ())]
+    if before is not None:
+        pairs = enumerate(zip(states, before.states, strict=False))
+        shorter = min(len(states), len(before.states))
+        same = next((at for at, (one, other) in pairs if one != other), shorter)
+        marks = [mark for mark in before.marks if mark[0] <= same]
+    read, segments = marks[-1][0], list(marks[-1][1])
+    for at, seen in enumerate(observations(states[read:]), read + 1):
+        observe(segments, seen)
+        if len(states) - at in MARKS:
+            marks.append((at, tuple(segments)))
+    told = [] if holds_many(attribute) else segments
+    ends = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in told for fact in s.facts]
+    found = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    return _Line(states, tuple(segments), (marks[0], *marks[1:][-len(MARKS) :]), found[:, 0], found[:, 1])
+
+
+_Lines = Mapping[tuple[int, str], _Line]
+
+
+def _all_lines(snapshot: Snapshot) -> _Lines:
+    seen: dict[tuple[int, str], list[StateSeen]] = {}
+    for state in snapshot.states:
+        seen.setdefault((state.entity, state.attribute), []).append(state)
+    return {key: _line(key[1], found) for key, found in seen.items()}
+
+
+def _later_lines(snapshot: Snapshot, delta: Delta, before: _Lines) -> _Lines:
+    """Return the timelines of a snapshot: those of the older one, but for what was observed since."""
+    lines = dict(before)
+    for key in delta.states:
+        first = bisect_left(snapshot.states, key, key=_key)
+        states = list(snapshot.states[first : bisect_right(snapshot.states, key, lo=first, key=_key)])
+        lines.pop(key, None)
+        if states:
+            lines[key] = _line(key[1], states, before.get(key))
+    return dict(sorted(lines.items()))
+
+
+def _key(state: StateSeen) -> tuple[int, str]:
+    return state.entity, state.attribute
+
+
+_lines = once_per_snapshot(_all_lines, _later_lines)
 
 
 @once_per_snapshot
 def timelines(snapshot: Snapshot) -> Timelines:
     """Return (entity, attribute) -> its segments in time order; facts are row ids of the store."""
-    seen: dict[tuple[int, str], list[StateSeen]] = {}
-    for state in snapshot.states:
-        seen.setdefault((state.entity, state.attribute), []).append(state)
-    return {key: tuple(timeline(observations(found))) for key, found in seen.items()}
+    return {key: line.segments for key, line in _lines(snapshot).items()}
 
 
 def observations(states: Iterable[StateSeen]) -> list[Observation]:
@@ -36,7 +104,8 @@ def observations(states: Iterable[StateSeen]) -> list[Observation]:
             state.fact,
             state.value,
             state.previous,
-            cast("Literal['is', 'start', 'end']", state.change),
+            cast("Change", state.change),
+            state.row,
         )
         for state in states
     ]
@@ -49,14 +118,48 @@ def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
     Events that state an end keep `OPEN` here: that they happened stays true. Only states end.
     """
     until = np.full(len(snapshot.facts.ids), OPEN, dtype=np.int64)
-    ends: dict[int, int] = {}
-    for (_, attribute), segments in timelines(snapshot).items():
-        if holds_many(attribute):
-            continue
-        for segment in segments:
-            for fact in segment.facts:
-                end = OPEN if segment.end_ms is None else segment.end_ms
-                ends[fact] = max(ends.get(fact, 0), end)
-    for fact, end in ends.items():
-        until[snapshot.fact_row[fact]] = end
+    lines = _lines(snapshot).values()
+    facts = np.concatenate([np.zeros(0, dtype=np.int64), *(line.facts for line in lines)])
+    latest = np.zeros(len(until), dtype=np.int64)
+    rows_of_facts = np.searchsorted(snapshot.facts.ids, facts)
+    np.maximum.at(latest, rows_of_facts, np.concatenate([latest[:0], *(line.ends for line in lines)]))
+    until[rows_of_facts] = latest[rows_of_facts]
     return until
+
+
+def superseded_facts(tx: Tx, new: Sequence[int]) -> set[int]:
+    """Return the facts whose place new observations took; what an attribute holds many of ends nothing.
+
+    Args:
+        tx: the transaction that has written them.
+        new: row ids of observations.
+    """
+    found: set[int] = set()
+    pasts: dict[tuple[int, str], _StoredPast] = {}
+    for state in rows.states_with_ids(tx, new):
+        if not holds_many(state.attribute):
+            past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
+            (seen,) = observations([state])
+            found |= superseded_by(seen, past)
+    return found
+
+
+class _StoredPast:
+    """The stored observations of one state's attribute, as `memforest.facts.superseding.Past`."""
+
+    def __init__(self, tx: Tx, state: StateSeen) -> None:
+        self._tx = tx
+        self._state = state
+
+    @cached_property
+    def values(self) -> Collection[str]:
+        return rows.values_of(self._tx, self._state.entity, self._state.attribute)
+
+    def before(self, seen: Observation, most: int) -> Sequence[Observation]:
+        return observations(rows.states_before(self._tx, self._at(seen), most))
+
+    def told(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+        return rows.values_before(self._tx, self._at(seen), values)
+
+    def _at(self, seen: Observation) -> StateSeen:
+        return self._state._replace(at_ms=seen.at_ms, tie=seen.tie, fact=seen.fact, row=seen.row)

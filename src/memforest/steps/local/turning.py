@@ -7,45 +7,90 @@ are things that are begun, ended or had at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from memforest.steps.local.aspect import rules
 from memforest.steps.local.phrases import Phrase, Sentence
 from memforest.steps.local.stance import Stance
 
-__all__ = ["held_phrases", "turning_points"]
+__all__ = ["Place", "held_phrases", "most_used", "places", "turning_points"]
 
 _REACH = 48
 """Characters in front of a phrase in which the word that governs it stands."""
 
 
-def turning_points(sentence: Sentence, uses: Mapping[str, int]) -> list[tuple[str, Stance]]:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The phrases that start at one place of a sentence, and what the words before them say."""
+
+    phrases: tuple[Phrase, ...]
+    before: int
+    """Where the text before them ends, without articles and owners."""
+    stance: Stance | None
+    """``end``, ``start`` or ``back`` behind a word of change."""
+    held: bool
+    """Behind a verb in the present, or owned."""
+
+
+def places(sentence: Sentence) -> tuple[Place, ...]:
+    """Return the places of a sentence from left to right; they depend on its text alone."""
+    at: dict[int, list[Phrase]] = {}
+    for phrase in sentence.phrases:
+        at.setdefault(phrase.start, []).append(phrase)
+    found = []
+    for start, phrases in sorted(at.items()):
+        text = sentence.text[:start]
+        before = _DETERMINERS.sub("", text)
+        found.append(Place(tuple(phrases), len(before), _governor(before), _HOLDER.search(text) is not None))
+    return tuple(found)
+
+
+def turning_points(text: str, places: Sequence[Place], uses: Mapping[str, int]) -> list[tuple[str, Stance]]:
     """Return the phrases right behind a word of change: (term, ``end`` | ``start`` | ``back``), in order.
 
     Of the phrases that overlap, the one that the memory uses most, for its length, counts.
+
+    Args:
+        text: of a sentence.
+        places: of it.
+        uses: how often the memory uses each term; phrases of others do not count.
     """
     found: list[tuple[int, str, Stance]] = []
     left = -1
-    for start, phrases in _by_place(sentence, uses):
-        before = _DETERMINERS.sub("", sentence.text[:start])
-        stance = _governor(before)
-        if stance is None and left >= 0 and _ONWARD.search(sentence.text[left : len(before)]):
-            stance = "start"
-        if stance is None:
+    for place in places:
+        stance = place.stance
+        if stance is None and left < 0:
             continue
-        best = max(phrases, key=lambda p: (uses.get(p.term, 0) * len(p.term.split()), len(p.term)))
-        if found and found[-1][0] >= best.start:
+        best = _most_used(place, uses)
+        if best is None:
+            continue
+        if stance is None and _ONWARD.search(text[left : place.before]):
+            stance = "start"
+        if stance is None or (found and found[-1][0] >= best.start):
             continue
         left = best.end if stance == "end" else left
         found.append((best.end, best.term, stance))
     return [(term, stance) for _, term, stance in found]
 
 
-def held_phrases(sentence: Sentence, uses: Mapping[str, int]) -> Iterator[str]:
+def held_phrases(places: Sequence[Place], uses: Mapping[str, int]) -> Iterator[str]:
     """Yield the phrases that are the object of a verb in the present or a possession: "plays the *flute*"."""
-    for start, phrases in _by_place(sentence, uses):
-        if _HOLDER.search(sentence.text[:start]):
-            yield max(phrases, key=lambda p: (uses.get(p.term, 0) * len(p.term.split()), len(p.term))).term
+    for place in places:
+        if place.held and (best := _most_used(place, uses)) is not None:
+            yield best.term
+
+
+def _most_used(place: Place, uses: Mapping[str, int]) -> Phrase | None:
+    """Return the phrase of a place that the memory uses most, for its length; None if it uses none of them."""
+    best = most_used([phrase.term for phrase in place.phrases], uses)
+    return next((phrase for phrase in place.phrases if phrase.term == best), None)
+
+
+def most_used(terms: Sequence[str], uses: Mapping[str, int]) -> str | None:
+    """Return the term that the memory uses most, for its length, of those that begin at one place."""
+    known = [term for term in terms if term in uses]
+    return max(known, key=lambda term: (uses[term] * len(term.split()), len(term)), default=None)
 
 
 _HOLDER = re.compile(
@@ -60,15 +105,6 @@ _DETERMINERS = re.compile(
 
 
 _ONWARD = re.compile(r"\b(?:to|for|with|onto|into)$", re.IGNORECASE)
-
-
-def _by_place(sentence: Sentence, uses: Mapping[str, int]) -> Iterator[tuple[int, list[Phrase]]]:
-    """Yield the phrases that start at the same place, from left to right; only what the memory uses."""
-    places: dict[int, list[Phrase]] = {}
-    for phrase in sentence.phrases:
-        if phrase.term in uses:
-            places.setdefault(phrase.start, []).append(phrase)
-    yield from sorted(places.items())
 
 
 def _governor(before: str) -> Stance | None:

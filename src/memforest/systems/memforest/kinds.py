@@ -15,7 +15,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from memforest.steps.local.aspect import listed
 from memforest.steps.local.phrases import Phrase, Statement, chosen_phrases
 from memforest.text import STOP_WORDS
 
-__all__ = ["Kind", "find_kinds"]
+__all__ = ["Contexts", "Kind", "find_kinds", "placed_in"]
 
 Matrix = NDArray[np.float64]
 
@@ -36,6 +38,10 @@ LEAST_ALIKE = 0.3
 and groups of .5 split them; .3 kept 94 of 100 pairs of one kind together and mixed 2 of 100."""
 WINDOW = 3
 """Words on either side that are a value's frame."""
+BY_DISTANCE = (6, 4, 3)
+"""Their weights in sixths, 1 / (1 + distance / 2), so that sums are exact whatever their order."""
+
+T = TypeVar("T")
 
 _FRAME_WORD = re.compile(r"[\w']+")
 
@@ -55,29 +61,26 @@ class Kind:
 
 
 def find_kinds(
-    statements: Sequence[Statement],
+    contexts: Contexts,
     values: Sequence[str],
     uses: Mapping[str, NDArray[np.int64]],
     vectors: NDArray[np.float32],
-    names: Set[str],
     replaced: Collection[tuple[str, str]],
     attributes: Iterable[Set[str]],
 ) -> tuple[Kind, ...]:
     """Return the kinds of some values; every value is of exactly one.
 
     Args:
-        statements: of the memory, m of them.
+        contexts: of the values.
         values: n of them.
         uses: value -> rows of the statements that use it.
         vectors: of the statements, shape (m, d); d may be 0.
-        names: words of people's names, lower case.
         replaced: (old, new) pairs of values.
         attributes: the values known of each listed attribute.
     """
     if not values:
         return ()
-    placed = _placed(statements, frozenset(values))
-    alike = _likeness(placed, values, uses, vectors, names)
+    alike = _likeness(contexts, values, uses, vectors)
     place = {value: i for i, value in enumerate(values)}
     for old, new in replaced:
         _add(alike, place, old, new, REPLACED_WEIGHT)
@@ -87,14 +90,15 @@ def find_kinds(
             for new in known[i + 1 :]:
                 _add(alike, place, old, new, ATTRIBUTE_WEIGHT)
     pairs = {frozenset(pair) for pair in replaced}
-    alike -= BESIDE_WEIGHT * _beside(placed, place, pairs)
+    alike -= BESIDE_WEIGHT * _beside(contexts, place, pairs)
     np.fill_diagonal(alike, 0.0)
-    fronts = _fronts(placed)
-    return tuple(_kind(values, members, alike, uses, fronts) for members in _clusters(alike, LEAST_ALIKE))
+    return tuple(
+        _kind(values, members, alike, uses, contexts.fronts) for members in _clusters(alike, LEAST_ALIKE)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class Placed:
     """A sentence in which values stand, those values, and the question that it answers."""
 
     asked: str
@@ -102,14 +106,88 @@ class _Placed:
     phrases: tuple[Phrase, ...]
 
 
-def _placed(statements: Sequence[Statement], wanted: Set[str]) -> list[_Placed]:
-    """Return the sentences that name values; finding them is most of the work, so it is done once."""
+def placed_in(statement: Statement, wanted: Set[str]) -> list[Placed]:
+    """Return the sentences of a statement that name values."""
     return [
-        _Placed(statement.asked, sentence.text, phrases)
-        for statement in statements
+        Placed(statement.asked, sentence.text, phrases)
         for sentence in statement.sentences
         if (phrases := tuple(chosen_phrases(sentence, wanted)))
     ]
+
+
+Frame = Counter[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """In what surroundings values stand, counted over the sentences of a memory. Never changed once made."""
+
+    sentences: Mapping[str, int] = field(default_factory=dict)
+    """Value -> how many sentences name it."""
+    beside: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """Two values, in order -> how many sentences name both."""
+    frames: Mapping[str, Frame] = field(default_factory=dict)
+    """Value -> the words around it, in sixths: by side and distance, and those of the questions answered."""
+    fronts: Mapping[str, Counter[str]] = field(default_factory=dict)
+    """Value -> how often each word stands right in front of it, articles and owners left out."""
+
+    def changed(self, gone: Sequence[Placed], come: Sequence[Placed], names: Set[str]) -> Contexts:
+        """Return the contexts without some sentences and with others.
+
+        Args:
+            gone: sentences that were counted.
+            come: sentences that were not.
+            names: words of people's names, lower case; the same as before.
+        """
+        delta = _Counts()
+        for sentence in gone:
+            delta.count(sentence, names, -1)
+        for sentence in come:
+            delta.count(sentence, names, 1)
+        return Contexts(
+            _sum(self.sentences, delta.sentences),
+            _sum(self.beside, delta.beside),
+            {**self.frames, **{v: _sum(self.frames.get(v, {}), one) for v, one in delta.frames.items()}},
+            {**self.fronts, **{v: _sum(self.fronts.get(v, {}), one) for v, one in delta.fronts.items()}},
+        )
+
+
+def _sum(counts: Mapping[T, int], delta: Mapping[T, int]) -> Counter[T]:
+    """Return the sums that are not nothing."""
+    found = Counter(counts)
+    for key, n in delta.items():
+        found[key] += n
+        if not found[key]:
+            del found[key]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """What sentences add to the contexts, or take from them."""
+
+    sentences: Counter[str] = field(default_factory=Counter)
+    beside: Counter[tuple[str, str]] = field(default_factory=Counter)
+    frames: dict[str, Frame] = field(default_factory=lambda: defaultdict(Counter))
+    fronts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def count(self, sentence: Placed, names: Set[str], sign: int) -> None:
+        """Count a sentence; with -1 for `sign`, take it off."""
+        found = sorted({phrase.term for phrase in sentence.phrases})
+        for term in found:
+            self.sentences[term] += sign
+        for pair in combinations(found, 2):
+            self.beside[pair] += sign
+        asked = [w for w in _FRAME_WORD.findall(sentence.asked.lower()) if w not in STOP_WORDS]
+        for phrase in sentence.phrases:
+            frame = self.frames[phrase.term]
+            for key, sixths in _frame(sentence.text, phrase, names).items():
+                frame[key] += sign * sixths
+            for word in {_mask(word, names) for word in asked}:
+                frame["asked", word] += sign * 6
+            front = _front(sentence.text, phrase)
+            if front is not None:
+                self.fronts[phrase.term][front] += sign
 
 
 def _kind(
@@ -174,77 +252,74 @@ def _clusters(alike: Matrix, least: float) -> list[list[int]]:
     return [sorted(group) for _, group in sorted(groups.items())]
 
 
-def _beside(placed: Sequence[_Placed], place: Mapping[str, int], pairs: Set[frozenset[str]]) -> Matrix:
+def _beside(contexts: Contexts, place: Mapping[str, int], pairs: Set[frozenset[str]]) -> Matrix:
     """Return in which share of its sentences the rarer of two values stands beside the other, shape (n, n).
 
     A sentence that tells a replacement has two values of one kind, and does not count.
     """
-    counts = np.zeros(len(place))
+    counts = np.array([contexts.sentences.get(value, 0) for value in place], dtype=np.float64)
     both = np.zeros((len(place), len(place)))
-    for sentence in placed:
-        found = sorted({phrase.term for phrase in sentence.phrases})
-        for one in found:
-            counts[place[one]] += 1
-            for other in found:
-                if one != other and frozenset((one, other)) not in pairs:
-                    both[place[one], place[other]] += 1
+    for (one, other), n in contexts.beside.items():
+        if frozenset((one, other)) not in pairs:
+            both[place[one], place[other]] = both[place[other], place[one]] = n
     rarer = np.minimum(counts[:, None], counts[None, :])
     return np.asarray(both / np.maximum(rarer, 1.0), dtype=np.float64)
 
 
 def _likeness(
-    placed: Sequence[_Placed],
+    contexts: Contexts,
     values: Sequence[str],
     uses: Mapping[str, NDArray[np.int64]],
     vectors: NDArray[np.float32],
-    names: Set[str],
 ) -> Matrix:
     """Return how alike the statements about two values are: cosine of their means, and shared frames."""
-    frames = _frames(placed, values, names)
+    frames = _frames(contexts, values)
     alike = FRAME_WEIGHT * (frames @ frames.T)
     if vectors.ndim == 2 and vectors.shape[1]:
-        centred = vectors - vectors.mean(axis=0)
-        profile = np.array([centred[uses[value]].mean(axis=0) for value in values], dtype=np.float64)
+        background = vectors.mean(axis=0)
+        profile = np.array(
+            [(vectors[uses[value]] - background).mean(axis=0) for value in values], dtype=np.float64
+        )
         profile /= np.maximum(np.linalg.norm(profile, axis=1, keepdims=True), 1e-9)
         alike = alike + profile @ profile.T
     return np.asarray(alike, dtype=np.float64)
 
 
-def _frames(placed: Sequence[_Placed], values: Sequence[str], names: Set[str]) -> Matrix:
+def _frames(contexts: Contexts, values: Sequence[str]) -> Matrix:
     """Return the words around each value, weighted by how few values they stand beside; unit rows."""
-    found: dict[str, Counter[tuple[str, ...]]] = {value: Counter() for value in values}
-    for sentence in placed:
-        asked = [w for w in _FRAME_WORD.findall(sentence.asked.lower()) if w not in STOP_WORDS]
-        for term, frame in _sentence_frames(sentence, names):
-            found[term].update(frame)
-            found[term].update({("asked", _mask(word, names)): 1 for word in asked})
-    spread = Counter(key for frame in found.values() for key in frame)
-    column = {key: i for i, key in enumerate(k for k, n in spread.items() if n > 1)}
+    found = [contexts.frames.get(value, Counter()) for value in values]
+    spread = Counter(key for frame in found for key in frame)
+    column = {key: i for i, key in enumerate(sorted(key for key, n in spread.items() if n > 1))}
     out = np.zeros((len(values), max(len(column), 1)))
-    for row, value in enumerate(values):
-        for key, n in found[value].items():
-            if key in column:
-                out[row, column[key]] = np.log1p(n) * np.log(len(values) / spread[key])
+    for row, frame in enumerate(found):
+        shared = [key for key in frame if key in column]
+        sixths = np.array([frame[key] for key in shared], dtype=np.float64)
+        beside = np.array([spread[key] for key in shared], dtype=np.float64)
+        out[row, [column[key] for key in shared]] = np.log1p(sixths / 6) * np.log(len(values) / beside)
     norms = np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
     return np.asarray(out / norms, dtype=np.float64)
 
 
-def _sentence_frames(
-    sentence: _Placed, names: Set[str]
-) -> Iterable[tuple[str, dict[tuple[str, ...], float]]]:
-    """Yield (value, its frame in this sentence): words by side and distance."""
-    for phrase in sentence.phrases:
-        left = _framing(sentence.text[: phrase.start], names)[-WINDOW:][::-1]
-        right = _framing(sentence.text[phrase.end :], names)[:WINDOW]
-        frame: dict[tuple[str, ...], float] = defaultdict(float)
-        for side, words in (("left", left), ("right", right)):
-            for distance, word in enumerate(words):
-                frame[side, word] += 1 / (1 + distance / 2)
-            if words:
-                frame[side, "next", words[0]] += 1.0
-        if len(left) > 1:
-            frame["left", left[1], left[0]] += 1.5
-        yield phrase.term, frame
+def _frame(text: str, phrase: Phrase, names: Set[str]) -> Frame:
+    """Return the words around a phrase in its sentence, in sixths: less with each word between, more if nothing is."""
+    left = _framing(text[: phrase.start], names)[-WINDOW:][::-1]
+    right = _framing(text[phrase.end :], names)[:WINDOW]
+    frame: Frame = Counter()
+    for side, words in (("left", left), ("right", right)):
+        for word, sixths in zip(words, BY_DISTANCE, strict=False):
+            frame[side, word] += sixths
+        if words:
+            frame[side, "next", words[0]] += 6
+    if len(left) > 1:
+        frame["left", left[1], left[0]] += 9
+    return frame
+
+
+def _front(text: str, phrase: Phrase) -> str | None:
+    """Return the word in front of a phrase, articles and owners left out."""
+    no_front = listed("no_front")
+    words = _FRAME_WORD.findall(text[: phrase.start].lower())
+    return next((word for word in reversed(words) if word not in no_front), None)
 
 
 def _framing(text: str, names: Set[str]) -> list[str]:
@@ -254,16 +329,3 @@ def _framing(text: str, names: Set[str]) -> list[str]:
 
 def _mask(word: str, names: Set[str]) -> str:
     return "§" if word.removesuffix("'s") in names else word
-
-
-def _fronts(placed: Sequence[_Placed]) -> dict[str, Counter[str]]:
-    """Return value -> how often each word stands right in front of it, articles and owners left out."""
-    no_front = listed("no_front")
-    found: dict[str, Counter[str]] = defaultdict(Counter)
-    for sentence in placed:
-        for phrase in sentence.phrases:
-            words = _FRAME_WORD.findall(sentence.text[: phrase.start].lower())
-            front = next((word for word in reversed(words) if word not in no_front), None)
-            if front is not None:
-                found[phrase.term][front] += 1
-    return found

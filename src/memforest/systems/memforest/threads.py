@@ -8,16 +8,17 @@ its stance (so, begun, over, only wished for), in time order. From there on it i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 from memforest.facts.timeline import Observation, Segment, same_value, timeline
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.steps.local.phrases import read_statement
-from memforest.steps.local.stance import stances_of
+from memforest.steps.local.phrases import Statement, read_statement
+from memforest.steps.local.stance import Stance, stances_of
 from memforest.store.db import Tx
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
@@ -102,15 +103,19 @@ def _observe(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[st
     """Return what was said of a person and some values."""
     out = _Heard()
     facts, others = snapshot.facts, known.people - {who}
+    others = frozenset(name for name in others if name.lower() not in values)  # who is a value is nobody here
     rows = known.rows(values)
     for row in rows[
         known.about(who)[rows]
     ].tolist():  # one that does not name the person says nothing of them
-        statement = read_statement(known.texts[row])
+        reading = known.readings.of[int(facts.ids[row])]
+        ranked = _ranked(values, reading.terms)
         fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
         at = _moment(snapshot, row)
         times = (at,) if stated else known.said.get(row, (at,))
-        stances = stances_of(statement, who, others, values, _speaker(snapshot, row))
+        stances = _stances(
+            reading.text, who, _named(reading.statement, others), ranked, _speaker(snapshot, row)
+        )
         for place, (value, stance) in enumerate(stances):
             if stance in ("unreal", "over", "event"):
                 continue
@@ -126,6 +131,28 @@ def _observe(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[st
             if stance == "start" or (stated and stance != "end"):
                 out.told.add(fact)
     return out
+
+
+@lru_cache(maxsize=16_384)  # more than a vocabulary reads: a statement that has not changed is not read again
+def _stances(
+    text: str, who: str, others: tuple[str, ...], terms: tuple[tuple[str, int], ...], speaker: str
+) -> tuple[tuple[str, Stance], ...]:
+    return tuple(stances_of(read_statement(text), who, others, dict(terms), speaker))
+
+
+def _named(statement: Statement, others: Iterable[str]) -> tuple[str, ...]:
+    """Return those people whom a statement names."""
+    whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
+    return tuple(sorted(name for name in others if name in whole))
+
+
+def _ranked(values: Mapping[str, float], terms: Set[str]) -> tuple[tuple[str, int], ...]:
+    """Return those terms that are values, each with the rank of its weight among them: only that is looked at."""
+    found = sorted(terms & values.keys())
+    if len(found) == 1:
+        return ((found[0], 0),)
+    ranks = {weight: rank for rank, weight in enumerate(sorted({values[term] for term in found}))}
+    return tuple((term, ranks[values[term]]) for term in found)
 
 
 def _speaker(snapshot: Snapshot, row: int) -> str:

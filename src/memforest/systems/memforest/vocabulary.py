@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.search.snapshot import Snapshot
-from memforest.steps.local.aspect import is_thing, listed
-from memforest.steps.local.phrases import Statement, read_statement
+from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
+from memforest.steps.local.aspect import is_thing
 from memforest.steps.local.states import UNSPECIFIED
-from memforest.steps.local.turning import held_phrases, turning_points
 from memforest.store.db import Tx
 from memforest.systems.memforest.kinds import Kind, find_kinds
+from memforest.systems.memforest.readings import READING_BYTES, Readings
 from memforest.text import STOP_WORDS
 
 __all__ = ["Vocabulary", "make_vocabulary", "vocabulary"]
@@ -31,29 +29,26 @@ __all__ = ["Vocabulary", "make_vocabulary", "vocabulary"]
 MIN_USES = 2
 """Uses that make a phrase more than an accident, if nothing else shows it to be a value."""
 MAX_FACTS = 10_000
-"""Facts read, the latest said: reading one takes about 0.1 ms, at the first question about change after a write.
-What is older is answered from listed attributes, and by similarity."""
+"""Facts read, the latest said: reading one takes about 0.2 ms, at the first question about change of a process. What
+is older is answered from listed attributes, and by similarity."""
 MAX_VALUES = 1_500
 """Values kept, the most used first: likeness is computed between all pairs."""
 PIECE = 0.6
 """A phrase of which this share of uses stands inside a longer one is only a piece of that."""
 
 _WORD = re.compile(r"[\w&'.-]+")
-_SMALL_WORD = re.compile(r"[\w']+")
-_INSIDE = re.compile(r"\b(?:in|on|at) (?:the )?([^\W\d_a-z][\w-]+)\b(?!'s)")
-_SECOND = re.compile(r"(?:(?<=[a-z,] )|\bThe )[^\W\d_a-z][\w-]+ ([^\W\d_a-z][\w-]+)")
-_ACTOR = re.compile(r'(?:^|[.!?:] "?|")(?P<name>[^\W\d_a-z][\w-]+)(?:\'s)? (?P<verb>[a-z]+)')
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The terms and values of a memory. Rows are those of `Snapshot.facts`.
+    """The terms and values of a memory. Rows are those of `Snapshot.facts`, `ids` their facts.
 
-    `texts` are the facts' texts, `people` the names of persons, `terms` the rows that use each term, `said` the
+    `texts` are the facts' texts, `people` the names of persons, `terms` the facts that use each term, `said` the
     times (ms) of the facts that were said more than once, `named` the terms written with a capital inside a
     sentence. `replaced` are (old, new) pairs of which some statement says that one took the other's place.
     """
 
+    ids: NDArray[np.int64]
     texts: tuple[str, ...]
     people: frozenset[str]
     said: Mapping[int, tuple[int, ...]]
@@ -64,6 +59,8 @@ class Vocabulary:
     replaced: frozenset[tuple[str, str]]
     attributes: Mapping[str, frozenset[str]]
     """The values that some statement is known to give to a listed attribute."""
+    readings: Readings
+    """What all of this was made of, for the next one."""
     _about: dict[str, NDArray[np.bool_]] = field(default_factory=dict, init=False, repr=False)
 
     def about(self, who: str) -> NDArray[np.bool_]:
@@ -75,7 +72,8 @@ class Vocabulary:
     def rows(self, values: Iterable[str]) -> NDArray[np.int64]:
         """Return the facts that use any of some values."""
         found = [np.asarray(self.terms[value], dtype=np.int64) for value in values]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        facts = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+        return np.searchsorted(self.ids, facts)
 
     def named_in(self, text: str) -> frozenset[str]:
         """Return the values that a text names, the longest where they overlap."""
@@ -86,46 +84,74 @@ class Vocabulary:
         )
 
 
-_MADE: WeakKeyDictionary[Snapshot, Vocabulary] = WeakKeyDictionary()
+@dataclass(slots=True)
+class _Kept:
+    """A snapshot's vocabulary, once a question has needed it; till then an older one's, and what has changed since."""
+
+    made: Vocabulary | None = None
+    base: Vocabulary | None = None
+    changed: frozenset[int] = frozenset()
+    """Facts that were written since `base`."""
+
+
+def _carried(snapshot: Snapshot, delta: Delta, kept: _Kept) -> _Kept:
+    changed = frozenset(snapshot.facts.ids[delta.facts].tolist())
+    if kept.made is not None:
+        return _Kept(base=kept.made, changed=changed)
+    return _Kept(base=kept.base, changed=kept.changed | changed)
+
+
+_kept = once_per_snapshot(lambda _: _Kept(), _carried)
 
 
 def vocabulary(tx: Tx, snapshot: Snapshot) -> Vocabulary:
-    """Return a memory's vocabulary, made at the first question that needs it and kept with the snapshot."""
-    made = _MADE.get(snapshot)
-    if made is None:
-        texts = _texts(tx, snapshot)
-        acting = _acting_names(texts) | {
-            e.label for e in snapshot.entities.values() if e.kind == "participant"
-        }
-        people = acting | {e.label for e in snapshot.entities.values() if e.kind == "person"}
-        states = [
+    """Return a memory's vocabulary, made at the first question that needs it and kept with the snapshot.
+
+    After a write the statements that have changed are read, and the sums over all of them brought up to date.
+    """
+    kept = _kept(snapshot)
+    if kept.made is None:
+        kept.made = _made(tx, snapshot, kept.base, kept.changed)
+        kept.base = None
+        count_bytes(snapshot, READING_BYTES * len(kept.made.readings.of))
+    return kept.made
+
+
+def _made(tx: Tx, snapshot: Snapshot, base: Vocabulary | None, changed: Set[int]) -> Vocabulary:
+    """Return the vocabulary of a snapshot, with the help of an older one and of the facts written since."""
+    facts = snapshot.facts
+    newest = facts.ids[np.lexsort((facts.ids, facts.said_ms))[-MAX_FACTS:]]
+    before = Readings() if base is None else base.readings
+    wanted = set(newest.tolist())
+    gone = (before.of.keys() - wanted) | (before.of.keys() & changed)
+    readings = before.changed(gone, _texts(tx, wanted - (before.of.keys() - gone)))
+    people = readings.acting(MIN_USES, STOP_WORDS) | {
+        e.label for e in snapshot.entities.values() if e.kind == "participant"
+    }
+    return _vocabulary(
+        readings,
+        facts.ids,
+        people | {e.label for e in snapshot.entities.values() if e.kind == "person"},
+        facts.vectors.rows,
+        states={
             (state.attribute, value.lower())
             for state in snapshot.states
             for value in (state.value, state.previous)
             if value and state.attribute != UNSPECIFIED
-        ]
-        made = _MADE[snapshot] = make_vocabulary(
-            texts,
-            people,
-            snapshot.facts.vectors.rows,
-            states=states,
-            acting=acting,
-            said=_said_often(tx, snapshot),
-        )
-    return made
+        },
+        acting=people,
+        said=_said_often(tx, snapshot),
+    )
 
 
-def _texts(tx: Tx, snapshot: Snapshot) -> list[str]:
-    """Return the texts of the facts that are read, by row; "" for the older ones of a large memory."""
-    facts = snapshot.facts
-    newest = np.lexsort((facts.ids, facts.said_ms))[-MAX_FACTS:]
-    ids = json.dumps(facts.ids[newest].tolist())
-    texts = [""] * len(facts.ids)
-    for fact, text in tx.execute(
-        "SELECT id, text FROM fact WHERE id IN (SELECT value FROM json_each(?))", (ids,)
-    ):
-        texts[snapshot.fact_row[fact]] = text
-    return texts
+def _texts(tx: Tx, facts: Collection[int]) -> dict[int, str]:
+    """Return the texts of facts."""
+    ids = json.dumps(sorted(facts))
+    return dict(
+        tx.execute(
+            "SELECT id, text FROM fact WHERE id IN (SELECT value FROM json_each(?))", (ids,)
+        ).fetchall()
+    )
 
 
 def _said_often(tx: Tx, snapshot: Snapshot) -> dict[int, tuple[int, ...]]:
@@ -140,34 +166,12 @@ def _said_often(tx: Tx, snapshot: Snapshot) -> dict[int, tuple[int, ...]]:
     return {row: tuple(times) for row, times in found.items()}
 
 
-def _acting_names(texts: Sequence[str]) -> frozenset[str]:
-    """Return capitalised words that often open a sentence as its subject and are never written small.
-
-    Nor does one stand in, on or at a person, and "The Blue Heron" is nobody called Heron.
-    """
-    counts: Counter[str] = Counter()
-    other: set[str] = set(STOP_WORDS)
-    inside: set[str] = set()
-    for text in texts:
-        other.update(word for word in _SMALL_WORD.findall(text) if word.islower())
-        inside.update(_INSIDE.findall(text))
-        inside.update(_SECOND.findall(text))
-        for match in _ACTOR.finditer(text):
-            if match["verb"].endswith(("s", "ed")) or match["verb"] in listed("acting"):
-                counts[match["name"]] += 1
-    return frozenset(
-        name
-        for name, n in counts.items()
-        if n >= MIN_USES and name not in inside and name.lower() not in other
-    )
-
-
 def make_vocabulary(
     texts: Sequence[str],
     people: frozenset[str],
     vectors: NDArray[np.float32],
     *,
-    states: Sequence[tuple[str, str]] = (),
+    states: Collection[tuple[str, str]] = (),
     acting: frozenset[str] | None = None,
     said: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Vocabulary:
@@ -181,95 +185,80 @@ def make_vocabulary(
         acting: the people who act, and so are no values; a partner who is only talked of may be one.
         said: row -> times, of the statements that were said more than once.
     """
-    acting = people if acting is None else acting
-    names = {word.lower() for name in acting for word in (name, *name.split())}
-    statements = [read_statement(text) for text in texts]
-    terms = _terms(statements, names)
-    seen = _read(statements, terms)
-    values = sorted(_values(terms, seen))
-    uses = {value: np.array(terms[value], dtype=np.int64) for value in values}
+    ids = np.arange(len(texts), dtype=np.int64)
+    return _vocabulary(
+        Readings().changed((), dict(enumerate(texts))),
+        ids,
+        people,
+        vectors,
+        states=states,
+        acting=people if acting is None else acting,
+        said=said or {},
+    )
+
+
+def _vocabulary(
+    readings: Readings,
+    ids: NDArray[np.int64],
+    people: frozenset[str],
+    vectors: NDArray[np.float32],
+    *,
+    states: Collection[tuple[str, str]],
+    acting: frozenset[str],
+    said: Mapping[int, tuple[int, ...]],
+) -> Vocabulary:
+    """Return the vocabulary of some readings."""
+    names = frozenset(word.lower() for name in acting for word in (name, *name.split()))
+    readings = readings.with_terms(names)
+    terms = readings.terms
+    values = sorted(_values(readings))
+    readings = readings.with_contexts(frozenset(values))
+    uses = {value: np.searchsorted(ids, np.array(terms[value], dtype=np.int64)) for value in values}
     attributes: dict[str, set[str]] = defaultdict(set)
     for attribute, value in states:
         if value in uses:
             attributes[attribute].add(value)
-    replaced = [(old, new) for old, new in seen.replaced if old in uses and new in uses]
-    kinds = find_kinds(statements, values, uses, vectors, names, replaced, attributes.values())
+    replaced = [pair for pair in sorted(readings.turned.replaced.elements()) if uses.keys() >= {*pair}]
     return Vocabulary(
-        texts=tuple(texts),
+        ids=ids,
+        texts=tuple(readings.of[fact].text if fact in readings.of else "" for fact in ids.tolist()),
         people=people,
-        said=said or {},
+        said=said,
         terms=terms,
-        named=frozenset(seen.named),
+        named=frozenset(readings.named),
         values=frozenset(values),
-        kinds=kinds,
+        kinds=find_kinds(readings.contexts, values, uses, vectors, replaced, attributes.values()),
         replaced=frozenset(replaced),
         attributes={name: frozenset(found) for name, found in attributes.items()},
+        readings=readings,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What the sentences of a memory show of its terms."""
-
-    begun: Counter[str]
-    """How often each is begun or ended."""
-    held: Counter[str]
-    """How often each is the object of a verb in the present, or owned."""
-    named: set[str]
-    replaced: list[tuple[str, str]]
-
-
-def _terms(statements: Sequence[Statement], names: Set[str]) -> dict[str, list[int]]:
-    """Return term -> rows of the statements that use it; a person's name or a number makes none."""
-    counts = listed("counts")
-    uses: dict[str, list[int]] = defaultdict(list)
-    for row, statement in enumerate(statements):
-        for term in {phrase.term for sentence in statement.sentences for phrase in sentence.phrases}:
-            words = [word.removesuffix("'s") for word in term.split()]
-            if words[0] not in counts and names.isdisjoint(words):
-                uses[term].append(row)
-    return uses
-
-
-def _read(statements: Sequence[Statement], terms: Mapping[str, Sequence[int]]) -> _Read:
-    counts = {term: len(rows) for term, rows in terms.items()}
-    seen = _Read(Counter(), Counter(), set(), [])
-    for sentence in (sentence for statement in statements for sentence in statement.sentences):
-        turned = turning_points(sentence, counts)
-        seen.begun.update(term for term, _ in turned)
-        seen.held.update(held_phrases(sentence, counts))
-        seen.named.update(phrase.term for phrase in sentence.phrases if phrase.named and phrase.start > 0)
-        ended = [term for term, stance in turned if stance == "end"]
-        taken = [term for term, stance in turned if stance != "end"]
-        if len(ended) == 1 and len(taken) == 1 and ended != taken:
-            seen.replaced.append((ended[0], taken[0]))
-    return seen
-
-
-def _values(terms: Mapping[str, Sequence[int]], seen: _Read) -> list[str]:
+def _values(seen: Readings) -> list[str]:
     """Return the terms that are values, the most used ones if there are too many."""
+    terms = seen.terms
     found = [term for term, rows in terms.items() if _may_be_value(term, len(rows), seen)]
-    partial = _partial(found, terms, seen.named)
-    replacing = {term for pair in seen.replaced for term in pair}
+    partial = _partial(found, terms, seen.named.keys())
+    replacing = {term for pair in seen.turned.replaced for term in pair}
     whole = [term for term in found if term not in partial]
     sure = [term for term in whole if _is_sure(term, seen) or term in replacing]
     return sorted(sure, key=lambda term: (-len(terms[term]), term))[:MAX_VALUES]
 
 
-def _may_be_value(term: str, uses: int, seen: _Read) -> bool:
+def _may_be_value(term: str, uses: int, seen: Readings) -> bool:
     often = uses >= MIN_USES
     if term in seen.named:
-        return often or bool(seen.begun[term])
+        return often or bool(seen.turned.begun[term])
     if is_thing(term):
-        return often or bool(seen.begun[term] or seen.held[term])
-    return seen.held[term] >= MIN_USES or (
-        often and bool(seen.begun[term] or (" " in term and seen.held[term]))
+        return often or bool(seen.turned.begun[term] or seen.turned.held[term])
+    return seen.turned.held[term] >= MIN_USES or (
+        often and bool(seen.turned.begun[term] or (" " in term and seen.turned.held[term]))
     )
 
 
-def _is_sure(term: str, seen: _Read) -> bool:
+def _is_sure(term: str, seen: Readings) -> bool:
     """Return whether a term is a name, a common thing, a phrase that somebody had, or nothing but begun."""
-    compound = " " in term and bool(seen.begun[term] or seen.held[term])
+    compound = " " in term and bool(seen.turned.begun[term] or seen.turned.held[term])
     return term in seen.named or is_thing(term) or compound
 
 

@@ -1,0 +1,146 @@
+"""What a write superseded: found near the new observations, and equal to what reading all of them gives."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.worlds import fast_config, fast_folder, file_of
+
+from memforest import MemForest
+from memforest.facts import superseding
+from memforest.facts.superseding import superseded_by
+from memforest.facts.timeline import Observation, superseded, time_order
+from memforest.store import snapshot as rows
+from memforest.store.db import Database, Tx
+from memforest.store.facts import facts_with_ids
+from memforest.systems.states import observations, superseded_facts
+
+VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the Oslo", "...", "New Miami"]
+OBSERVATIONS = st.lists(
+    st.builds(
+        Observation,
+        at_ms=st.integers(0, 40),
+        tie=st.sampled_from("ab"),
+        fact=st.integers(1, 12),
+        value=st.sampled_from(VALUES),
+        previous=st.none() | st.sampled_from(VALUES),
+        change=st.sampled_from(["is", "is", "start", "end"]),
+        row=st.integers(0, 10_000),
+    ),
+    min_size=1,
+    max_size=60,
+    unique_by=lambda o: o.row,
+)
+
+
+class Listed:
+    """The observations of one attribute, in memory; `read` counts those that were asked for."""
+
+    def __init__(self, seen: Sequence[Observation]) -> None:
+        self.seen = sorted(seen, key=time_order)
+        self.values = {value for o in seen for value in (o.value, o.previous) if value is not None}
+        self.read = 0
+
+    def before(self, seen: Observation, most: int) -> Sequence[Observation]:
+        """Return the latest observations before another one."""
+        found = self.seen[: self.seen.index(seen)][-most:]
+        self.read += len(found)
+        return found
+
+    def told(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+        """Return what the observations before another one say of some values."""
+        earlier = self.seen[: self.seen.index(seen)]
+        return [(o.value, o.previous) for o in earlier if o.value in values or o.previous in values]
+
+
+@given(OBSERVATIONS, st.sampled_from([1, 3, 16]))
+def test_each_observation_superseded_what_the_whole_timeline_says(
+    seen: list[Observation], window: int
+) -> None:
+    """Random observations, endings and returns: every one of them, taken for the new one."""
+    past = Listed(seen)
+    with patch.object(superseding, "WINDOW", window):
+        for new in seen:
+            assert superseded_by(new, past) == superseded(seen, [new])
+
+
+def test_only_the_neighbours_of_a_new_observation_are_read() -> None:
+    """Ten thousand moves, and who moves again is compared with the last few of them."""
+    random = Random(7)
+    seen = [Observation(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
+    past = Listed([*seen, Observation(20_000, "", 20_000, "Rome")])
+    assert superseded_by(past.seen[-1], past) <= {o.fact for o in seen[-16:]}
+    assert past.read == 16
+
+
+def of_all(tx: Tx, new: Sequence[int]) -> set[int]:
+    """Return what new observations superseded, by the whole timeline of each attribute."""
+    found: set[int] = set()
+    for state in rows.states_with_ids(tx, new):
+        same = [s for s in rows.states_seen(tx) if (s.entity, s.attribute) == (state.entity, state.attribute)]
+        found |= superseded(observations(same), observations([state]))
+    return found
+
+
+def test_the_same_in_a_file_whatever_the_order_of_sessions() -> None:
+    """Moves are told forwards, backwards and again; each write is compared with the whole timelines of its file."""
+    random, told = Random(11), 0
+    said = (
+        "I live in {}.",
+        "I moved to {} last month.",
+        "I moved from {} to Oslo.",
+        "I no longer live in {}.",
+    )
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder, MemForest(folder, fast_config()) as forest:
+        for step in range(40):
+            day = f"20{random.randrange(10, 20)}-0{random.randrange(1, 9)}-1{random.randrange(9)}"
+            moves = [
+                random.choice(said).format(random.choice(["Rome", "Oslo", "Vigo", "Lyon"])) for _ in range(3)
+            ]
+            turns: list[dict[str, Any]] = [
+                {"speaker": "Ana", "content": text, "timestamp": f"{day}T10:0{i}:00Z"}
+                for i, text in enumerate(moves)
+            ]
+            result = forest.ingest_session("u", f"s{step}", turns, refresh=False)
+            db = Database(file_of(Path(folder)))
+            with db.read() as tx:
+                new = [
+                    row[0]
+                    for row in tx.execute(
+                        """SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN cell c ON c.id = o.cell
+                           JOIN session e ON e.id = c.session WHERE e.session_id = ? AND s.attribute = 'residence'""",
+                        (f"s{step}",),
+                    )
+                ]
+                expected = of_all(tx, new)
+                assert superseded_facts(tx, new) == expected
+                texts = facts_with_ids(tx, expected)
+            db.close()
+            told += len(expected)
+            assert set(result.superseded) >= {fact.text for fact in texts.values()}
+        assert told > 10
+
+
+def test_a_state_at_another_time_than_its_fact_is_found(folder: Path) -> None:
+    """The time by which observations are found is checked against the facts."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session(
+            "u", "s", [{"speaker": "Ana", "content": "I live in Rome.", "timestamp": "2020-01-01"}]
+        )
+        assert forest.user("u").verify().ok
+        with sqlite3.connect(file_of(folder)) as conn:
+            conn.execute("UPDATE state SET at_ms = at_ms + 1")
+        conn.close()
+        assert [problem.part for problem in forest.user("u").verify().problems] == ["fact"]
