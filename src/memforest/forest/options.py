@@ -10,6 +10,7 @@ from memforest.config import MODES, Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import InputError
 from memforest.memory.query import Asked
+from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.choose import open_index
 
 __all__ = ["QueryOptions", "TimeLike", "read_options", "read_time"]
@@ -67,7 +68,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
     top_k = _count("top_k", options.get("top_k"), config.top_k, 1)
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
     return Asked(
-        question=question,
+        question=question[:QUESTION_CHARS],
         reference=reference or config.clock().astimezone(timezone.utc),
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=_window(options.get("during"), config),
@@ -81,7 +82,14 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         browse_calls=config.browse_calls,
         budget=_budget(options.get("budget")) or config.query_budget,
         explain=_flag("explain", options.get("explain", False)),
+        warnings=_cut_warning(len(question)),
     )
+
+
+def _cut_warning(length: int) -> tuple[str, ...]:
+    if length <= QUESTION_CHARS:
+        return ()
+    return (f"the question has {length:,} characters; the first {QUESTION_CHARS:,} are read",)
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -53,7 +53,10 @@ Row = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`."""
+    """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`.
+
+    `question` is what is read of it, at most `QUESTION_CHARS` characters; `warnings` say if that is not all.
+    """
 
     question: str
     reference: datetime
@@ -69,6 +72,7 @@ class Asked:
     budget: Budget = field(default_factory=Budget)
     browse_calls: int = 32
     explain: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ class Reader:
                 **browsed.trace,
                 **why,
             },
-            warnings=(*self.warnings, *browsed.warnings, *_waiting(waiting)),
+            warnings=(*self.warnings, *asked.warnings, *browsed.warnings, *_waiting(waiting)),
         )
 
     async def _read(self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer) -> Search:

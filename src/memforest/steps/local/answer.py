@@ -76,7 +76,7 @@ class LocalAnswerer:
         """
         if not evidence:
             return Answer(None, reason="no evidence")
-        asked = read_question(question[:READ_CHARS], plan)
+        asked = read_question(question, plan)
         items = [read_item(index, piece, asked.code) for index, piece in enumerate(evidence[:TOP])]
         for name in asked.names:
             if not any(item.said.name(name) or item.quoted.name(name) for item in items):
