@@ -17,6 +17,7 @@ from functools import lru_cache
 import snowballstemmer
 
 __all__ = [
+    "DATA_RUN",
     "MAX_TOKEN_CHARS",
     "STOP_WORDS",
     "cut",
@@ -26,6 +27,7 @@ __all__ = [
     "lexical_tokens",
     "negated",
     "numbers",
+    "shorten_runs",
     "strip_accents",
     "word_set",
     "words",
@@ -357,29 +359,32 @@ def negated(text: str) -> bool:
 
 
 _SAMPLE_CHARS = 4096
-_UNBROKEN = re.compile(r"[A-Za-z0-9+/=_%-]{120,}")
+DATA_RUN = re.compile(r"[!-~]{120,}")
+"""An unbroken run of visible ASCII that is no word of any language: an address, encoded bytes, minified code."""
+_RUN_HEAD = 40
 
 
 def is_binary_looking(text: str) -> bool:
-    """Return whether `text` is data rather than language: control characters, a blob, an encoded file.
+    """Return whether `text` cannot be text: a tenth of it are control or replacement characters.
 
     Looks at no more than 12,288 characters: beginning, middle and end.
     """
     if len(text) > 3 * _SAMPLE_CHARS:
         middle = len(text) // 2
         text = text[:_SAMPLE_CHARS] + text[middle : middle + _SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
-    if not text:
-        return False
-    odd = 0
+    odd = text.count("\ufffd")
     if not text.isprintable():
-        odd = sum(
-            1 for ch in text if unicodedata.category(ch) in ("Cc", "Co", "Cs", "Cn") and ch not in "\t\n\r"
-        )
-    odd += text.count("\ufffd")
-    if odd * 10 > len(text):
-        return True
-    unbroken = sum(len(run) for run in _UNBROKEN.findall(text))
-    return unbroken * 2 > len(text)
+        odd += sum(1 for ch in text if unicodedata.category(ch) in ("Cc", "Cs") and ch not in "\t\n\r")
+    return odd * 10 > len(text)
+
+
+def shorten_runs(text: str) -> str:
+    """Return `text` with its unbroken runs of data (`DATA_RUN`) cut to their beginnings: what a model is to read.
+
+    >>> shorten_runs("See https://a.example/" + "x" * 200 + " now.")
+    'See https://a.example/xxxxxxxxxxxxxxxxxxxxxx… now.'
+    """
+    return DATA_RUN.sub(lambda run: run[0][:_RUN_HEAD] + "…", text)
 
 
 def cut(text: str, n: int = 80) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "IngestResult",
     "Problem",
     "QueryResult",
+    "Refused",
     "RepairReport",
     "SessionView",
     "Source",
@@ -181,6 +182,21 @@ class ChunkReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A turn that was not stored, because its text is missing or cannot be text; `reason` says which and what to do.
+
+    `position` is its place in the call, from 0, and `turn_id` the id that it has or would have.
+    """
+
+    position: int
+    turn_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"turn {self.position} {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class IngestResult:
     """What became of a session. `unchanged` is true when nothing of it was new."""
 
@@ -190,6 +206,8 @@ class IngestResult:
     merged: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
     chunks: tuple[ChunkReport, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    """The turns that were not stored; all others are."""
     replaced: bool = False
     trees_updated: int = 0
     nodes_written: int = 0

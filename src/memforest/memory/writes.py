@@ -12,7 +12,7 @@ from typing import Any
 
 from memforest.errors import MemForestError, ModelError
 from memforest.memory.receive import Received
-from memforest.memory.results import IngestResult
+from memforest.memory.results import IngestResult, Refused
 from memforest.memory.spending import shared, usage
 from memforest.memory.write import Processed, Timer, Writer, ingest_result
 from memforest.models.ledger import current_ledger
@@ -46,6 +46,7 @@ class Arrived:
     session_id: str
     got: Received
     timer: Timer
+    refused: tuple[Refused, ...] = ()
 
 
 def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]:
@@ -142,7 +143,8 @@ class Writes:
             processed=processed,
             refreshed=self._refreshed if last else None,
             cost=cost,
-            warnings=(*self._warnings, *(self._left() if last else ())),
+            refused=one.refused,
+            warnings=(*self._warnings, *_refusals(one.refused), *(self._left() if last else ())),
         )
 
     def only(self) -> IngestResult:
@@ -189,6 +191,15 @@ class Writes:
             f"the budget of {' and '.join(bounds)} is used up and these are left: {what}; "
             "resume() goes on with chunks and summaries"
         ]
+
+
+def _refusals(refused: Sequence[Refused]) -> list[str]:
+    """Say which turns were not stored, the first of them by name."""
+    if not refused:
+        return []
+    more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
+    said = "; ".join(str(one) for one in refused[:3])
+    return [f"{len(refused)} turn(s) were not stored, all others are: {said}{more}"]
 
 
 def _stored(exc: ModelError, session_id: str) -> ModelError:
