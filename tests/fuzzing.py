@@ -58,7 +58,7 @@ from memforest.systems.memforest.kinds import find_kinds
 from memforest.systems.memforest.threads import Heard, settle
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import make_vocabulary
-from memforest.text import cut
+from memforest.text import cut, snowball_stem
 from memforest.types import Chunk, Mention, QuestionPlan, SummaryRequest, TreeCard, Turn
 
 __all__ = ["ADAPTED", "EXEMPT", "NAMES", "random_text", "readers", "text_functions"]
@@ -284,6 +284,7 @@ def _state_asked(text: str) -> None:
 
 ADAPTED: dict[str, Callable[[str], object]] = {
     "text.cut": lambda t: cut(t, 20),
+    "text.snowball_stem": lambda t: [snowball_stem(word.lower(), "spanish") for word in t.split()],
     "search.texts.index_tokens": lambda t: index_tokens(t, t, WHEN),
     "search.texts.turn_text": lambda t: turn_text(t, t),
     "facts.canonical.fact_identity": lambda t: fact_identity(t, WHEN, None),

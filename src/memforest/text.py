@@ -13,6 +13,7 @@ import re
 import threading
 import unicodedata
 from functools import lru_cache
+from typing import Literal
 
 import snowballstemmer
 
@@ -28,6 +29,7 @@ __all__ = [
     "negated",
     "numbers",
     "shorten_runs",
+    "snowball_stem",
     "strip_accents",
     "word_set",
     "words",
@@ -143,7 +145,7 @@ _CLITICS = ("'s", "'re", "'ve", "'ll", "'m", "'d")
 _LATIN_MARKS = re.compile("[\u0300-\u036f]")
 # Letters that no normalisation form takes apart, and what people type instead of them.
 _PLAIN_LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"})
-_STEMMERS = threading.local()  # a stemmer keeps the word it works on; and a lock would not survive a fork
+_STEMMERS = threading.local()
 
 
 def fold(text: str) -> str:
@@ -165,44 +167,10 @@ def strip_accents(text: str) -> str:
     return unicodedata.normalize("NFC", plain)
 
 
-_TITLES = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "dr",
-        "prof",
-        "professor",
-        "sir",
-        "dame",
-        "lady",
-        "lord",
-        "rev",
-        "fr",
-        "el",
-        "la",
-        "los",
-        "las",
-        "un",
-        "una",
-        "don",
-        "doña",
-        "dona",
-        "señor",
-        "señora",
-        "sr",
-        "sra",
-        "le",
-        "les",
-        "der",
-        "die",
-        "das",
-    ]
-)
+_TITLES = word_set("""
+    the a an mr mrs ms miss dr prof professor sir dame lady lord rev fr
+    el la los las un una don doña dona señor señora sr sra le les der die das
+    """)
 _POSSESSIVE = re.compile(r"(?:['’ʼ]s|['’ʼ])$")
 _NOT_NAME_CHARS = re.compile(rf"[^\w{_MARKS}&+#]+|_+")
 
@@ -299,13 +267,18 @@ def _stem(word: str) -> str:
         return ""
     if len(word) > MAX_TOKEN_CHARS or not word.isascii() or word.isdigit():
         return word[:MAX_TOKEN_CHARS]
-    return _english_stem(word)
+    return snowball_stem(word, "english")
 
 
-def _english_stem(word: str) -> str:
-    stemmer = getattr(_STEMMERS, "english", None)
+def snowball_stem(word: str, language: Literal["english", "spanish"]) -> str:
+    """Return the Snowball stem of a lower-case word.
+
+    A stemmer keeps the word that it works on, so each thread has its own; a lock would not survive a fork.
+    """
+    stemmer = getattr(_STEMMERS, language, None)
     if stemmer is None:
-        stemmer = _STEMMERS.english = snowballstemmer.stemmer("english")
+        stemmer = snowballstemmer.stemmer(language)
+        setattr(_STEMMERS, language, stemmer)
     return str(stemmer.stemWord(word))
 
 

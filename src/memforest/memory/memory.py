@@ -30,7 +30,6 @@ from memforest.memory.results import (
     AskResult,
     IngestResult,
     QueryResult,
-    Refused,
     RepairReport,
     Usage,
     VerifyReport,
@@ -164,16 +163,15 @@ class Memory:
         check_id(name, "session_id")
         reader = self._reader(session_time=timestamp, now=now)
         kept = json_object(metadata, "metadata")
-        timer = Timer()
-        started = time.perf_counter()
-        got, refused = await asyncio.to_thread(
+        timer, started = Timer(), time.perf_counter()
+        arrived = await asyncio.to_thread(
             self._receive_more, name, reader, turns, timer=timer, infer=infer, metadata=kept
         )
         timer.add("store", started)
 
         async def finish() -> IngestResult:
             writes = Writes(self._writer(), self._warnings)
-            await writes.process({0: Arrived(name, got, timer, refused)})
+            await writes.process({0: arrived})
             await writes.finish(refresh=True)
             return writes.only()
 
@@ -188,7 +186,7 @@ class Memory:
         timer: Timer,
         infer: bool,
         metadata: dict[str, Any],
-    ) -> tuple[Received, tuple[Refused, ...]]:
+    ) -> Arrived:
         """Number and store turns after what is stored; both in one transaction, as others may append too."""
         with self.db.write() as tx:
             found = sessions.find_session(tx, session_id)
@@ -197,12 +195,11 @@ class Memory:
             read = reader.read(raw, first=first, floor=floor, is_taken=taken)
             if not read.turns:
                 raise InputError("there is nothing to add; give a text or at least one message")
-            got = self._received(
-                tx, session_id, read.turns, infer=infer, replace=False, append=True, metadata=metadata
-            )
+            how = {"infer": infer, "replace": False, "append": True, "metadata": metadata}
+            got = self._received(tx, session_id, read.turns, **how)
             ended = time.perf_counter()
         timer.add("store.commit", ended)
-        return got, read.refused
+        return Arrived(session_id, got, timer, read.refused)
 
     def _reader(self, *, session_time: datetime | None, now: datetime | None = None) -> TurnReader:
         return TurnReader(

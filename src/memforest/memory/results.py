@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memforest.search.budget import fit, render
-from memforest.types import QuestionPlan, StepUsage
+from memforest.types import QuestionPlan, Refused, StepUsage
 
 __all__ = [
     "AskResult",
@@ -19,7 +19,6 @@ __all__ = [
     "IngestResult",
     "Problem",
     "QueryResult",
-    "Refused",
     "RepairReport",
     "SessionView",
     "Source",
@@ -182,23 +181,8 @@ class ChunkReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A turn that was not stored, because its text is missing or cannot be text; `reason` says which and what to do.
-
-    `position` is its place in the call, from 0, and `turn_id` the id that it has or would have.
-    """
-
-    position: int
-    turn_id: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"turn {self.position} {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What became of a session. `unchanged` is true when nothing of it was new."""
+    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored."""
 
     session_id: str
     turns_added: int
@@ -207,7 +191,6 @@ class IngestResult:
     superseded: tuple[str, ...] = ()
     chunks: tuple[ChunkReport, ...] = ()
     refused: tuple[Refused, ...] = ()
-    """The turns that were not stored; all others are."""
     replaced: bool = False
     trees_updated: int = 0
     nodes_written: int = 0

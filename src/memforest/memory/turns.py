@@ -12,9 +12,8 @@ from zoneinfo import ZoneInfo
 from memforest.calendar import parse_timestamp
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
-from memforest.memory.results import Refused
 from memforest.text import cut, is_binary_looking
-from memforest.types import TimeSource, Turn
+from memforest.types import Refused, TimeSource, Turn
 
 __all__ = ["ROLES", "Reading", "TurnReader", "check_id", "json_object"]
 

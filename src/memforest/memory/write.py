@@ -24,7 +24,7 @@ from memforest.memory.commit import Commit, Extracted, commit
 from memforest.memory.judging import find_same
 from memforest.memory.read import SnapshotCache
 from memforest.memory.receive import Received
-from memforest.memory.results import ChunkReport, IngestResult, Refused, Usage
+from memforest.memory.results import ChunkReport, IngestResult, Usage
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.refresh import Refreshed, refresh, write_means
@@ -36,7 +36,7 @@ from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
 from memforest.text import DATA_RUN, cut
-from memforest.types import Candidate, Chunk, ChunkOutcome, Skipped, Turn
+from memforest.types import Candidate, Chunk, ChunkOutcome, Refused, Skipped, Turn
 
 __all__ = ["Processed", "Timer", "Writer", "ingest_result", "report"]
 

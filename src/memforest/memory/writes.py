@@ -12,12 +12,13 @@ from typing import Any
 
 from memforest.errors import MemForestError, ModelError
 from memforest.memory.receive import Received
-from memforest.memory.results import IngestResult, Refused
+from memforest.memory.results import IngestResult
 from memforest.memory.spending import shared, usage
 from memforest.memory.write import Processed, Timer, Writer, ingest_result
 from memforest.models.ledger import current_ledger
 from memforest.refresh import Refreshed
 from memforest.text import cut
+from memforest.types import Refused
 
 __all__ = ["Arrival", "Arrived", "Writes", "groups_of"]
 
