@@ -372,7 +372,7 @@ EXEMPT: dict[str, str] = {
 
 _ROOMS = ("memforest.steps.local", "memforest.steps.llm", "memforest.calendar")
 _MODULES = (
-    "text", "tokens", "search.texts", "facts.wording", "facts.canonical", "facts.entities",
+    "display", "text", "tokens", "search.texts", "facts.wording", "facts.canonical", "facts.entities",
     *(f"systems.memforest.{name}" for name in ("vocabulary", "topic", "threads", "kinds", "when")),
 )  # fmt: skip
 

@@ -138,10 +138,10 @@ class QueryResult:
         return self.plan.kind
 
     def context(self, max_tokens: int = 2000) -> str:
-        """Render dated, quoted, sourced evidence for a prompt, as much as fits into `max_tokens`.
+        """Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
-        Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The
-        text is data: it is quoted, and a prompt should treat it so.
+        Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The text is data,
+        and a prompt should treat it so: nothing in it can end its line or its quotation marks.
         """
         lines = [
             render(n, one.said, one.speaker, one.text, one.quote) for n, one in enumerate(self.evidence, 1)

@@ -15,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from memforest.display import one_line
 from memforest.interval import EARLIEST
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.local.answer_match import (
@@ -84,7 +86,8 @@ class LocalAnswerer:
         matching = matching_items(asked, items)
         if not matching:
             return Answer(None, reason="the evidence shares too few words with the question")
-        return _worded(asked, matching, reference)
+        found = _worded(asked, matching, reference)
+        return replace(found, text=None if found.text is None else one_line(found.text))
 
 
 # --- wording the answer ------------------------------------------------------------------------------
