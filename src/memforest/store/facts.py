@@ -286,13 +286,21 @@ def entities(tx: Tx) -> list[EntityRow]:
     return [_entity(row) for row in tx.execute(f"{_ENTITY} ORDER BY e.key")]
 
 
+KINDS: tuple[EntityKind, ...] = ("participant", "place", "organisation", "person", "thing", "unknown")
+"""Kinds of entities, the surest first: who speaks is known, places and firms stand behind telling words."""
+_KINDS = " ".join(KINDS)
+
+
 def put_entity(tx: Tx, key: str, label: str, kind: EntityKind, *, active: bool = False) -> int:
-    """Insert an entity and return its row id; an existing one may only gain: a kind, or being active."""
+    """Insert an entity and return its row id; an existing one may only gain: a surer kind, or being active.
+
+    Of several kinds the surest counts, in the order of `KINDS`, so that it does not matter which mention came first.
+    """
     tx.execute(
         """INSERT INTO entity (key, label, kind, active) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
-           kind = CASE WHEN kind = 'unknown' OR excluded.kind = 'participant' THEN excluded.kind ELSE kind END,
+           kind = CASE WHEN instr(?, excluded.kind) < instr(?, kind) THEN excluded.kind ELSE kind END,
            active = max(active, excluded.active)""",
-        (key, label, kind, int(active)),
+        (key, label, kind, int(active), _KINDS, _KINDS),
     )
     return int(tx.execute("SELECT id FROM entity WHERE key = ?", (key,)).fetchone()[0])
 
