@@ -64,7 +64,8 @@ class AsyncUserMemory:
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if a message is malformed; nothing was stored.
+            InputError: if a message is malformed, or none has text; nothing was stored. One whose text is missing or
+                cannot be text is refused alone: see `IngestResult.refused`.
             StoreError: if the file cannot be written.
         """
         messages: Sequence[Any]

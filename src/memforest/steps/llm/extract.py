@@ -20,7 +20,7 @@ from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Extraction
 from memforest.steps.llm.source import MAX_TURN_CHARS, Said, Source, is_readable, read_source, show_time
 from memforest.steps.llm.structured import CUT_SHORT, ask
-from memforest.text import DATA_RUN, cut
+from memforest.text import DATA_RUN, cut, shorten_runs
 from memforest.types import Chunk, ChunkOutcome, Skipped
 
 __all__ = ["MAX_REPLY_TOKENS", "ChatExtractor"]
@@ -84,8 +84,8 @@ def _unread(chunk: Chunk) -> tuple[Skipped, ...]:
         found += [Skipped(turn.ordinal, cut(run, _SHOWN_CHARS), "data") for run in runs]
         if not is_readable(turn.text) and not runs:
             found.append(Skipped(turn.ordinal, cut(turn.text, _SHOWN_CHARS), "empty"))
-        elif len(turn.text) > MAX_TURN_CHARS:
-            found.append(Skipped(turn.ordinal, cut(turn.text[MAX_TURN_CHARS:], _SHOWN_CHARS), "too long"))
+        elif len(shown := shorten_runs(turn.text)) > MAX_TURN_CHARS:
+            found.append(Skipped(turn.ordinal, cut(shown[MAX_TURN_CHARS:], _SHOWN_CHARS), "too long"))
     return tuple(found)
 
 
