@@ -140,6 +140,7 @@ def _facts(
         end_ms=np.array([OPEN if f.end is None else round(f.end * DAY) for f in facts], dtype=np.int64),
         stated=np.array([fact.start is not None for fact in facts], dtype=np.bool_),
         said_ms=np.array([round(day * DAY) for day in said], dtype=np.int64),
+        key=np.arange(len(facts), dtype=np.int64),
         pairs=pairs,
         length=np.ones(len(facts), dtype=np.float32),
         vectors=_table([fact.axis for fact in facts]),

@@ -14,8 +14,10 @@ from click.testing import CliRunner, Result
 from memforest import Config, MemForest, __version__
 from memforest.cli import main
 from memforest.cli.screen import clean
+from memforest.cli.wire import to_json
 from memforest.memory.open import file_name
 from memforest.models import MINILM, MS_MARCO, HashEmbedder
+from memforest.steps.llm.prompt import data_block
 
 EMBEDDER = "hash-words-1@64"
 CHAT = [
@@ -571,8 +573,18 @@ def test_no_escape_sequence_reaches_the_terminal(run: Run, tmp_path: Path) -> No
     assert ":smile:" in shown[3].output
 
 
-@pytest.mark.parametrize("code", [0x00, 0x1B, 0x7F, 0x85, 0x9B, 0x61C, 0x2028, 0x202E, 0x2066])
-def test_clean_takes_out_what_terminals_act_on(code: int) -> None:
-    """C0, DEL, C1, line separators and directional overrides become spaces; joiners of emoji stay."""
-    assert clean(f"a{chr(code)}b") == "a b"
+ACTED_ON = [0x00, 0x1B, 0x7F, 0x85, 0x9B, 0x2028]
+UNSEEN = [0x61C, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF, 0xE0041]
+
+
+@pytest.mark.parametrize("code", [*ACTED_ON, *UNSEEN])
+def test_what_terminals_act_on_is_never_printed(code: int) -> None:
+    """C0, DEL, C1 and line separators become spaces, marks without width are left out; joiners of emoji stay.
+
+    In JSON all of them are escaped, and come back.
+    """
+    assert clean(f"a{chr(code)}b") == ("a b" if code in ACTED_ON else "ab")
+    assert chr(code) not in to_json({"name": f"a{chr(code)}b"})
+    assert json.loads(to_json({"name": f"a{chr(code)}b"})) == {"name": f"a{chr(code)}b"}
+    assert chr(code) not in data_block("turns", [{"text": f"a{chr(code)}b"}])
     assert clean("👩\u200d🔬 café") == "👩\u200d🔬 café"

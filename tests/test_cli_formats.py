@@ -99,6 +99,19 @@ def test_locomo_is_read_as_published() -> None:
     assert shape(read(LOCOMO)) == shape([memory])
 
 
+def test_a_locomo_key_may_have_leading_zeros_and_none_is_endless() -> None:
+    """The number orders the sessions, the key names them; a key of 5,000 digits is no session."""
+    said = [{"speaker": "Ana", "dia_id": "D1:1", "text": "Hello."}]
+    talk = {"session_10": said, "session_01": said, "session_01_date_time": "9:00 am on 3 May, 2023"}
+    [memory] = read_chat(
+        json.dumps([{"sample_id": "x", "conversation": talk}]).encode(), name="f", session_id=None
+    )
+    assert shape([memory]) == [("x", "session_01", 1), ("x", "session_10", 1)]
+    endless = {"sample_id": "x", "conversation": {"session_" + "1" * 5_000: said}}
+    with pytest.raises(InputError, match="conversation"):
+        read_chat(json.dumps(endless).encode(), name="f", session_id=None)
+
+
 def test_locomo_samples_are_separate_memories() -> None:
     """Two samples are two users; the same sample twice is an error."""
     assert [m.user for m in read([LOCOMO, {**LOCOMO, "sample_id": 7}])] == ["conv-1", "7"]

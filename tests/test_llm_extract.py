@@ -672,7 +672,7 @@ def test_a_long_turn_is_read_up_to_a_bound_and_blank_ones_not_at_all() -> None:
     (row,) = read_data_block(model.data(0), "turns")
     assert len(row["text"]) == MAX_TURN_CHARS
     reasons = [(one.turn, one.reason) for one in outcomes[0].skipped]
-    assert reasons == [(0, "too long"), (1, "empty"), (2, "binary"), (3, "empty")]
+    assert reasons == [(0, "too long"), (1, "empty"), (2, "empty"), (3, "empty")]
     assert (len(model.requests), outcomes[1].failure) == (1, None)
 
 

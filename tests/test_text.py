@@ -176,9 +176,11 @@ def test_not_negated(text: str) -> None:
 
 
 def test_binary_is_told_from_text() -> None:
-    """Control characters and encoded blobs are data; long words of any script are text."""
+    """Control and replacement characters in bulk are no text; whatever else can be written is."""
     assert is_binary_looking("\x00\x01\x02abc")
-    assert is_binary_looking("aGVsbG8g" * 60)
+    assert is_binary_looking("caf\ufffd \ufffd\ufffd")
+    assert not is_binary_looking("aGVsbG8g" * 60)
+    assert not is_binary_looking("\ue000 \U0010ffff, and a sentence")
     assert not is_binary_looking("hello\n\tworld 🙂 " + "我在北京。" * 100)
     assert not is_binary_looking("")
 

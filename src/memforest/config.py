@@ -125,7 +125,7 @@ class Config:
     """Most words of a node's summary, at least 8; None is 60, and 200 where `chat` summarises (reference
     configuration)."""
     max_turn_chars: int = 100_000
-    """A longer turn is refused with an error that names this setting."""
+    """A longer turn is refused alone, with a reason that names this setting."""
     busy_timeout_s: float = 30.0
     """How long a write waits for another process that is writing the same memory."""
     max_open_files: int = 48

@@ -13,10 +13,12 @@ import re
 import threading
 import unicodedata
 from functools import lru_cache
+from typing import Literal
 
 import snowballstemmer
 
 __all__ = [
+    "DATA_RUN",
     "MAX_TOKEN_CHARS",
     "STOP_WORDS",
     "cut",
@@ -26,6 +28,8 @@ __all__ = [
     "lexical_tokens",
     "negated",
     "numbers",
+    "shorten_runs",
+    "snowball_stem",
     "strip_accents",
     "word_set",
     "words",
@@ -141,7 +145,7 @@ _CLITICS = ("'s", "'re", "'ve", "'ll", "'m", "'d")
 _LATIN_MARKS = re.compile("[\u0300-\u036f]")
 # Letters that no normalisation form takes apart, and what people type instead of them.
 _PLAIN_LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"})
-_STEMMERS = threading.local()  # a stemmer keeps the word it works on; and a lock would not survive a fork
+_STEMMERS = threading.local()
 
 
 def fold(text: str) -> str:
@@ -163,44 +167,10 @@ def strip_accents(text: str) -> str:
     return unicodedata.normalize("NFC", plain)
 
 
-_TITLES = frozenset(
-    [
-        "the",
-        "a",
-        "an",
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "dr",
-        "prof",
-        "professor",
-        "sir",
-        "dame",
-        "lady",
-        "lord",
-        "rev",
-        "fr",
-        "el",
-        "la",
-        "los",
-        "las",
-        "un",
-        "una",
-        "don",
-        "doña",
-        "dona",
-        "señor",
-        "señora",
-        "sr",
-        "sra",
-        "le",
-        "les",
-        "der",
-        "die",
-        "das",
-    ]
-)
+_TITLES = word_set("""
+    the a an mr mrs ms miss dr prof professor sir dame lady lord rev fr
+    el la los las un una don doña dona señor señora sr sra le les der die das
+    """)
 _POSSESSIVE = re.compile(r"(?:['’ʼ]s|['’ʼ])$")
 _NOT_NAME_CHARS = re.compile(rf"[^\w{_MARKS}&+#]+|_+")
 
@@ -297,13 +267,18 @@ def _stem(word: str) -> str:
         return ""
     if len(word) > MAX_TOKEN_CHARS or not word.isascii() or word.isdigit():
         return word[:MAX_TOKEN_CHARS]
-    return _english_stem(word)
+    return snowball_stem(word, "english")
 
 
-def _english_stem(word: str) -> str:
-    stemmer = getattr(_STEMMERS, "english", None)
+def snowball_stem(word: str, language: Literal["english", "spanish"]) -> str:
+    """Return the Snowball stem of a lower-case word.
+
+    A stemmer keeps the word that it works on, so each thread has its own; a lock would not survive a fork.
+    """
+    stemmer = getattr(_STEMMERS, language, None)
     if stemmer is None:
-        stemmer = _STEMMERS.english = snowballstemmer.stemmer("english")
+        stemmer = snowballstemmer.stemmer(language)
+        setattr(_STEMMERS, language, stemmer)
     return str(stemmer.stemWord(word))
 
 
@@ -357,29 +332,32 @@ def negated(text: str) -> bool:
 
 
 _SAMPLE_CHARS = 4096
-_UNBROKEN = re.compile(r"[A-Za-z0-9+/=_%-]{120,}")
+DATA_RUN = re.compile(r"[!-~]{120,}")
+"""An unbroken run of visible ASCII that is no word of any language: an address, encoded bytes, minified code."""
+_RUN_HEAD = 40
 
 
 def is_binary_looking(text: str) -> bool:
-    """Return whether `text` is data rather than language: control characters, a blob, an encoded file.
+    """Return whether `text` cannot be text: a tenth of it are control or replacement characters.
 
     Looks at no more than 12,288 characters: beginning, middle and end.
     """
     if len(text) > 3 * _SAMPLE_CHARS:
         middle = len(text) // 2
         text = text[:_SAMPLE_CHARS] + text[middle : middle + _SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
-    if not text:
-        return False
-    odd = 0
+    odd = text.count("\ufffd")
     if not text.isprintable():
-        odd = sum(
-            1 for ch in text if unicodedata.category(ch) in ("Cc", "Co", "Cs", "Cn") and ch not in "\t\n\r"
-        )
-    odd += text.count("\ufffd")
-    if odd * 10 > len(text):
-        return True
-    unbroken = sum(len(run) for run in _UNBROKEN.findall(text))
-    return unbroken * 2 > len(text)
+        odd += sum(1 for ch in text if unicodedata.category(ch) in ("Cc", "Cs") and ch not in "\t\n\r")
+    return odd * 10 > len(text)
+
+
+def shorten_runs(text: str) -> str:
+    """Return `text` with its unbroken runs of data (`DATA_RUN`) cut to their beginnings: what a model is to read.
+
+    >>> shorten_runs("See https://a.example/" + "x" * 200 + " now.")
+    'See https://a.example/xxxxxxxxxxxxxxxxxxxxxx… now.'
+    """
+    return DATA_RUN.sub(lambda run: run[0][:_RUN_HEAD] + "…", text)
 
 
 def cut(text: str, n: int = 80) -> str:

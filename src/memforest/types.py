@@ -22,6 +22,7 @@ __all__ = [
     "Mention",
     "Precision",
     "QuestionPlan",
+    "Refused",
     "Skipped",
     "State",
     "StepUsage",
@@ -59,6 +60,21 @@ class Turn:
     role: str | None = None
     time_source: TimeSource = "given"
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A turn that was not stored, because its text is missing or cannot be text; `reason` says which and what to do.
+
+    `position` is its place in the call, from 0, and `turn_id` the id that it has or would have.
+    """
+
+    position: int
+    turn_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"turn {self.position} {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)

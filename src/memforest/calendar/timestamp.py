@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dateutil import parser as dateutil_parser
 
+from memforest.display import shown
 from memforest.errors import ConfigError, TimestampError
 from memforest.interval import floor_ms
-from memforest.showing import shown
 
 __all__ = ["CivilParserInfo", "parse_timestamp", "zone_named"]
 

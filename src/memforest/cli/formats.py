@@ -30,7 +30,7 @@ _BINARY = (
 )
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of UTF-16 (and of UTF-32, little-endian)."""
-_SESSION_KEY = re.compile(r"session_(\d+)")
+_SESSION_KEY = re.compile(r"session_(\d{1,9})")
 _MESSAGE_KEYS = ("content", "text", "message")
 
 
@@ -232,10 +232,9 @@ class _Reader:
     def _sample(self, value: Mapping[str, Any], where: str) -> FileMemory:
         """Read one LoCoMo sample: its sessions in order, each at its date."""
         talk = value["conversation"]
-        numbers = sorted(int(found[1]) for key in talk if (found := _SESSION_KEY.fullmatch(str(key))))
+        numbered = [(int(found[1]), key) for key in talk if (found := _SESSION_KEY.fullmatch(key))]
         sessions = []
-        for number in numbers:
-            key = f"session_{number}"
+        for _, key in sorted(numbered):
             at = f"{where}, {key}" if where else key
             turns = self._list(talk, key, where) if talk[key] else []
             if not turns:

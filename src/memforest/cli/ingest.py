@@ -166,7 +166,8 @@ def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path) -> None:
         wrong = f", {one.sessions_failed} not stored" if one.sessions_failed else ""
         screen.line(f"{clean(one.user, 40)}: {counted(one.sessions_new, 'session')}{known}{wrong}", "bold")
         table = columns("dim", "")
-        table.add_row("  turns", f"{one.turns_added} added in {one.seconds:.1f} s")
+        refused = f", {one.turns_refused} refused" if one.turns_refused else ""
+        table.add_row("  turns", f"{one.turns_added} added in {one.seconds:.1f} s{refused}")
         table.add_row(
             "  facts",
             f"{one.facts_added} added, {one.facts_merged} merged, {one.facts_superseded} superseded",

@@ -68,6 +68,8 @@ class Loaded:
     facts_added: int = 0
     facts_merged: int = 0
     facts_superseded: int = 0
+    turns_refused: int = 0
+    """Turns that were not stored; `warnings` say why."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Pieces of turns that became no fact, by reason."""
     failed_chunks: int = 0
@@ -96,6 +98,7 @@ class Loaded:
         else:
             self.sessions_new += 1
         self.turns_added += result.turns_added
+        self.turns_refused += len(result.refused)
         self.facts_added += len(result.added)
         self.facts_merged += len(result.merged)
         self.facts_superseded += len(result.superseded)

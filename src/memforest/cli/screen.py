@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import MAXYEAR, MINYEAR, datetime, timedelta, timezone, tzinfo
@@ -14,15 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from memforest.display import one_line
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from memforest.memory.results import Source
 
 __all__ = ["Screen", "clean", "columns", "counted", "error_console", "size", "sources"]
-
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+")
-"""C0 and C1 controls (ESC and CSI among them), DEL, line separators, and directional marks and overrides."""
 
 
 def clean(text: str, limit: int | None = None) -> str:
@@ -36,7 +34,7 @@ def clean(text: str, limit: int | None = None) -> str:
         >>> clean("a\x1b[31mred\nb"), clean("a long text", 6)
         ('a [31mred b', 'a lon…')
     """
-    line = " ".join(_CONTROLS.sub(" ", text).split())
+    line = one_line(text)
     return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 

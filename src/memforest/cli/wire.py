@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
+from memforest.display import UNSAFE, json_escape
 from memforest.memory.plain import plain
 
 __all__ = ["to_json"]
-
-_UNSAFE = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What JSON leaves as it is although a terminal acts on it: DEL, C1 controls, directional overrides."""
 
 
 def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:
@@ -27,4 +24,5 @@ def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:
         '"a\\u009bb"'
     """
     text = json.dumps(plain(value), ensure_ascii=ascii_only, indent=None if line else 2)
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    # Indented JSON has line breaks of its own; those in its texts are escaped already.
+    return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else json_escape(found[0]), text)

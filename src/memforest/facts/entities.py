@@ -40,6 +40,7 @@ class EntityBook:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._known: dict[str, int] = {}
+        self._kinds: dict[int, set[str]] = {}
         self._were: set[int] = set()
         self._speakers: dict[str, int] = {}
         self.promoted: set[int] = set()
@@ -75,9 +76,10 @@ class EntityBook:
                 use_alias(self._tx, key, row, occurrence)
             return row
         row = self._look_up(key)
-        if row is None:
+        if row is None or kind not in self._kinds.setdefault(row, set()):
             row = rows.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
             self._known[key] = row
+            self._kinds.setdefault(row, set()).add(kind)
         return row
 
     def _short_form(self, key: str) -> int | None:

@@ -141,8 +141,9 @@ class AsyncMemForest:
                 named in the result and left to `resume`.
 
         Raises:
-            InputError: if a turn is malformed (TimestampError: its time); nothing was stored, and an unknown user
-                stays unknown.
+            InputError: if a turn is malformed (TimestampError: its time), or none has text; nothing was stored, and an
+                unknown user stays unknown. A turn whose text is missing or cannot be text is refused alone: see
+                `IngestResult.refused`.
             SessionConflictError: if the session is stored with other turns.
             StoreError: if the file cannot be written.
         """

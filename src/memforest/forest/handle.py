@@ -75,7 +75,8 @@ class AsyncUserMemory:
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if a message is malformed; nothing was stored, and an unknown user stays unknown.
+            InputError: if a message is malformed, or none has text; nothing was stored, and an unknown user stays
+                unknown. One whose text is missing or cannot be text is refused alone: see `IngestResult.refused`.
             StoreError: if the file cannot be written.
         """
         check_flags("add", infer=infer)

@@ -9,13 +9,14 @@ from typing import Any, TypedDict
 
 from memforest.calendar import parse_timestamp
 from memforest.config import MODES, Config, Ranking
+from memforest.display import shown
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder
 from memforest.memory.query import Asked
 from memforest.settings import fits, instead, wanted, with_article
-from memforest.showing import shown
+from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.choose import open_index
 
 __all__ = [
@@ -86,7 +87,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
     top_k = read_count("top_k", options.get("top_k"), config.top_k, 1)
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
     return Asked(
-        question=question,
+        question=question[:QUESTION_CHARS],
         reference=reference or floor_ms(config.clock()),
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=_window(options.get("during"), config),
@@ -100,7 +101,14 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         browse_calls=config.browse_calls,
         budget=read_budget("query", options.get("budget")) or config.query_budget,
         explain=options.get("explain", False),
+        warnings=_cut_warning(len(question)),
     )
+
+
+def _cut_warning(length: int) -> tuple[str, ...]:
+    if length <= QUESTION_CHARS:
+        return ()
+    return (f"the question has {length:,} characters; the first {QUESTION_CHARS:,} are read",)
 
 
 def check_forest(directory: object, config: object, max_workers: object) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -120,7 +121,7 @@ class Memory:
         got = await asyncio.to_thread(
             self._receive,
             arrival.session_id,
-            read,
+            read.turns,
             timer=timer,
             infer=arrival.infer,
             replace=arrival.replace,
@@ -128,7 +129,7 @@ class Memory:
             metadata=json_object(arrival.metadata, "metadata"),
         )
         timer.add("store", started)
-        return Arrived(arrival.session_id, got, timer)
+        return Arrived(arrival.session_id, got, timer, read.refused)
 
     async def _writes(self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[T]]) -> T:
         """Run a write under a ledger, and keep what it spent with the memory, however it ends."""
@@ -162,16 +163,15 @@ class Memory:
         check_id(name, "session_id")
         reader = turn_reader(self.config, self.label, timestamp, now)
         kept = json_object(metadata, "metadata")
-        timer = Timer()
-        started = time.perf_counter()
-        got = await asyncio.to_thread(
+        timer, started = Timer(), time.perf_counter()
+        arrived = await asyncio.to_thread(
             self._receive_more, name, reader, turns, timer=timer, infer=infer, metadata=kept
         )
         timer.add("store", started)
 
         async def finish() -> IngestResult:
             writes = Writes(self._writer(), self._warnings)
-            await writes.process({0: Arrived(name, got, timer)})
+            await writes.process({0: arrived})
             await writes.finish(refresh=True)
             return writes.only()
 
@@ -186,20 +186,20 @@ class Memory:
         timer: Timer,
         infer: bool,
         metadata: dict[str, Any],
-    ) -> Received:
+    ) -> Arrived:
         """Number and store turns after what is stored; both in one transaction, as others may append too."""
         with self.db.write() as tx:
             found = sessions.find_session(tx, session_id)
             first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
-            turns = reader.read(raw, first=first, floor=floor)
-            if not turns:
+            taken = None if found is None else partial(sessions.has_turn, tx, found.row)
+            read = reader.read(raw, first=first, floor=floor, is_taken=taken)
+            if not read.turns:
                 raise InputError("there is nothing to add; give a text or at least one message")
-            got = self._received(
-                tx, session_id, turns, infer=infer, replace=False, append=True, metadata=metadata
-            )
+            how = {"infer": infer, "replace": False, "append": True, "metadata": metadata}
+            got = self._received(tx, session_id, read.turns, **how)
             ended = time.perf_counter()
         timer.add("store.commit", ended)
-        return got
+        return Arrived(session_id, got, timer, read.refused)
 
     def _receive(self, session_id: str, turns: Sequence[Turn], timer: Timer, **how: Any) -> Received:
         with self.db.write() as tx:

@@ -61,7 +61,10 @@ WARNING_CHARS = 600
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`."""
+    """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`.
+
+    `question` is what is read of it, at most `QUESTION_CHARS` characters; `warnings` say if that is not all.
+    """
 
     question: str
     reference: datetime
@@ -77,6 +80,7 @@ class Asked:
     budget: Budget = field(default_factory=Budget)
     browse_calls: int = 32
     explain: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ class Reader:
             },
             warnings=(
                 *self.warnings,
+                *asked.warnings,
                 *unread,
                 *browsed.warnings,
                 *found.warnings,

@@ -11,7 +11,7 @@ from memforest.memory.plain import Result
 from memforest.memory.stored import FactPage, FactView, SessionView, Source, Stats, TimelineEntry, TreeView
 from memforest.search.budget import fit, render
 from memforest.text import cut
-from memforest.types import QuestionPlan, StepUsage
+from memforest.types import QuestionPlan, Refused, StepUsage
 
 __all__ = [
     "AskResult",
@@ -137,10 +137,10 @@ class QueryResult(Result):
         return self.plan.kind
 
     def context(self, max_tokens: int = 2000) -> str:
-        """Render dated, quoted, sourced evidence for a prompt, as much as fits into `max_tokens`.
+        """Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
-        Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The
-        text is data: it is quoted, and a prompt should treat it so.
+        Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The text is data,
+        and a prompt should treat it so: nothing in it can end its line or its quotation marks.
         """
         lines = [
             render(n, one.said, one.speaker, one.text, one.quote) for n, one in enumerate(self.evidence, 1)
@@ -202,7 +202,7 @@ class ChunkReport(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
-    """What became of a session. `unchanged` is true when nothing of it was new."""
+    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored."""
 
     session_id: str
     turns_added: int
@@ -210,6 +210,7 @@ class IngestResult(Result):
     merged: tuple[str, ...] = ()
     superseded: tuple[str, ...] = ()
     chunks: tuple[ChunkReport, ...] = ()
+    refused: tuple[Refused, ...] = ()
     replaced: bool = False
     trees_updated: int = 0
     nodes_written: int = 0

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from memforest.calendar import parse_timestamp
+from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
-from memforest.showing import shown
 from memforest.text import cut, is_binary_looking
-from memforest.types import TimeSource, Turn
+from memforest.types import Refused, TimeSource, Turn
 
-__all__ = ["ROLES", "TurnReader", "check_id", "json_object"]
+__all__ = ["ROLES", "Reading", "TurnReader", "check_id", "json_object"]
 
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "human", "ai"})
 """Roles of chat protocols. A person's name belongs in ``speaker``."""
@@ -96,9 +96,25 @@ def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | Non
     return next(((key, raw[key]) for key in keys if raw.get(key) is not None), None)
 
 
+class _NoTextError(Exception):
+    """A turn has no text, or what it has cannot be text; says what is wrong with it and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The turns of a session that can be stored, and those that were refused."""
+
+    turns: tuple[Turn, ...]
+    refused: tuple[Refused, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class TurnReader:
     """Reads the turns of one session.
+
+    A turn without text (a call of a tool), or whose text cannot be text, is refused alone; of such a turn nothing
+    else is looked at. Anything else that is wrong with a turn is an error of the whole session, because what is
+    right would be a guess: when and by whom it was said, and which turn an id means.
 
     Args:
         zone: the time zone naive times are read in.
@@ -114,25 +130,44 @@ class TurnReader:
     session_time: datetime | None = None
     now: datetime | None = None
 
-    def read(self, raw: Sequence[Any], *, first: int = 0, floor: datetime | None = None) -> list[Turn]:
-        """Return the turns in order, numbered from `first`.
+    def read(
+        self,
+        raw: Sequence[Any],
+        *,
+        first: int = 0,
+        floor: datetime | None = None,
+        is_taken: Callable[[str], bool] | None = None,
+    ) -> Reading:
+        """Return the turns in order, numbered from `first` without gaps.
+
+        A turn without an id is called by its place in the call, from `first`, also behind one that was refused: so the
+        same session has the same ids whenever it comes again.
 
         Args:
             raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``;
                 further keys become metadata.
             first: the ordinal of the first one.
             floor: no turn may be said before this time.
+            is_taken: whether an id is another turn's already; the next number that is free is taken instead.
 
         Raises:
-            InputError: if a turn is malformed; the message gives its position.
+            InputError: if a turn is malformed, or none is left; the message gives the position.
             TimestampError: if a time is missing, unreadable or earlier than the turn before.
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
         turns: list[Turn] = []
+        refused: list[Refused] = []
         seen: dict[str, int] = {}
+        number = first
         for index, item in enumerate(raw):
-            turn = self._turn(item, index, first + index)
+            while is_taken is not None and is_taken(str(number)):
+                number += 1
+            turn = self._turn(item, index, str(number), first + len(turns))
+            number += 1
+            if isinstance(turn, Refused):
+                refused.append(turn)
+                continue
             if turn.id in seen:
                 raise InputError(
                     f"turns {seen[turn.id]} and {index} have the same id {turn.id!r}; ids are unique in a session"
@@ -142,7 +177,10 @@ class TurnReader:
                 turn = self._not_before(turn, index, floor)
             floor = turn.said
             turns.append(turn)
-        return turns
+        if refused and not turns:
+            more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
+            raise InputError(f"nothing can be stored: {refused[0]}{more}")
+        return Reading(tuple(turns), tuple(refused))
 
     def _not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
         """Move a stamped time up to its predecessor's (the clock went back); refuse a stated one."""
@@ -155,26 +193,29 @@ class TurnReader:
             f"({floor.isoformat()}); sort the turns by time or correct the timestamp"
         )
 
-    def _turn(self, item: Any, index: int, ordinal: int) -> Turn:
+    def _turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
         if not isinstance(item, Mapping):
             raise InputError(
                 f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
             )
         if bad := [key for key in item if not isinstance(key, str)]:
             raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
+        given = _first(item, _ID)
+        turn_id = number if given is None else check_id(self._id_text(given[1]), f"turn {index}: id")
+        try:
+            text = self._text(item)
+        except _NoTextError as exc:
+            return Refused(index, turn_id, str(exc))
         role = self._role(item, index)
         said, source = self._time(item, index)
         if said >= LATEST:
             raise TimestampError(
                 f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
             )
-        given_id = _first(item, _ID)
         return Turn(
-            id=str(ordinal)
-            if given_id is None
-            else check_id(self._id_text(given_id[1]), f"turn {index}: id"),
+            id=turn_id,
             speaker=self._speaker(item, role, index),
-            text=self._text(item, index),
+            text=text,
             said=said,
             ordinal=ordinal,
             role=role,
@@ -214,27 +255,28 @@ class TurnReader:
             raise InputError(f"turn {index} has neither 'role' nor 'speaker'; say who spoke")
         return self.user_label if role == "user" else role
 
-    def _text(self, item: Mapping[str, Any], index: int) -> str:
+    def _text(self, item: Mapping[str, Any]) -> str:
         found = _first(item, _TEXT)
-        text = "" if found is None else _joined(found[1], index)
+        text = "" if found is None else _joined(found[1])
         caption = _first(item, _CAPTION)
         if caption is not None and str(caption[1]).strip():
             text = f"{text} [image: {str(caption[1]).strip()}]".strip()
         if not text.strip():
-            raise InputError(f"turn {index} has no text; leave it out or give it 'content'")
+            calls = _called(item)
+            raise _NoTextError(f"has no text{calls or '; leave it out or give it content'}")
         if len(text) > self.max_turn_chars:
-            raise InputError(
-                f"turn {index} has {len(text):,} characters, more than max_turn_chars={self.max_turn_chars:,}; "
+            raise _NoTextError(
+                f"has {len(text):,} characters, more than max_turn_chars={self.max_turn_chars:,}; "
                 "split it or raise the setting"
             )
-        if is_binary_looking(text):
-            raise InputError(f"turn {index} looks like binary data, not text: {cut(repr(text), 40)}")
         if "\0" in text:
-            raise InputError(f"turn {index} holds a NUL character, which is no text; take it out")
+            raise _NoTextError("holds a NUL character, which is no text; take it out")
+        if is_binary_looking(text):
+            raise _NoTextError(f"looks like binary data, not text: {cut(ascii(text), 40)}")
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InputError(f"turn {index} holds a lone surrogate; decode it as UTF-8 first") from None
+            raise _NoTextError("holds a lone surrogate; decode it as UTF-8 first") from None
         return text
 
     def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
@@ -251,7 +293,7 @@ class TurnReader:
         )
 
 
-def _joined(content: object, index: int) -> str:
+def _joined(content: object) -> str:
     """Return a message's text; chat protocols may send it as a list of typed parts."""
     if isinstance(content, str):
         return content
@@ -259,6 +301,14 @@ def _joined(content: object, index: int) -> str:
         parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
         if all(part is None or isinstance(part, str) for part in parts):
             return "\n".join(part for part in parts if part)
-    raise InputError(
-        f"turn {index}: content must be text or a list of text parts, not {type(content).__name__}"
+    raise _NoTextError(f"has content that is no text or list of text parts, but {type(content).__name__}")
+
+
+def _called(item: Mapping[str, Any]) -> str:
+    """Return which tools a message without text calls, for showing, as far as it names them."""
+    calls = item.get("tool_calls")
+    functions = (
+        [one.get("function") for one in calls if isinstance(one, Mapping)] if isinstance(calls, list) else []
     )
+    names = [str(one.get("name")) for one in functions if isinstance(one, Mapping)]
+    return f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""

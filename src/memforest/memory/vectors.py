@@ -15,6 +15,7 @@ from memforest.models import Embedder
 from memforest.search.texts import digest
 from memforest.store import derived
 from memforest.store.db import Database
+from memforest.text import shorten_runs
 
 __all__ = ["VectorMaker", "other_embedder"]
 
@@ -44,7 +45,7 @@ class VectorMaker:
         found = await asyncio.to_thread(self._stored, list(by_digest))
         missing = [key for key in by_digest if key not in found]
         if missing:
-            rows = await self.embedder.embed([by_digest[key] for key in missing])
+            rows = await self.embedder.embed([shorten_runs(by_digest[key]) for key in missing])
             if rows.shape != (len(missing), self.embedder.dimension) or not np.isfinite(rows).all():
                 raise ModelError(
                     f"embedder {self.embedder.model_id!r} returned shape {rows.shape} for {len(missing)} texts; "

@@ -183,12 +183,14 @@ def _views(look: Look, facts: Sequence[FactRow]) -> list[FactView]:
 
 
 def _successors(look: Look) -> dict[int, str]:
-    """Return, per fact of a value that ended, the value that took its place."""
-    after: dict[int, str] = {}
-    for segments in timelines(look.snapshot).values():
+    """Return, per fact of a value that ended, the value that took its place; of several, where it held longest."""
+    found: dict[int, tuple[int, str, str, str]] = {}
+    for (entity, attribute), segments in timelines(look.snapshot).items():
+        key = look.snapshot.entities[entity].key
         for segment, following in pairwise(segments):
-            after.update(dict.fromkeys(segment.facts, following.value))
-    return after
+            ended = (segment.end_ms or 0, key, attribute, following.value)
+            found.update((fact, max(found.get(fact, ended), ended)) for fact in segment.facts)
+    return {fact: ended[-1] for fact, ended in found.items()}
 
 
 # -- timelines ------------------------------------------------------------------------------------

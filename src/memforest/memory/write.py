@@ -37,7 +37,8 @@ from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
-from memforest.types import Candidate, Chunk, ChunkOutcome, Turn
+from memforest.text import DATA_RUN, cut
+from memforest.types import Candidate, Chunk, ChunkOutcome, Refused, Skipped, Turn
 
 __all__ = ["Processed", "Timer", "Writer", "ingest_result", "report"]
 
@@ -299,8 +300,12 @@ def _load(tx: Tx, session: int) -> _Work | SessionConflictError:
 
 
 def _verbatim(chunk: Chunk) -> ChunkOutcome:
-    """Store every turn as it is, as one statement (``infer=False``)."""
+    """Store every turn as it is, as one statement (``infer=False``); one that is nothing but data makes none."""
+    told = [turn for turn in chunk.turns if not _is_data(turn.text)]
     return ChunkOutcome(
+        skipped=tuple(
+            Skipped(turn.ordinal, cut(turn.text), "data") for turn in chunk.turns if _is_data(turn.text)
+        ),
         candidates=tuple(
             Candidate(
                 text=turn_text(turn.speaker, turn.text),
@@ -308,9 +313,13 @@ def _verbatim(chunk: Chunk) -> ChunkOutcome:
                 speaker=turn.speaker,
                 quote=turn.text,
             )
-            for turn in chunk.turns
-        )
+            for turn in told
+        ),
     )
+
+
+def _is_data(text: str) -> bool:
+    return not DATA_RUN.sub("", text).strip()
 
 
 def report(work: _Work, outcomes: Sequence[ChunkOutcome]) -> tuple[ChunkReport, ...]:
@@ -342,6 +351,7 @@ def ingest_result(
     processed: Processed | None = None,
     refreshed: Refreshed | None = None,
     cost: Usage,
+    refused: Sequence[Refused] = (),
     warnings: Sequence[str] = (),
 ) -> IngestResult:
     """Put the parts of a write together."""
@@ -354,6 +364,7 @@ def ingest_result(
         merged=tuple(done.merged),
         superseded=tuple(done.superseded),
         chunks=() if processed is None else processed.chunks,
+        refused=tuple(refused),
         replaced=got.replaced,
         trees_updated=len(done.trees),
         nodes_written=done.nodes_written,

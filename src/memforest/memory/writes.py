@@ -17,12 +17,12 @@ from memforest.interval import floor_ms
 from memforest.memory.receive import Received
 from memforest.memory.results import IngestResult
 from memforest.memory.spending import shared, usage
-from memforest.memory.turns import TurnReader, check_id, json_object
+from memforest.memory.turns import Reading, TurnReader, check_id, json_object
 from memforest.memory.write import Processed, Timer, Writer, ingest_result
 from memforest.models.ledger import current_ledger
 from memforest.refresh import Refreshed
 from memforest.text import cut
-from memforest.types import Turn
+from memforest.types import Refused
 
 __all__ = [
     "Arrival",
@@ -65,18 +65,18 @@ def turn_reader(
     )
 
 
-def read_arrival(arrival: Arrival, config: Config, label: str) -> list[Turn]:
-    """Return the turns of a session that comes; nothing of it is stored yet.
+def read_arrival(arrival: Arrival, config: Config, label: str) -> Reading:
+    """Return the turns of a session that comes, and those that are refused; nothing of it is stored yet.
 
     Raises:
         InputError: if its id, a turn or its metadata are malformed, or there is no turn.
     """
     check_id(arrival.session_id, "session_id")
-    turns = turn_reader(config, label, arrival.timestamp).read(arrival.turns)
-    if not turns:
+    read = turn_reader(config, label, arrival.timestamp).read(arrival.turns)
+    if not read.turns:
         raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
     json_object(arrival.metadata, "metadata")
-    return turns
+    return read
 
 
 def check_addition(arrival: Arrival, config: Config, label: str) -> None:
@@ -86,7 +86,8 @@ def check_addition(arrival: Arrival, config: Config, label: str) -> None:
         InputError: if a turn or the metadata are malformed, or there is no turn.
     """
     check_id(arrival.session_id, "session_id")
-    if not turn_reader(config, label, arrival.timestamp, floor_ms(config.clock())).read(arrival.turns):
+    reader = turn_reader(config, label, arrival.timestamp, floor_ms(config.clock()))
+    if not reader.read(arrival.turns).turns:
         raise InputError("there is nothing to add; give a text or at least one message")
     json_object(arrival.metadata, "metadata")
 
@@ -98,6 +99,7 @@ class Arrived:
     session_id: str
     got: Received
     timer: Timer
+    refused: tuple[Refused, ...] = ()
 
 
 def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]:
@@ -202,7 +204,8 @@ class Writes:
             processed=processed,
             refreshed=self._refreshed if last else None,
             cost=cost,
-            warnings=(*self._warnings, *(self._told() if told else ())),
+            refused=one.refused,
+            warnings=(*self._warnings, *_refusals(one.refused), *(self._told() if told else ())),
         )
 
     def only(self) -> IngestResult:
@@ -253,6 +256,15 @@ class Writes:
             f"the budget of {' and '.join(bounds)} is used up and these are left: {what}; "
             "resume() goes on with chunks and summaries"
         ]
+
+
+def _refusals(refused: Sequence[Refused]) -> list[str]:
+    """Say which turns were not stored, the first of them by name."""
+    if not refused:
+        return []
+    more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
+    said = "; ".join(str(one) for one in refused[:3])
+    return [f"{len(refused)} turn(s) were not stored, all others are: {said}{more}"]
 
 
 def _stored(exc: ModelError, session_id: str) -> ModelError:

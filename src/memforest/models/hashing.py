@@ -9,17 +9,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import snowballstemmer
 from numpy.typing import NDArray
 
 from memforest.errors import ConfigError
 from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts
+from memforest.text import snowball_stem
 
 __all__ = ["HashEmbedder"]
 
@@ -27,8 +26,6 @@ _WORD = re.compile(r"\w+")
 _SHORT = 3
 """ASCII words of at most this many letters ("the", "and") mostly carry no content."""
 _SHORT_WEIGHT, _WEIGHT = 1, 4
-
-_stemmers = threading.local()  # a stemmer keeps state while it works; and a lock would not survive a fork
 
 
 class HashEmbedder:
@@ -92,11 +89,7 @@ def _terms(text: str) -> Iterator[tuple[str, int]]:
 
 @functools.lru_cache(maxsize=8192)
 def _stem(word: str) -> str:
-    stemmer = getattr(_stemmers, "english", None)
-    if stemmer is None:
-        stemmer = _stemmers.english = snowballstemmer.stemmer("english")
-    stem: str = stemmer.stemWord(word)
-    return stem
+    return snowball_stem(word, "english")
 
 
 @functools.lru_cache(maxsize=8192)

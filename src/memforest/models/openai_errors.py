@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from memforest.display import printable
 from memforest.errors import ModelError, ModelRefusedError, ModelRequestError, ModelUnavailableError
 from memforest.models.openai_client import Target, variable
-from memforest.showing import printable
 from memforest.text import cut
 
 if TYPE_CHECKING:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from memforest.display import escaped, one_line
 from memforest.tokens import count_tokens
 
 __all__ = ["fit", "render"]
 
 
+_PLAIN_NAME = re.compile(r'[^"\\():\[\]]+')
+
+
 def render(number: int, said: datetime, speaker: str, text: str, quote: str) -> str:
-    """Return one numbered line of evidence: the day it was said, the statement, and who said it how."""
-    day = f"{said.day} {said:%b %Y}"
-    line = f"[{number}] {day}: {_one_line(text)}"
-    if _one_line(quote) in line:
+    r"""Return one numbered line of evidence: the day it was said, the statement, and who said it how.
+
+    Nothing in a statement, name or quotation can end the line or its part of it: quotation marks in them have a
+    backslash in front, and a name that holds a bracket, colon or quotation mark stands in quotation marks.
+
+    >>> print(render(1, datetime(2023, 5, 8), "Bob (work)", "Bob has a cat.", 'I said "cat".'))
+    [1] 8 May 2023: Bob has a cat. ("Bob (work)" said: "I said \"cat\".")
+    """
+    statement, told, name = escaped(text), escaped(quote), one_line(speaker)
+    line = f"[{number}] {said.day} {said:%b %Y}: {statement}"
+    if told in statement:
         return line
-    return f'{line} ({speaker} said: "{_one_line(quote)}")'
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    who = name if _PLAIN_NAME.fullmatch(name) else f'"{escaped(speaker)}"'
+    return f'{line} ({who} said: "{told}")'
 
 
 def fit(lines: Sequence[str], max_tokens: int) -> list[str]:

@@ -65,6 +65,7 @@ class FactColumns:
     end_ms: Ints
     stated: Bools
     said_ms: Ints
+    key: Ints
     length: Floats
 
 
@@ -136,6 +137,7 @@ def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
                 end_ms=_ints(OPEN if row.end_ms is None else row.end_ms for row in block),
                 stated=np.array([row.start_ms is not None for row in block], dtype=np.bool_),
                 said_ms=_ints(row.said_ms for row in block),
+                key=_ints(int(row.fact_id[-15:], 16) for row in block),
                 length=np.zeros(len(block), dtype=np.float32),
             )
         )

@@ -72,6 +72,8 @@ class Facts:
     """End of the stated valid time, else `OPEN`."""
     stated: NDArray[np.bool_]
     said_ms: Ints
+    key: Ints
+    """The head of its identity: a number that depends on what it says alone."""
     pairs: Ints
     """By fact row, then by turn id."""
     length: Floats

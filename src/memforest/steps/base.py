@@ -24,6 +24,7 @@ from memforest.types import (
 )
 
 __all__ = [
+    "QUESTION_CHARS",
     "Answer",
     "AnswerEvidence",
     "Answerer",
@@ -35,6 +36,10 @@ __all__ = [
     "Planner",
     "Summariser",
 ]
+
+
+QUESTION_CHARS = 2_000
+"""Characters of a question that are read; a longer one is cut where it comes in, so that all steps see the same."""
 
 
 class Extractor(Protocol):

@@ -288,17 +288,25 @@ def entities(tx: Tx) -> list[EntityRow]:
     return [_entity(row) for row in tx.execute(f"{_ENTITY} ORDER BY e.key")]
 
 
+KINDS: tuple[EntityKind, ...] = ("participant", "place", "organisation", "person", "thing", "unknown")
+"""Kinds of entities, the surest first: who speaks is known, places and firms stand behind telling words."""
+_KINDS = " ".join(KINDS)
+
+
 def put_entity(tx: Tx, key: str, label: str, kind: EntityKind, *, active: bool = False) -> int:
-    """Insert an entity and return its row id; an existing one may only gain: a kind, or being active."""
+    """Insert an entity and return its row id; an existing one may only gain: a surer kind, or being active.
+
+    Of several kinds the surest counts, in the order of `KINDS`, so that it does not matter which mention came first.
+    """
     found = tx.execute("SELECT id FROM entity WHERE key = ?", (key,)).fetchone()
     if found is None:
         row = meta.take_ids(tx, "entity")
         tx.execute("INSERT INTO entity VALUES (?, ?, ?, ?, ?)", (row, key, label, kind, int(active)))
         return row
     tx.execute(
-        """UPDATE entity SET kind = CASE WHEN kind = 'unknown' OR ? = 'participant' THEN ? ELSE kind END,
+        """UPDATE entity SET kind = CASE WHEN instr(?, ?) < instr(?, kind) THEN ? ELSE kind END,
            active = max(active, ?) WHERE id = ?""",
-        (kind, kind, int(active), found[0]),
+        (_KINDS, kind, _KINDS, kind, int(active), found[0]),
     )
     return int(found[0])
 

@@ -25,6 +25,7 @@ __all__ = [
     "delete_session",
     "find_session",
     "finish_cell",
+    "has_turn",
     "known_ids",
     "list_sessions",
     "pending",
@@ -144,6 +145,11 @@ def known_ids(tx: Tx, session: int, ids: Sequence[str]) -> set[str]:
         (session, json.dumps(list(ids))),
     )
     return {row[0] for row in rows}
+
+
+def has_turn(tx: Tx, session: int, turn_id: str) -> bool:
+    """Return whether a session has a turn of this id."""
+    return bool(known_ids(tx, session, [turn_id]))
 
 
 def unfinished(tx: Tx) -> list[int]:

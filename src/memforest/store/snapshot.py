@@ -54,6 +54,7 @@ class FactColumns(NamedTuple):
     start_ms: int | None
     end_ms: int | None
     said_ms: int
+    fact_id: str
 
 
 class StateSeen(NamedTuple):
@@ -150,7 +151,7 @@ def fact_rows(tx: Tx, only: Only = None) -> Iterator[FactColumns]:
     rows = tx.execute(
         f"""SELECT f.id, coalesce((SELECT m.entity FROM mention m JOIN entity e ON e.id = m.entity
                 WHERE m.fact = f.id AND e.kind = 'participant' AND e.label = f.speaker LIMIT 1), 0),
-            f.start_ms, f.end_ms, f.said_ms FROM fact f {where} ORDER BY f.id""",
+            f.start_ms, f.end_ms, f.said_ms, f.fact_id FROM fact f {where} ORDER BY f.id""",
         args,
     )
     return (FactColumns(*row) for row in rows)

@@ -14,6 +14,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
 from memforest.systems.base import Found, Hit, Search
 from memforest.systems.filters import allowed, filter_notes
+from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts
 
 __all__ = ["LEXICAL", "FlatIndex"]
@@ -44,7 +45,7 @@ class FlatIndex:
         total = parts["lexical"] + parts["dense"]
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, fact_dense, fact_lexical)
-        ranked = order(total, turns.ids)
+        ranked = order(total, turn_places(snapshot))
         return Found(
             (
                 Hit(

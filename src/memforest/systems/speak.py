@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from memforest.ranking import Groups, Scores, standardise
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.filters import Allowed
+from memforest.systems.places import fact_places
 
 __all__ = ["Told", "best_facts", "told_by"]
 
@@ -34,7 +35,7 @@ def best_facts(snapshot: Snapshot, keep: Allowed, dense: Scores, lexical: Scores
     own = scores[told.facts]
     highest = np.repeat(told.groups.best(own), told.groups.sizes)
     chosen = np.flatnonzero((own == highest) & (own > -np.inf))[::-1]
-    best[told.turn_of[chosen]] = told.facts[chosen]  # the first one, of the smallest row, is written last
+    best[told.turn_of[chosen]] = told.facts[chosen]  # the first one is written last
     return best
 
 
@@ -58,8 +59,8 @@ class Told:
 
 @once_per_snapshot
 def told_by(snapshot: Snapshot) -> Told:
-    """Return the supports of a snapshot by turn, then by fact."""
+    """Return the supports of a snapshot by turn, then by the place of the fact."""
     pairs = snapshot.facts.pairs
-    pairs = pairs[np.lexsort((pairs[:, 0], pairs[:, 1]))]
+    pairs = pairs[np.lexsort((fact_places(snapshot)[pairs[:, 0]], pairs[:, 1]))]
     groups = Groups.of(pairs[:, 1])
     return Told(pairs[groups.starts, 1], pairs[:, 1].copy(), pairs[:, 0].copy(), groups)

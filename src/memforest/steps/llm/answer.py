@@ -12,7 +12,7 @@ from memforest.models.calls import Calls
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.llm.prompt import Prompt, load_prompt
 from memforest.steps.llm.replies import AnswerReply
-from memforest.steps.llm.shown import QUESTION_CHARS, shown_day, shown_days
+from memforest.steps.llm.shown import shown_day, shown_days
 from memforest.steps.llm.structured import ask
 from memforest.text import cut
 from memforest.types import QuestionPlan
@@ -53,7 +53,7 @@ class ChatAnswerer:
         if not evidence:
             return Answer(None, reason="no evidence")
         values = {
-            "question": [{"question": question[:QUESTION_CHARS], "now": shown_day(reference, self._zone)}],
+            "question": [{"question": question, "now": shown_day(reference, self._zone)}],
             "evidence": [self._row(number, one) for number, one in enumerate(evidence, 1)],
         }
         uncited = []

@@ -7,9 +7,10 @@ from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from memforest.models.calls import Calls
+from memforest.steps.base import QUESTION_CHARS
 from memforest.steps.llm.prompt import Prompt, load_prompt
 from memforest.steps.llm.replies import BrowseChoice
-from memforest.steps.llm.shown import QUESTION_CHARS, shown_cards, shown_day
+from memforest.steps.llm.shown import shown_cards, shown_day
 from memforest.steps.llm.structured import ask
 from memforest.text import cut
 from memforest.types import TreeCard

@@ -44,7 +44,7 @@ _SHOWN_CHARS = 240
 
 # Not behind a capital: "World War I".
 _FIRST_PERSON = re.compile(
-    r"(?:^|(?<=[^\w ])|\b[a-z][\w'’]*[,;:]?) ?I(?:['’](?:m|ve|d|ll))? |\b(?:[Mm]y|me|[Mm]yself|mine)\b"
+    r"(?:^|(?<=[^\w ])|\b[a-z][\w'’]{0,40}[,;:]?) ?I(?:['’](?:m|ve|d|ll))? |\b(?:[Mm]y|me|[Mm]yself|mine)\b"
 )
 _THE_USER = re.compile(
     r"(?:\b[Tt]he user|^User)\b(?!-| (?:account|agent|base|community|data|experience|group|guide|id|interface|manual|name|"

@@ -20,7 +20,7 @@ from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Extraction
 from memforest.steps.llm.source import MAX_TURN_CHARS, Said, Source, is_readable, read_source, show_time
 from memforest.steps.llm.structured import CUT_SHORT, ask
-from memforest.text import cut, is_binary_looking
+from memforest.text import DATA_RUN, cut, shorten_runs
 from memforest.types import Chunk, ChunkOutcome, Skipped
 
 __all__ = ["MAX_REPLY_TOKENS", "ChatExtractor"]
@@ -80,11 +80,12 @@ def _unread(chunk: Chunk) -> tuple[Skipped, ...]:
     """Return what of a chunk no model gets to see."""
     found = []
     for turn in chunk.turns:
-        if not is_readable(turn.text):
-            reason = "binary" if is_binary_looking(turn.text) else "empty"
-            found.append(Skipped(turn.ordinal, cut(turn.text, _SHOWN_CHARS), reason))
-        elif len(turn.text) > MAX_TURN_CHARS:
-            found.append(Skipped(turn.ordinal, cut(turn.text[MAX_TURN_CHARS:], _SHOWN_CHARS), "too long"))
+        runs = DATA_RUN.findall(turn.text)
+        found += [Skipped(turn.ordinal, cut(run, _SHOWN_CHARS), "data") for run in runs]
+        if not is_readable(turn.text) and not runs:
+            found.append(Skipped(turn.ordinal, cut(turn.text, _SHOWN_CHARS), "empty"))
+        elif len(shown := shorten_runs(turn.text)) > MAX_TURN_CHARS:
+            found.append(Skipped(turn.ordinal, cut(shown[MAX_TURN_CHARS:], _SHOWN_CHARS), "too long"))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from memforest.models.calls import Calls
 from memforest.steps.llm.prompt import Prompt, load_prompt
 from memforest.steps.llm.replies import BrowseGuide
-from memforest.steps.llm.shown import QUESTION_CHARS, shown_cards, shown_day
+from memforest.steps.llm.shown import shown_cards, shown_day
 from memforest.steps.llm.structured import ask
 from memforest.types import BrowsePlan, QuestionPlan, TreeCard
 
@@ -45,7 +45,7 @@ class ChatGuide:
             ReplyError: if the model's replies are unusable.
             BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
         """
-        asked = {"question": question[:QUESTION_CHARS], "today": shown_day(reference, self._zone)}
+        asked = {"question": question, "today": shown_day(reference, self._zone)}
         values = {
             "question": [asked | ({"about": list(plan.entities)} if plan.entities else {})],
             "trees": shown_cards(trees, self._zone, number="tree", chars=SUMMARY_CHARS, scope=True),

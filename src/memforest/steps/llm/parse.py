@@ -21,7 +21,7 @@ MAX_CHARS = 200_000
 """Characters of a reply that are read; a reply of 4,096 tokens has some 16,000."""
 
 _OPEN = re.compile(r"[{\[]")
-_ALONE = re.compile(r"\W*(?:json)?\W*\[\s*\]\W*", re.IGNORECASE)
+_ALONE = re.compile(r"[^\w\[]*(?:json[^\w\[]*)?\[\s*\]\W*", re.IGNORECASE)
 """An empty list and nothing else, in a fence perhaps; only looked for in `ALONE_CHARS` or fewer."""
 ALONE_CHARS = 40
 _BLANK = re.compile(r"\s*")

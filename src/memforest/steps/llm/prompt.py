@@ -20,6 +20,7 @@ from importlib import resources
 from string import Template
 from typing import Any, Generic, TypeVar
 
+from memforest.display import UNSAFE, json_escape
 from memforest.errors import ConfigError, InputError
 from memforest.models.base import Message
 from memforest.steps.llm.replies import REPLIES, Reply, json_schema
@@ -48,8 +49,8 @@ Value = int | Rows
 
 _NAME = re.compile(r"[a-z][a-z_]{0,30}")
 _IDENTIFIER = re.compile(r"\$(?:\$|\{?([a-z_]+)\}?)")
-# What could end a block or a line, or cannot be encoded: brackets, line separators, lone surrogates.
-_UNSAFE = re.compile("[<>&\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# What could end a block or a line, is not seen, or cannot be encoded: brackets, separators, marks, lone surrogates.
+_UNSAFE = re.compile(f"[<>&\ud800-\udfff]|{UNSAFE.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,9 @@ def data_block(name: str, rows: Rows) -> str:
     """
     if not _NAME.fullmatch(name):
         raise InputError(f"a block of data cannot be called {name!r}; give a lower-case word")
-    lines = [_UNSAFE.sub(_escaped, json.dumps(dict(row), ensure_ascii=False)) for row in rows]
+    texts = (json.dumps(dict(row), ensure_ascii=False) for row in rows)
+    lines = [_UNSAFE.sub(lambda found: json_escape(found[0]), text) for text in texts]
     return "\n".join([f"<{name}>", *lines, f"</{name}>"])
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return f"\\u{ord(match.group()):04x}"
 
 
 def read_data_block(text: str, name: str) -> tuple[dict[str, Any], ...]:

@@ -26,7 +26,7 @@ from pydantic import (
     field_validator,
 )
 
-from memforest.showing import printable
+from memforest.display import printable
 
 __all__ = [
     "REPLIES",

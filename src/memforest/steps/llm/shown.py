@@ -10,10 +10,7 @@ from memforest.interval import EARLIEST
 from memforest.text import cut
 from memforest.types import TreeCard
 
-__all__ = ["QUESTION_CHARS", "shown_cards", "shown_day", "shown_days"]
-
-QUESTION_CHARS = 2_000
-"""Characters of a question that a model reads, as many as the local planner does."""
+__all__ = ["shown_cards", "shown_day", "shown_days"]
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

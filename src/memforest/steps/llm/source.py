@@ -13,7 +13,16 @@ from memforest.steps.local.dating import until_now
 from memforest.steps.local.entities import names_inside
 from memforest.steps.local.language import Code, detect_language
 from memforest.steps.local.sentences import split_sentences
-from memforest.text import entity_key, fold, is_binary_looking, lexical_tokens, numbers, strip_accents, words
+from memforest.text import (
+    DATA_RUN,
+    entity_key,
+    fold,
+    lexical_tokens,
+    numbers,
+    shorten_runs,
+    strip_accents,
+    words,
+)
 from memforest.types import Chunk, Turn
 
 __all__ = [
@@ -126,12 +135,12 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
 
 
 def is_readable(text: str) -> bool:
-    """Return whether a turn has words at all."""
-    return not is_binary_looking(text) and any(ch.isalnum() for ch in text[:MAX_TURN_CHARS])
+    """Return whether a turn has words at all, beside runs of data."""
+    return any(ch.isalnum() for ch in DATA_RUN.sub(" ", text)[:MAX_TURN_CHARS])
 
 
 def _read(turn: Turn, zone: tzinfo) -> Said:
-    text = turn.text[:MAX_TURN_CHARS]
+    text = shorten_runs(turn.text)[:MAX_TURN_CHARS]
     pieces = [piece.text for piece in split_sentences(text)]
     told = [piece for piece in pieces if not is_order(piece)]
     plain = text if len(told) == len(pieces) else "\n".join(told)

@@ -22,6 +22,7 @@ from memforest.steps.llm.structured import ask
 from memforest.steps.local.language import detect_language
 from memforest.steps.local.sentences import split_sentences
 from memforest.steps.local.shorten import count_words, shorten
+from memforest.text import shorten_runs
 from memforest.types import SummaryRequest
 
 __all__ = ["MAX_CHARS", "MIN_SHARED", "TOO_LONG", "VERBATIM", "ChatSummariser"]
@@ -73,7 +74,7 @@ class ChatSummariser:
         return await all_of(self._summarise(request) for request in requests)
 
     async def _summarise(self, request: SummaryRequest) -> str | ModelError:
-        inputs = [text for one in request.inputs if (text := one.strip())]
+        inputs = [shorten_runs(text) for one in request.inputs if (text := one.strip())]
         whole = request.root and request.kind != "scene"
         room = request.max_words if whole else VERBATIM * request.max_words
         if sum(map(count_words, inputs)) <= room:

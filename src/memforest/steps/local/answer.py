@@ -15,8 +15,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from memforest.display import one_line
 from memforest.interval import EARLIEST
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.local.answer_match import (
@@ -76,7 +78,7 @@ class LocalAnswerer:
         """
         if not evidence:
             return Answer(None, reason="no evidence")
-        asked = read_question(question[:READ_CHARS], plan)
+        asked = read_question(question, plan)
         items = [read_item(index, piece, asked.code) for index, piece in enumerate(evidence[:TOP])]
         for name in asked.names:
             if not any(item.said.name(name) or item.quoted.name(name) for item in items):
@@ -84,7 +86,8 @@ class LocalAnswerer:
         matching = matching_items(asked, items)
         if not matching:
             return Answer(None, reason="the evidence shares too few words with the question")
-        return _worded(asked, matching, reference)
+        found = _worded(asked, matching, reference)
+        return replace(found, text=None if found.text is None else one_line(found.text))
 
 
 # --- wording the answer ------------------------------------------------------------------------------

@@ -14,11 +14,10 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal, cast
 
-import snowballstemmer
 from dateutil.relativedelta import relativedelta
 
 from memforest.interval import EARLIEST
-from memforest.text import fold, lexical_tokens, strip_accents, words
+from memforest.text import fold, lexical_tokens, snowball_stem, strip_accents, words
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -42,7 +41,6 @@ Form = Literal[
 """What kind of answer the words of a question ask for; ``statement`` when they do not say."""
 
 _CODES = ("en", "es")
-_SPANISH = snowballstemmer.stemmer("spanish")
 _DAY = timedelta(days=1)
 
 
@@ -249,4 +247,4 @@ def _english(word: str) -> tuple[str, ...]:
 @lru_cache(maxsize=16_384)
 def _spanish(word: str) -> str:
     base = _irregular("es").get(word, word)
-    return base if base.isdigit() else str(_SPANISH.stemWord(base))
+    return base if base.isdigit() else snowball_stem(base, "spanish")

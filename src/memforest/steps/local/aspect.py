@@ -78,5 +78,5 @@ def things() -> frozenset[str]:
 
 def is_thing(term: str) -> bool:
     """Return whether a phrase names a thing of a common kind, by its last word: "corn snake", "head nurse"."""
-    head = term.split(" of ")[0].split()
-    return head[-1] in things() or term in things() or term.split()[-1] in things()
+    heads = (*term.split(" of ")[0].split()[-1:], *term.split()[-1:], term)
+    return not things().isdisjoint(heads)

@@ -52,7 +52,7 @@ _GENERIC_YOU = re.compile(
 )
 _FIRST_SINGULAR = re.compile(r"\b(?:I|i'm|i've|me|my|im|ive)\b|\bi (?=[a-z])|\bMy\b")
 _WE_SUBJECT = re.compile(
-    r"^\W*(?:[\w']+[ ,]+){0,3}?(?:we|we're|we've|we'll|we'd|our)\b"
+    r"^\W*(?:\w[\w']*[ ,]+'?){0,3}?(?:we|we're|we've|we'll|we'd|our)\b"
     r"|\bwe(?:'re|'ve|'ll|'d| (?:\w+ly |just |also )?(?:\w+ed|was|were|had|did|went|got|made|took|saw|won|lost|met|ate|found|are|have))\b",
     re.IGNORECASE,
 )

@@ -120,6 +120,8 @@ def _has_named_subject(draft: Draft) -> bool:
 def ended(text: str) -> str:
     """Return `text` with a capital first and a full stop last: statements that differ in their "!" are the same."""
     text = text.strip()
+    if not text:
+        return text
     if not text.startswith(("http", "www", "@", "#")):
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "…", "]", '"', "”", "。")) else text.rstrip("!,;:- ") + "."

@@ -51,7 +51,7 @@ from memforest.steps.local.pieces import (
 from memforest.steps.local.sentences import split_sentences
 from memforest.steps.local.spanish import attribute_spanish, lacks_content_spanish, strip_address_spanish
 from memforest.steps.local.states import find_states
-from memforest.text import STOP_WORDS, is_binary_looking, negated, word_set
+from memforest.text import DATA_RUN, STOP_WORDS, negated, word_set
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
 __all__ = [
@@ -147,9 +147,9 @@ class LocalExtractor:
         if not text.strip():
             context.skip(text, "empty")
             return
-        if is_binary_looking(text):
-            context.skip(text, "binary")
-            return
+        for run in DATA_RUN.findall(text):
+            context.skip(run, "data")
+        text = DATA_RUN.sub("\n", text)
         if len(text) > MAX_TURN_CHARS:
             context.skip(text[MAX_TURN_CHARS:], "too long")
             text = text[:MAX_TURN_CHARS]

@@ -238,8 +238,8 @@ def _compile_pattern(attribute: str, sense: Sense, source: str, macros: Mapping[
         name = {None: "value", "old": "previous"}.get(match["group"], match["group"])
         name = "noun" if match["type"] == "noun" else str(name)
         types[name] = match["type"]
-        greedy = "+" if match.end() == len(text) else "+?"
-        return f"(?P<{name}>.{greedy})"
+        greedy = "*" if match.end() == len(text) else "*?"
+        return rf"(?P<{name}>\S.{greedy})"
 
     # A blank stands for white space: in front of a value it also guards the verb's own end.
     body = _NESTED.sub(group, text).replace(" ", r"\s+")
@@ -262,6 +262,6 @@ def _compile_stops(words: Iterable[str]) -> re.Pattern[str]:
     listed = "|".join(word.replace(" ", r"\s+") for word in words)
     return re.compile(
         rf"""[(\[;—–!?\x00]|[,:](?!\d)|(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bSt)(?<!\bMrs)(?<!\bProf)\.(?=\s|$)"""
-        rf"""|\s-+\s|\s+\b(?:{listed})(?:(?<=\d)|(?!\w))""",
+        rf"""|\s-+\s|\s\b(?:{listed})(?:(?<=\d)|(?!\w))""",
         re.IGNORECASE,
     )

@@ -117,10 +117,11 @@ _BACK = re.compile(
     r"|^(?:did|has|is|does|was)\b(?P<d>.*)\bagain\b",
     re.IGNORECASE,
 )
-_LAST = re.compile(
-    r"^\W*when (?:did|has|have|was|were) .{1,60}? last [a-z]|"
-    r"\b(?:last|most recent(?:ly)?|latest)\b.*\b(?:chang|switch|mov|swap|replac|trad|new|differ|another|updat|upgrad|quit|leav|left|turn)"
-    r"|\b(?:chang|switch|mov|swap|replac)\w*\b.*\b(?:last|most recent(?:ly)?|latest)\b|\b(?:last|latest|most recent) time\b.*\b(?:chang|switch|mov|swap|replac)",
+_WHEN_LAST = re.compile(r"^\W*when (?:did|has|have|was|were) .{1,60}? last [a-z]", re.IGNORECASE)
+_LATEST = re.compile(r"\b(?:last|most recent(?:ly)?|latest)\b", re.IGNORECASE)
+_TURN = re.compile(r"\b(?:chang|switch|mov|swap|replac)\w*\b", re.IGNORECASE)
+_TURN_OR_NEW = re.compile(
+    r"\b(?:chang|switch|mov|swap|replac|trad|new|differ|another|updat|upgrad|quit|leav|left|turn)",
     re.IGNORECASE,
 )
 _SINCE = re.compile(
@@ -133,14 +134,14 @@ _SINCE = re.compile(
 )
 _BEFORE = re.compile(
     r"\b(?:before|prior to|until|till|up to)\b(?P<a>.+)|\breplaced by\b(?P<b>.+)"
-    r"|\b(?:what|which .{1,30}|who) (?:did|has) (?P<c>.{1,60}?) (?:replace|succeed|follow)\b(?! .+ with$)|\b(?:give up|gave up|given up|leave|left|drop|dropped|swap|swapped|trade|traded)\b.{0,30}? (?:for|to join)\b(?P<d>.+)"
+    r"|\b(?:what|which .{1,30}|who) (?:did|has) (?P<c>.{1,60}?) (?:replace|succeed|follow)\b(?! .{1,80} with$)|\b(?:give up|gave up|given up|leave|left|drop|dropped|swap|swapped|trade|traded)\b.{0,30}? (?:for|to join)\b(?P<d>.+)"
     r"|\b(?:previous|former|preceding)(?:ly)?\b",
     re.IGNORECASE,
 )
 _AFTER = re.compile(
     r"\b(?:after|following|since leaving|since giving up|once)\b(?P<a>.+)"
     r"|\b(?:replaced|replace|followed|succeeded|superseded)\b(?P<b>.+)|\binstead of\b(?P<c>.+)"
-    r"|\b(?:swap|swapped|trade|traded|exchange|exchanged|switch|switched|change|changed)\b(?: from)?(?P<d>.+?) (?:for|to|with)\W*$",
+    r"|\b(?:swap|swapped|trade|traded|exchange|exchanged|switch|switched|change|changed)\b(?: from)?(?P<d>.{1,80}?) (?:for|to|with)\W*$",
     re.IGNORECASE,
 )
 _FIRST = re.compile(
@@ -165,7 +166,7 @@ def read_operator(question: str, *, dated: bool) -> Operator | None:
         Operator(kind='predecessor', anchor='Kurier')
     """
     text = question.replace("’", "'").strip().rstrip("?！？ ")
-    if _LAST.search(text):
+    if _asks_for_last(text):
         return Operator("last", "")
     for kind, pattern in _ANCHORED:
         found = pattern.search(text)
@@ -180,6 +181,21 @@ def read_operator(question: str, *, dated: bool) -> Operator | None:
     if _FIRST.search(text):
         return Operator("first", "")
     return Operator("current", "") if _NOW.search(text) else None
+
+
+def _asks_for_last(text: str) -> bool:
+    """Return whether a question asks for the latest change: "When did Bob last move?", "the last time it changed"."""
+    return (
+        _WHEN_LAST.search(text) is not None
+        or _stand_in_order(_LATEST, _TURN_OR_NEW, text)
+        or _stand_in_order(_TURN, _LATEST, text)
+    )
+
+
+def _stand_in_order(first: re.Pattern[str], second: re.Pattern[str], text: str) -> bool:
+    """Return whether a match of one pattern stands before a match of another; one pattern for both is quadratic."""
+    found = first.search(text)
+    return found is not None and second.search(text, found.end()) is not None
 
 
 _AS = re.compile(r", (?=(?:what|who|which|where|whose|how)\b)| as (?=[\w']+ )| for (?=[A-Z])")

@@ -102,7 +102,8 @@ def _phrases(text: str) -> Iterator[Phrase]:
     while index < len(tokens):
         end = _named_end(tokens, index)
         if end > index:
-            inner = _named_end(tokens, end) if tokens[end - 1][0].endswith("'s") and end == index + 1 else end
+            owner = end == index + 1 and end < len(tokens) and tokens[index][0].endswith("'s")
+            inner = _named_end(tokens, end) if owner else end
             if inner > end:  # "Queen's Cup" is one name
                 words = [token[0].lower() for token in tokens[index:inner]]
                 yield Phrase(" ".join(words), tokens[index][1], tokens[inner - 1][2], True)
@@ -116,7 +117,7 @@ def _phrases(text: str) -> Iterator[Phrase]:
                 or (end == index and _is_participle(tokens, end))
             ):
                 end += 1
-            if end - index > 1 and tokens[index][0].endswith("ing") and end - index > 1:
+            if end - index > 1 and tokens[index][0].endswith("ing"):
                 index += 1  # "baking rye bread": the bread counts
             yield from _parts(tokens, index, end, named=False)
         index = max(end, index + 1)

@@ -83,17 +83,18 @@ _SUBJECTS = (
 
 _QUESTION_END = re.compile(r"[?？؟][\s\"'”’»)\]!]*$")
 _TAG = re.compile(
-    r"[,\s]+(?:right|huh|eh|no|yeah|you know|isn't it|aren't they|aren't you|don't you think|"
+    r"(?<![,\s])[,\s]+(?:right|huh|eh|no|yeah|you know|isn't it|aren't they|aren't you|don't you think|"
     r"(?:is|are|do|does|did|was|were|have|has|should|would|could|ca|wo)n't (?:i|you|he|she|it|we|they)|"
     r"ok|okay)\s*\?+\s*$",
     re.IGNORECASE,
 )
 _DECLARES = re.compile(r"(?:I|I'm|I've|I'd|I'll|My|We|We're|We've|Our)\b")
 _THEN_ASKS = re.compile(
-    r"(?:\s*[;,—–]|\s-)\s*(?:and |so |but |or )*(?:can|could|would|do|does|did|is|are|was|any|what|which|how|where|when|"
-    r"who|why|should|have|has|will|may|you)\b[^?]*\?+\W*$",
+    r"(?:[;,—–]|\s-)\s*(?:and |so |but |or )*(?:can|could|would|do|does|did|is|are|was|any|what|which|how|where|when|"
+    r"who|why|should|have|has|will|may|you)\b",
     re.IGNORECASE,
 )
+_LAST_WORD = re.compile(r"\w\W*$")
 _THANKS = re.compile(
     r"(?:many |big |so many )?(?:thanks|thank you|thank u|thx|cheers|congrats|congratulations)\b",
     re.IGNORECASE,
@@ -146,8 +147,12 @@ def statement_before_question(text: str) -> str | None:
     """
     if not _DECLARES.match(text.replace("’", "'")):
         return None
-    found = _THEN_ASKS.search(text)
-    head = text[: found.start()] if found else ""
+    last = _LAST_WORD.search(text)
+    if last is None or "?" not in text[last.start() :]:
+        return None
+    before = text.rfind("?", 0, last.start())
+    found = _THEN_ASKS.search(text, before + 1)
+    head = text[: found.start()].rstrip() if found else ""
     return head if len(head.split()) >= 4 else None
 
 

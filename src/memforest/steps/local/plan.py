@@ -32,9 +32,6 @@ Kind = Literal[
     "simple", "current", "as_of", "predecessor", "successor", "first", "last", "since", "changed_back", "when", "list"
 ]  # fmt: skip
 
-MAX_QUESTION_CHARS = 2_000
-"""What is longer is cut: the question stands in front, or it is no question."""
-
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»|「[^「」]*」')
 _BLANK = "\0"
 _LAST_INSTANT = timedelta(milliseconds=1)
@@ -96,7 +93,6 @@ def plan_question(
         zone: in which days begin.
         window: reads the dates of a question.
     """
-    question = question[:MAX_QUESTION_CHARS]
     lexicon = _lexicon_of(question)
     asked = read_mentions(question, names, lexicon.cue_words["common_names"])
     interval, instant = window(asked.text, reference, zone)

@@ -218,7 +218,7 @@ _FAR_FROM = re.compile(r"from\b.*\b(?:in|at|on|with)\b", re.IGNORECASE)
 """What is left in between is something else: "sheltered from the rain in the Blue Heron"."""
 
 
-_FRESH_END = re.compile(r"[\w-]+\s+$")
+_FRESH_END = re.compile(r"[\w-]\s+$")
 
 
 def _last(pattern: re.Pattern[str], text: str) -> int:

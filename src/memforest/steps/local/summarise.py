@@ -28,7 +28,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from memforest.steps.local.shorten import UNSPACED, count_words, find_transition, shorten
-from memforest.text import STOP_WORDS
+from memforest.text import STOP_WORDS, shorten_runs
 from memforest.types import SummaryRequest
 
 __all__ = ["MAX_CHARS", "MAX_INPUTS", "LocalSummariser"]
@@ -143,7 +143,7 @@ class LocalSummariser:
 
 def _read(inputs: Sequence[str]) -> list[str]:
     """Return the inputs that are not blank, within `MAX_INPUTS` and `MAX_CHARS`."""
-    texts = [stripped for text in inputs if (stripped := text.strip())]
+    texts = [shorten_runs(stripped) for text in inputs if (stripped := text.strip())]
     if len(texts) > MAX_INPUTS:
         step = (len(texts) - 1) / (MAX_INPUTS - 1)
         texts = [texts[round(index * step)] for index in range(MAX_INPUTS)]

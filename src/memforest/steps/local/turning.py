@@ -100,7 +100,8 @@ _HOLDER = re.compile(
 
 
 _DETERMINERS = re.compile(
-    r"(?:\s+(?:a|an|the|his|her|their|my|its|some|new|old|another|that|this|[\w']+'s))*\s*$", re.IGNORECASE
+    r"(?<!\s)(?:\s+(?:a|an|the|his|her|their|my|its|some|new|old|another|that|this|[\w']{1,40}'s)){0,8}\s*$",
+    re.IGNORECASE,
 )
 
 

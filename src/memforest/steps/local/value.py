@@ -23,7 +23,7 @@ _FIRST_WORD = re.compile(r"\s*[^\W_][\w'.&+-]*")
 _REGION = re.compile(r",\s+[A-Z][\w.]*(?:\s[A-Z]\w*)?(?=\s*(?:$|[,.(;]))")
 _JOINED = re.compile(r",(?!\d)|[;\x00]|\s(?:and|but|who|which|y|pero|que)(?:\s|$)", re.IGNORECASE)
 _HEAD_END = re.compile(
-    r"\s+(?:at|for|in|from|with|on|under|by|about|named|called|like|to|en|para|con|llamad[oa])\s",
+    r"(?<!\s)\s+(?:at|for|in|from|with|on|under|by|about|named|called|like|to|en|para|con|llamad[oa])\s",
     re.IGNORECASE,
 )
 _CLOSING = {'"': '"', "“": "”", "«": "»", "'": "'", "‘": "’"}

@@ -18,6 +18,7 @@ from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
+from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts
 
 __all__ = ["MemForestIndex"]
@@ -68,7 +69,7 @@ class MemForestIndex:
                 why=led.why if i in led.facts else "",
                 browsed=recalled.leaves.get(leaf),
             )
-            for i in best_first(scores.total, snapshot.turns.ids, keep.turns)
+            for i in best_first(scores.total, turn_places(snapshot), keep.turns)
         )
         notes = {
             "filters": filter_notes(keep),
@@ -165,7 +166,7 @@ def _diversify(
     weight = request.ranking.diversity
     if request.plan.kind != "list" or not weight:
         return None
-    ranked = order(scores.total, snapshot.turns.ids)
+    ranked = order(scores.total, turn_places(snapshot))
     ranked = ranked[keep.turns[ranked]]
     lowered = np.zeros(len(scores.total))
     lowered[ranked] = -weight * group_place(ranked, snapshot.turns.session)

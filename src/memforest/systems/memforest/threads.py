@@ -22,6 +22,7 @@ from memforest.steps.local.stance import Stance, stances_of
 from memforest.store.db import Tx
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
+from memforest.systems.places import fact_places
 
 __all__ = ["Thread", "find_thread", "settle"]
 
@@ -102,7 +103,7 @@ class _Heard:
 def _observe(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[str, float]) -> _Heard:
     """Return what was said of a person and some values."""
     out = _Heard()
-    facts, others = snapshot.facts, known.people - {who}
+    facts, others, places = snapshot.facts, known.people - {who}, fact_places(snapshot)
     others = frozenset(name for name in others if name.lower() not in values)  # who is a value is nobody here
     rows = known.rows(values)
     for row in rows[
@@ -122,7 +123,7 @@ def _observe(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[st
             change: Literal["is", "start", "end"] = (
                 "end" if stance == "end" else "is" if stance == "is" else "start"
             )
-            tie = f"{0 if change == 'end' else 1}{place}"
+            tie = f"{0 if change == 'end' else 1}{place} {places[row]:09}"
             out.observed.extend(
                 Heard(Observation(time, tie, fact, value, None, change), latest, stated) for time in times
             )

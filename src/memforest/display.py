@@ -1,0 +1,74 @@
+"""What came from outside, made safe to show: in a message, on one line, in quotation marks, in JSON.
+
+Names, texts and ids are stored and returned as they were given. Wherever they are put into a prompt, a context or
+onto a terminal, they go through this module.
+"""
+
+from __future__ import annotations
+
+import re
+
+from memforest.text import cut
+
+__all__ = ["UNSAFE", "escaped", "json_escape", "one_line", "printable", "shown"]
+
+_CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
+_INVISIBLE = "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+_CONTROL, _UNSEEN = re.compile(f"[{_CONTROLS}]+"), re.compile(f"[{_INVISIBLE}]+")
+UNSAFE = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
+"""What a terminal or a reader acts on without showing it: C0 and C1 controls, line separators, directional marks and
+overrides, what has no width, and tags. The joiners that scripts and emoji are written with are not among them."""
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def one_line(text: str) -> str:
+    r"""Return what came from outside on one line, white space folded and without characters of `UNSAFE`.
+
+    >>> one_line("a\x1b[31mred\u2028b \u202e c")
+    'a [31mred b c'
+    """
+    return " ".join(_UNSEEN.sub("", _CONTROL.sub(" ", text)).split())
+
+
+def escaped(text: str) -> str:
+    r"""Return `one_line` of a text with a backslash before quotation marks and backslashes: no end of a quotation.
+
+    >>> print(escaped('She said "no".'))
+    She said \"no\".
+    """
+    return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def json_escape(char: str) -> str:
+    r"""Return the JSON escape of a character; of one beyond the basic plane, those of its two surrogates.
+
+    >>> print(json_escape("<"), json_escape("\U000e0041"))
+    \u003c \udb40\udc41
+    """
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def printable(text: str) -> str:
+    r"""Return `text` without control characters other than tab and line breaks, and without lone surrogates.
+
+    A terminal obeys the former, and no file or database takes the latter, or NUL.
+
+    Example:
+        >>> printable("Ann\x00 lives\x1b[2J in\ud800 Porto.\n")
+        'Ann lives[2J in Porto.\n'
+    """
+    return _UNPRINTABLE.sub("", text)
+
+
+def shown(value: object, n: int = 60) -> str:
+    """Return any value for a message, in at most about `n` characters; by its type, when Python cannot write it.
+
+    Example:
+        >>> shown("Ann"), shown(10**5000)
+        ("'Ann'", 'a value of type int')
+    """
+    try:
+        return cut(repr(value), n)
+    except (RecursionError, ValueError):  # nested too deep, or too many digits
+        return f"a value of type {type(value).__name__}"

@@ -1,0 +1,39 @@
+"""The order in which things were said, by which equal scores are put in order.
+
+Row ids tell in which order sessions arrived, which is no property of what they say: a memory must answer alike
+whether a turn came with its session or later by itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.search.snapshot import Snapshot, once_per_snapshot
+
+__all__ = ["fact_places", "turn_places"]
+
+
+@once_per_snapshot
+def turn_places(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return the place of every turn: by when it was said, then by its session's begin and id, and its position."""
+    turns = snapshot.turns
+    return _places(
+        np.lexsort((np.arange(len(turns.ids)), turns.said_ms))
+    )  # rows stand by session and position
+
+
+@once_per_snapshot
+def fact_places(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return the place of every fact: by when it was first said, then by its first turn, then by what it says."""
+    facts = snapshot.facts
+    first = np.full(len(facts.ids), np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(first, facts.pairs[:, 0], turn_places(snapshot)[facts.pairs[:, 1]])
+    return _places(np.lexsort((facts.key, first, facts.said_ms)))
+
+
+def _places(ordered: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return the place of each row, given the rows in order."""
+    places = np.empty(len(ordered), dtype=np.int64)
+    places[ordered] = np.arange(len(ordered))
+    return places

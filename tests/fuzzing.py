@@ -1,0 +1,423 @@
+"""Random token sequences for functions that read text, and the readings that `test_text_fuzz` tries them on.
+
+The tokens are what the functions look for themselves: words of their lists, names, possessives, numbers, dates,
+quotation marks; and what surprises code about text: other scripts, marks, emoji, nothing at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from memforest.calendar import find_dates, parse_timestamp, question_window
+from memforest.errors import MemForestError
+from memforest.facts.canonical import Said as SaidFact
+from memforest.facts.canonical import fact_identity, plan_facts, signature, tie_end
+from memforest.facts.entities import is_short_form
+from memforest.facts.timeline import Observation
+from memforest.models.base import ChatReply
+from memforest.search.texts import index_tokens, turn_text
+from memforest.steps.base import AnswerEvidence
+from memforest.steps.llm import chatter, checks, dating, grounding, parse, prompt, shown, source, structured
+from memforest.steps.llm.replies import REPLIES, Extraction, Named, Statement
+from memforest.steps.local import (
+    aspect,
+    attribution,
+    draft,
+    entities,
+    lexicon,
+    operator,
+    phrases,
+    pieces,
+    predicate,
+    spanish,
+    stance,
+    turning,
+    value,
+    whose,
+)
+from memforest.steps.local.answer import LocalAnswerer
+from memforest.steps.local.answer_match import asked_type, matching_items, read_item, read_question
+from memforest.steps.local.answer_wording import read_wording, stems
+from memforest.steps.local.extract import LocalExtractor
+from memforest.steps.local.language import load_word_lists
+from memforest.steps.local.mentions import read_mentions
+from memforest.steps.local.plan import plan_question
+from memforest.steps.local.shorten import shorten
+from memforest.steps.local.states import find_states
+from memforest.steps.local.summarise import LocalSummariser
+from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
+from memforest.systems.memforest.threads import Heard, settle
+from memforest.systems.memforest.topic import Topic, choose_values, nearness
+from memforest.systems.memforest.vocabulary import make_vocabulary
+from memforest.text import cut, snowball_stem
+from memforest.types import Chunk, Mention, QuestionPlan, SummaryRequest, TreeCard, Turn
+
+__all__ = ["ADAPTED", "EXEMPT", "NAMES", "random_text", "readers", "text_functions"]
+
+WHEN = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
+UTC = timezone.utc
+NAMES = ("Ann", "Bob", "José García", "東京", "Dr Sun", "The Blue Heron", "Salt & Pine")
+NAMED = tuple(Mention(name, "person", "subject") for name in NAMES[:2])
+KNOWN = {name.casefold(): name for name in NAMES}
+
+_POOLS: tuple[tuple[str, ...], ...] = (
+    (*NAMES, "Porto", "I", "Acme", "Queen", "McDonald", "Mario's", "Bob's", "Ann’s", "Macy's", "James'", "İstanbul"),
+    ("'s", "’s", "s'", "'", "’", "my", "her", "his", "Her", "Still", "whose", "of", "and", "&", "in", "on", "the"),
+    ("live", "lives", "moved", "move to", "work at", "used to", "left", "quit", "got", "bought", "started", "no longer"),
+    ("before", "after", "since", "until", "first", "last", "now", "again", "back to", "instead of", "replaced by"),
+    ("what", "Where", "when did", "How many", "who", "which kind of", "does", "did", "is", "was", "¿dónde", "cuándo"),
+    ("me mudé a", "vivo en", "mi", "el", "la", "ayer", "desde hace", "no", "ya no", "wohne in", "je suis", "пошёл"),
+    ("not", "never", "n't", "doesn't", "can't wait", "If", "would", "maybe", "hopefully", "Yes,", "No,", "ok", "lol"),
+    ("yesterday", "last week", "two days ago", "the week before 9 June", "in May", "2023-05-01", "31/02/2023", "5pm"),
+    ("0", "1", "7", "1,500", "3.5", "1/2", "000", "1e999", "٣", "⅓", "²", "10000000000000000000", "12:99", "twenty"),
+    ("red bike", "gym", "rye bread", "chief of staff", "marketing assistant", "dog named Max", "job", "a", "an", "baking"),
+    ('"', "“", "”", "«", "»", "‘", "(", ")", "[", "]", "{", "}", "[image: a dog]", "asked", 'Ann, asked "Why?": '),
+    (".", ",", ";", ":", "!", "?", "…", "—", "-", "¿", "¡", "。", "？", "؟", "।", "...", "?!", "/", "\\", "*", "_", "§"),
+    ("東", "京都へ行きました", "ภาษาไทย", "हिन्दी", "한국어", "العربية", "עברית", "ß", "ﬁ", "ŉ", "ǰ", "Ⅷ", "𝒜", "İ", "ı", "ΐ"),
+    ("\u0301", "e\u0301", "\u0345", "\u200b", "\u200d", "\u202e", "\u061c", "\u2028", "\u0085", "\ufffd", "\ufeff", "\xad"),
+    ("🙂", "👩‍👩‍👧", "🇵🇹", "1️⃣", "\U0010ffff", "\ue000", "\x00", "\x1b[31m", "\x0b", "\x1f", "\t", "\n", "\r\n", " "),
+    ("", "x" * 300, "word " * 60, "a'" * 80, "https://x.y/z?a=b&c=d", "data:image/png;base64,iVBORw0KGgo=", "👍" * 40),
+    ('{"statements": [', '{"text": "Ann lives.", "turns": [0]}', "]}", "null", "true", "NaN", "```json", "<turns>", "\\u0000"),
+)  # fmt: skip
+_JOINS = (" ", " ", " ", "", ". ", ", ", "\n", ".")
+
+
+def random_text(random: Random) -> str:
+    """Return up to 14 tokens in a row, most of them from a few pools; with and without spaces and full stops."""
+    pools = [*random.sample(_POOLS, 3), _listed_words()]
+    join = random.choice(_JOINS)
+    found = [random.choice(random.choice(pools)) for _ in range(random.randint(0, 14))]
+    return join.join(found) + random.choice(("", "", ".", "?", " ", "'s"))
+
+
+@lru_cache(maxsize=1)
+def _listed_words() -> tuple[str, ...]:
+    """Return the single words of the package's own lists: what its rules look for."""
+    found = set(aspect.kin() | aspect.roles() | aspect.past_forms() | operator.OPERATOR_WORDS)
+    for code in ("en", "es"):
+        found.update(word for group in load_word_lists(code).lists.values() for word in group)
+        found.update(lexicon.load_lexicon(code).nouns)
+    return tuple(sorted(found))
+
+
+# -- what is read of a text by functions that take more than the text --------------------------------------
+
+
+def _turn(said: str, ordinal: int = 0, speaker: str = "Ann", role: str | None = None) -> Turn:
+    return Turn(str(ordinal), speaker, said, WHEN, ordinal, role)
+
+
+def _chunk(said: str) -> Chunk:
+    """Return a chunk in which a text answers, and is told by an assistant."""
+    turns = (_turn("Where do you live?", 0, "Bob"), _turn(said, 1), _turn(said, 2, "assistant", "assistant"))
+    return Chunk("s", 0, turns, (_turn(said[::-1] or "?", 3),), ("Ann", "Bob", "assistant", said[:40] or "x"))
+
+
+def _evidence(said: str) -> AnswerEvidence:
+    return AnswerEvidence(said, said[::-1], WHEN, WHEN, WHEN + timedelta(days=1), 1.0, "Ann")
+
+
+def _uses(text: str) -> dict[str, int]:
+    return {p.term: 2 for s in phrases.read_statement(text).sentences for p in s.phrases}
+
+
+def _answer(text: str) -> None:
+    for kind in ("simple", "when", "since", "list", "current"):
+        plan = QuestionPlan(kind, ("Ann",), "residence", text[:30])
+        LocalAnswerer().answer_one(text, plan, WHEN, [_evidence(text), _evidence("Ann moved to Porto.")])
+        LocalAnswerer().answer_one("How long has Ann lived in Porto?", plan, WHEN, [_evidence(text)])
+
+
+def _items(text: str) -> None:
+    read = read_question(text, QuestionPlan("simple", ("Ann",), None, text))
+    matching_items(read, [read_item(0, _evidence(text), read.code)])
+
+
+def _of_model(text: str) -> None:
+    """Read a text as what a model says of a turn: statement, name, date, relation."""
+    relation = {"entity": text, "attribute": text, "value": text, "previous": text, "change": text}
+    said = {"text": text, "turns": [0, 1], "when": text, "start": text, "end": "2024-01-01", "topics": [text]}
+    named = [{"name": text, "type": text}]
+    made = Extraction.model_validate(
+        {"statements": [{**said, "entities": named, "relations": [relation]}]}, context=[]
+    )
+    for told in (text, "I moved to Porto last week."):
+        checks.check_extraction(made, source.read_source(_chunk(told), UTC))
+
+
+def _date_of_model(text: str) -> None:
+    read = source.read_source(_chunk(text), UTC)
+    statement = Statement.model_validate(
+        {"text": text, "turns": [1], "when": text, "start": text}, context=[]
+    )
+    dating.date_statement(statement, text, "en", tuple(read.said.values()), read)
+
+
+def _grounds(text: str) -> None:
+    read = source.read_source(_chunk(text), UTC)
+    grounding.people_forms(read)
+    grounding.unsupported(text, "en", [Named(name=text[:50], type=text[:9])], read)
+    for one in read.said.values():
+        grounding.support_of(text, one, read)
+
+
+def _reply(text: str) -> None:
+    for kind in REPLIES.values():
+        with suppress(MemForestError):  # documented: it is no reply of that kind
+            structured.read_reply(ChatReply(text), kind)
+
+
+def _blocks(text: str) -> None:
+    card = TreeCard("entity", text, WHEN, WHEN, 3, text)
+    block = prompt.data_block("trees", shown.shown_cards([card], UTC, number="tree", chars=200, scope=True))
+    prompt.read_data_block(block, "trees")
+    with suppress(MemForestError):  # documented: what data_block does not write
+        prompt.read_data_block(f"<turns>\n{text}\n</turns>", "turns")
+
+
+def _timestamp(text: str) -> None:
+    with suppress(MemForestError):  # documented: it is no time
+        parse_timestamp(text, timezone=UTC, field="x")
+
+
+def _vocabulary(text: str) -> None:
+    said = (text, f"Ann: {text}", f"Bob moved from Oslo to Porto. {text}", "Ann lives in Porto.")
+    people, vectors = frozenset(("Ann", "Bob")), np.eye(len(said), dtype=np.float32)
+    known = make_vocabulary(said, people, vectors, states=(("residence", text.lower()),))
+    asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence", operator.gap_of(text))
+    nearness(known, asked, choose_values(known, asked))
+    known.named_in(text)
+
+
+def _kinds(text: str) -> None:
+    statements = [phrases.read_statement(one) for one in (text, f"Ann: {text}")]
+    uses = {term: np.array([0, 1]) for term in _uses(text)}
+    pairs = [(a, b) for a in uses for b in uses if a < b][:3]
+    placed = [one for statement in statements for one in placed_in(statement, uses.keys())]
+    contexts = Contexts().changed([], placed, {"ann"})
+    find_kinds(contexts, sorted(uses), uses, np.eye(2, dtype=np.float32), pairs, [set(uses)])
+
+
+def _settle(text: str) -> None:
+    seen = [Observation(at, "1", at, value) for at, value in enumerate((text, text[::-1], "Porto"))]
+    settle([Heard(one, one.at_ms + 5, stated=False) for one in seen])
+
+
+def _stances(text: str) -> None:
+    statement = phrases.read_statement(text)
+    for who in ("Ann", text[:12] or "Bob"):
+        list(
+            stance.stances_of(statement, who, ("Bob", "José García"), dict.fromkeys(_uses(text), 1.0), "Bob")
+        )
+    for sentence in statement.sentences:
+        places = turning.places(sentence)
+        turning.turning_points(sentence.text, places, _uses(text))
+        list(turning.held_phrases(places, _uses(text)))
+        phrases.chosen_phrases(sentence, _uses(text))
+
+
+def _drafts(text: str) -> None:
+    made = [
+        draft.Draft(one, [one], (0,), "en", True, False, False, names=NAMED) for one in (text, text[::-1])
+    ]
+    draft.resolve_person(text, made)
+    for one in made:
+        draft.with_speaker(one, "Ann")
+    if draft.can_join(*made):
+        draft.join(*made)
+
+
+def _predicates(text: str) -> None:
+    found = predicate.tokenise(text)
+    for at in range(len(found)):
+        for code in ("en", "es"):
+            predicate.read_predicate(text, found, at, lexicon.load_lexicon(code), copula=at % 2 == 0)
+
+
+def _values(text: str) -> None:
+    for kind in ("place", "org", "name", "np", "title", "role", "num", "date"):
+        for last in (True, False):
+            value.accept_value(text, (0, len(text)), kind, lexicon.load_lexicon("en"), last=last)
+
+
+def _phrase(read: Callable[[str, phrases.Phrase], object]) -> Callable[[str], None]:
+    """Return a reader of each noun phrase of a text, for functions that take one."""
+
+    def run(text: str) -> None:
+        for sentence in phrases.read_statement(text).sentences:
+            for phrase in sentence.phrases[:20]:
+                read(sentence.text, phrase)
+
+    return run
+
+
+def _facts(text: str) -> None:
+    outcome = LocalExtractor().extract_chunk(_chunk(text))
+    said = [SaidFact(one, 0, (1,), 0, str(place)) for place, one in enumerate(outcome.candidates)]
+    for one in outcome.candidates:
+        signature(one)
+    plan_facts(said, stored_ids={}, vectors={}, threshold=None)
+
+
+def _summary(text: str) -> None:
+    given = (text, "Ann lives in Porto.", text[::-1], f"Bob: {text}")
+    for most in (1, 8, 60):
+        LocalSummariser().summarise_one(SummaryRequest("entity", text, WHEN, WHEN, given, most))
+
+
+def most_words(most: int) -> int:
+    """Return a bound on the words of a summary."""
+    return most
+
+
+def _state_asked(text: str) -> None:
+    read = operator.read_operator(text, dated=False)
+    for name in ("Ann", text[:9] or "x"):
+        operator.asks_for_state(text, name, read.kind if read else "current")
+
+
+ADAPTED: dict[str, Callable[[str], object]] = {
+    "text.cut": lambda t: cut(t, 20),
+    "text.snowball_stem": lambda t: [snowball_stem(word.lower(), "spanish") for word in t.split()],
+    "search.texts.index_tokens": lambda t: index_tokens(t, t, WHEN),
+    "search.texts.turn_text": lambda t: turn_text(t, t),
+    "facts.canonical.fact_identity": lambda t: fact_identity(t, WHEN, None),
+    "facts.canonical.plan_facts": _facts,
+    "facts.entities.is_short_form": lambda t: [is_short_form(t, t[:5]), is_short_form(t[:3], t)],
+    "facts.canonical.tie_end": tie_end,
+    "calendar.phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
+    "calendar.question.question_window": lambda t: question_window(t, WHEN, UTC),
+    "calendar.timestamp.parse_timestamp": _timestamp,
+    "steps.local.answer.LocalAnswerer": _answer,
+    "steps.local.answer_match.asked_type": lambda t: asked_type(t.split(), read_wording(t), "en"),
+    "steps.local.answer_match.read_question": _items,
+    "steps.local.answer_wording.stems": lambda t: [stems(t, code) for code in ("en", "es", "other")],
+    "steps.local.attribution.attribute": lambda t: [
+        attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
+    ],
+    "steps.local.draft.resolve_person": _drafts,
+    "steps.local.entities.find_mentions": lambda t: [
+        entities.find_mentions(t, participants=KNOWN, language=code) for code in ("en", "es", "other")
+    ],
+    "steps.local.extract.LocalExtractor": lambda t: LocalExtractor().extract_chunk(_chunk(t)),
+    "steps.local.mentions.read_mentions": lambda t: read_mentions(t, KNOWN, frozenset(("will", "may"))),
+    "steps.local.operator.asks_for_state": _state_asked,
+    "steps.local.operator.read_operator": lambda t: [
+        operator.read_operator(t, dated=d) for d in (True, False)
+    ],
+    "steps.local.phrases.is_content": lambda t: [
+        phrases.is_content(word) for word in phrases.TOKEN.findall(t)
+    ],
+    "steps.local.pieces.lacks_content": lambda t: pieces.lacks_content(t, NAMES),
+    "steps.local.pieces.skip_reason": lambda t: [
+        pieces.skip_reason(t, NAMES, assistant=a) for a in (True, False)
+    ],
+    "steps.local.pieces.strip_address": lambda t: pieces.strip_address(t, NAMES),
+    "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
+    "steps.local.predicate.read_predicate": _predicates,
+    "steps.local.shorten.shorten": lambda t: [shorten(t, most) for most in (1, 5, 40)],
+    "steps.local.spanish.attribute_spanish": lambda t: spanish.attribute_spanish(t, "Ann"),
+    "steps.local.spanish.lacks_content_spanish": lambda t: spanish.lacks_content_spanish(t, NAMES),
+    "steps.local.spanish.strip_address_spanish": lambda t: spanish.strip_address_spanish(t, NAMES),
+    "steps.local.stance.stances_of": _stances,
+    "steps.local.turning.most_used": lambda t: turning.most_used(t.split(), _uses(t)),
+    "steps.local.turning.turning_points": _stances,
+    "steps.local.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
+    "steps.local.summarise.LocalSummariser": _summary,
+    "steps.local.value.accept_value": _values,
+    "steps.local.whose.answers_about": lambda t: whose.answers_about(
+        phrases.read_statement(t), "Ann", ("Bob",)
+    ),
+    "steps.local.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),
+    "steps.local.whose.is_joined": lambda t: whose.is_joined(t, "Ann", "Bob"),
+    "steps.local.whose.is_person_with_role": _phrase(whose.is_person_with_role),
+    "steps.local.whose.is_somebody_elses": _phrase(lambda t, p: whose.is_somebody_elses(t, "Ann", p)),
+    "steps.local.whose.mentioned": lambda t: whose.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
+    "steps.local.whose.owner_of": _phrase(lambda t, p: whose.owner_of(t, p, NAMES)),
+    "steps.local.whose.place_of": lambda t: [whose.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
+    "steps.local.whose.subject_of": lambda t: whose.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
+    "steps.llm.chatter.is_chatter": lambda t: chatter.is_chatter(t, "en", ("assistant",), NAMES),
+    "steps.llm.checks.check_extraction": _of_model,
+    "steps.llm.dating.date_statement": _date_of_model,
+    "steps.llm.grounding.support_of": _grounds,
+    "steps.llm.grounding.unsupported": _grounds,
+    "steps.llm.parse.find_json": lambda t: [
+        parse.find_json(t, ("text", "turns"), one) for one in ("text", None)
+    ],
+    "steps.llm.prompt.read_data_block": _blocks,
+    "steps.llm.source.dates_of": lambda t: source.dates_of(t, ("en", "es"), WHEN, UTC),
+    "steps.llm.structured.read_reply": _reply,
+    "systems.memforest.kinds.find_kinds": _kinds,
+    "systems.memforest.kinds.placed_in": _kinds,
+    "systems.memforest.threads.settle": _settle,
+    "systems.memforest.vocabulary.make_vocabulary": _vocabulary,
+}
+"""Functions that need more than a text, and how each is given one; keys are places below `memforest`."""
+
+EXEMPT: dict[str, str] = {
+    "calendar.language.load_language": "takes the code of a language of the package",
+    "calendar.period.unit_period": "takes the name of a unit, one of a list",
+    "calendar.timestamp.zone_named": "takes a setting, and raises ConfigError",
+    "steps.llm.prompt.data_block": "takes the name of a block, written in the package",
+    "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
+    "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",
+    "steps.local.answer_wording.load_wording": "takes the code of a language of the package",
+    "steps.local.aspect.listed": "takes the name of a list of the package",
+    "steps.local.aspect.word_list": "takes the name of a list of the package",
+    "steps.local.language.load_word_lists": "takes the code of a language of the package",
+    "steps.local.lexicon.load_lexicon": "takes the code of a language of the package",
+}
+"""Public functions with a text in front that never see a stored text or a question, and why."""
+
+_ROOMS = ("memforest.steps.local", "memforest.steps.llm", "memforest.calendar")
+_MODULES = (
+    "display", "text", "tokens", "search.texts", "facts.wording", "facts.canonical", "facts.entities",
+    *(f"systems.memforest.{name}" for name in ("vocabulary", "readings", "topic", "threads", "kinds", "when")),
+)  # fmt: skip
+
+
+def text_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield (place, function) for every public function of the rooms for text whose first argument is text."""
+    places = [f"memforest.{name}" for name in _MODULES]
+    for room in _ROOMS:
+        package = importlib.import_module(room)
+        places += [f"{room}.{one.name}" for one in pkgutil.iter_modules(package.__path__)]
+    for place in places:
+        module = importlib.import_module(place)
+        for name in getattr(module, "__all__", ()):
+            function = inspect.unwrap(getattr(module, name))
+            if inspect.isfunction(function) and function.__module__ == place:
+                first = next(iter(inspect.signature(function).parameters.values()), None)
+                if first is not None and first.annotation in (
+                    "str",
+                    "Sequence[str]",
+                    "Statement",
+                    "str | None",
+                ):
+                    yield f"{place.removeprefix('memforest.')}.{name}", getattr(module, name)
+
+
+def needs_more(function: Callable[..., Any]) -> bool:
+    """Return whether a function must be given more than its first argument, a text."""
+    first, *rest = inspect.signature(function).parameters.values()
+    return first.annotation != "str" or any(one.default is inspect.Parameter.empty for one in rest)
+
+
+def readers() -> dict[str, Callable[[str], object]]:
+    """Return place -> a function of one text, for everything in `ADAPTED` and all that take nothing else."""
+    plain = {
+        place: function
+        for place, function in text_functions()
+        if place not in ADAPTED and place not in EXEMPT and not needs_more(function)
+    }
+    return {**plain, **ADAPTED}
