@@ -21,6 +21,7 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
+from memforest.systems.memforest.grow import ForestWriter
 
 UNSEEN = {
     "cell": {"maker", "reason"},
@@ -199,3 +200,23 @@ def test_a_leaf_in_a_tree_where_it_does_not_belong_is_found(whole: Path, tmp_pat
         messages = [one.message for one in forest.user("u").verify().problems if one.part == "placement"]
     assert messages
     assert all("where it does not belong" in message for message in messages)
+
+
+def test_verify_catches_a_write_that_forgets_to_withdraw_a_fact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mel was Melanie in a session that was overwritten: what is said of the other Mel may not stay in her tree."""
+    config = fast_config(active_min_facts=1, active_min_sessions=1)
+    mel = "Mel works at Acme."
+    for number, forgets in enumerate((False, True)):
+        if forgets:
+            monkeypatch.setattr(ForestWriter, "withdraw_fact", lambda self, fact, named: None)
+        with MemForest(tmp_path / str(number), config) as forest:
+            forest.ingest_session("u", "c", said("I like tea.", speaker="Melanie"))
+            first = said(mel, day=2, speaker="Bob") + said("I like tea.", day=3, speaker="Melanie")
+            forest.ingest_session("u", "a", first)
+            forest.ingest_session("u", "b", said(mel, day=4, speaker="Bob"))
+            forest.ingest_session("u", "a", said("I like milk.", day=2, speaker="Melanie"), replace=True)
+            messages = [one.message for one in forest.user("u").verify().problems]
+        assert len(messages) == forgets
+        assert all("where it does not belong" in message for message in messages)
