@@ -218,3 +218,15 @@ def test_watching_draws_on_a_terminal(tmp_path: Path) -> None:
     os.close(leader)
     assert (process.returncode, errors) == (0, b"")
     assert shown.rstrip().endswith(b"\x1b[?25h")
+
+
+def test_the_package_can_be_run(tmp_path: Path) -> None:
+    """`python -m memforest` is the command, for whose script is not on the path."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "memforest", "--dir", str(tmp_path), "users", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (ran.returncode, json.loads(ran.stdout)["status"]) == (0, "ok"), ran.stderr
