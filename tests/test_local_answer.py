@@ -429,3 +429,16 @@ def test_a_statement_dated_within_the_time_asked_about_is_preferred() -> None:
     outside = said("Tom gave up judo.", day(2024, 7), "", day(2024, 6, 20), day(2024, 6, 21))
     inside = said("Tom kept the week free.", day(2024, 6, 2), "", day(2024, 6, 3), day(2024, 6, 10))
     assert ask("What did Tom do in that week?", plan, outside, inside).cited == (1,)
+
+
+def test_evidence_without_a_visible_word_is_no_answer() -> None:
+    """Marks that nobody sees are not handed out as an answer."""
+    said = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    plan = QuestionPlan(
+        kind="simple", entities=(), attribute=None, anchor=None, start=None, end=None, as_of=None
+    )
+    answer = LocalAnswerer().answer_one(
+        "", plan, said, [AnswerEvidence(text="\u200b", quote="\u202e", said=said)]
+    )
+    assert (answer.text, answer.cited) == (None, ())
+    assert "no words" in answer.reason

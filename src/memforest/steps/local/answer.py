@@ -87,7 +87,10 @@ class LocalAnswerer:
         if not matching:
             return Answer(None, reason="the evidence shares too few words with the question")
         found = _worded(asked, matching, reference)
-        return replace(found, text=None if found.text is None else one_line(found.text))
+        text = one_line(found.text or "")
+        if found.text is not None and not text:  # blank, or marks that nobody sees
+            return Answer(None, reason="the evidence has no words to show")
+        return replace(found, text=text or None)
 
 
 # --- wording the answer ------------------------------------------------------------------------------
