@@ -1,8 +1,9 @@
 """The transactions that turn extracted chunks into memory (design: write path, step 4).
 
 Facts, occurrences, entities, states, routing, placements, dirty marks and the cells' status are written
-together, a part of a long session at a time. The plan of which candidates are which facts is made inside the transaction, so that it holds
-against whatever another process has written in the meantime; it needs no model, only vectors.
+together, a part of a long session at a time. The plan of which candidates are which facts is made inside the
+transaction, so that it holds against whatever another process has written in the meantime; it needs no model, only
+vectors.
 """
 
 from __future__ import annotations
