@@ -339,8 +339,8 @@ _LARGE: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
 
 
 def count_bytes(snapshot: Snapshot, nbytes: int) -> None:
-    """Count what was computed on a snapshot, and is kept with it, among its bytes."""
-    _LARGE[snapshot] = nbytes
+    """Add what was computed on a snapshot, and is kept with it, to its bytes."""
+    _LARGE[snapshot] = _LARGE.get(snapshot, 0) + nbytes
 
 
 Carry = Callable[[Snapshot, Delta, T], T]

@@ -15,11 +15,12 @@ from memforest.facts.superseding import superseded_by
 from memforest.facts.timeline import Change, Observation, Segment, observe
 from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
 from memforest.steps.local.lexicon import holds_many
+from memforest.steps.local.states import UNSPECIFIED
 from memforest.store import snapshot as rows
 from memforest.store.db import Tx
 from memforest.store.snapshot import StateSeen
 
-__all__ = ["Timelines", "observations", "superseded_facts", "timelines", "valid_until"]
+__all__ = ["Timelines", "known_values", "observations", "superseded_facts", "timelines", "valid_until"]
 
 MARKS = (0, 16, 128, 1024)
 """How many observations before its end a timeline can be read on from: what is told of last month stands there."""
@@ -39,6 +40,8 @@ class _Line:
     """Every fact of every segment; not of an attribute that holds many values, which end nothing."""
     ends: NDArray[np.int64]
     """Where the segment of each ends, ms."""
+    values: frozenset[str]
+    """Every value that was observed, lower case."""
 
 
 def _line(attribute: str, states: list[StateSeen], before: _Line | None = None) -> _Line:
@@ -57,7 +60,9 @@ def _line(attribute: str, states: list[StateSeen], before: _Line | None = None) 
     told = [] if holds_many(attribute) else segments
     ends = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in told for fact in s.facts]
     found = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    return _Line(states, tuple(segments), (marks[0], *marks[1:][-len(MARKS) :]), found[:, 0], found[:, 1])
+    values = frozenset(v.lower() for v in {v for s in states for v in (s.value, s.previous)} if v)
+    latest = marks[1:][-len(MARKS) :]
+    return _Line(states, tuple(segments), (marks[0], *latest), found[:, 0], found[:, 1], values)
 
 
 _Lines = Mapping[tuple[int, str], _Line]
@@ -93,6 +98,12 @@ _lines = once_per_snapshot(_all_lines, _later_lines)
 def timelines(snapshot: Snapshot) -> Timelines:
     """Return (entity, attribute) -> its segments in time order; facts are row ids of the store."""
     return {key: line.segments for key, line in _lines(snapshot).items()}
+
+
+def known_values(snapshot: Snapshot) -> set[tuple[str, str]]:
+    """Return every (attribute, value in lower case) that was observed of anybody."""
+    lines = _lines(snapshot).items()
+    return {(name, value) for (_, name), line in lines if name != UNSPECIFIED for value in line.values}
 
 
 def observations(states: Iterable[StateSeen]) -> list[Observation]:
