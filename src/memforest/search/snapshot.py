@@ -164,7 +164,9 @@ class Lists:
     @property
     def owners(self) -> Ints:
         """The row of each value."""
-        return np.repeat(np.arange(len(self.ends)), self.counts)
+        counts = self.counts
+        filled = np.flatnonzero(counts)
+        return np.repeat(filled, counts[filled])
 
 
 OPEN = np.iinfo(np.int64).max
@@ -240,6 +242,14 @@ class Snapshot:
     def fact_row(self) -> dict[int, int]:
         """Fact id -> row."""
         return dict(zip(self.facts.ids.tolist(), range(len(self.facts.ids)), strict=True))
+
+    def rows_of_facts(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the rows of facts, in the order given, without those that are not there."""
+        wanted = np.array(ids, dtype=np.int64)
+        rows = np.searchsorted(self.facts.ids, wanted)
+        here = rows < len(self.facts.ids)
+        here[here] = self.facts.ids[rows[here]] == wanted[here]
+        return tuple(rows[here].tolist())
 
     @cached_property
     def turns_of_fact(self) -> Lists:

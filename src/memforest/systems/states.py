@@ -47,22 +47,38 @@ class _Line:
 def _line(attribute: str, states: list[StateSeen], before: _Line | None = None) -> _Line:
     """Return the timeline of some observations, in time order; where they begin like others, it is read on."""
     marks: list[tuple[int, tuple[Segment, ...]]] = [(0, ())]
+    same = 0
     if before is not None:
         pairs = enumerate(zip(states, before.states, strict=False))
         shorter = min(len(states), len(before.states))
-        same = next((at for at, (one, other) in pairs if one != other), shorter)
+        same = next((at for at, (one, other) in pairs if one is not other and one != other), shorter)
         marks = [mark for mark in before.marks if mark[0] <= same]
     read, segments = marks[-1][0], list(marks[-1][1])
     for at, seen in enumerate(observations(states[read:]), read + 1):
         observe(segments, seen)
         if len(states) - at in MARKS:
             marks.append((at, tuple(segments)))
-    told = [] if holds_many(attribute) else segments
-    ends = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in told for fact in s.facts]
-    found = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    values = frozenset(v.lower() for v in {v for s in states for v in (s.value, s.previous)} if v)
+    facts, ends = _ends([] if holds_many(attribute) else segments, before)
+    new = states if before is None or same < len(before.states) else states[same:]
+    values = frozenset(v.lower() for v in {v for s in new for v in (s.value, s.previous)} if v)
+    if before is not None and len(new) < len(states):
+        values |= before.values
     latest = marks[1:][-len(MARKS) :]
-    return _Line(states, tuple(segments), (marks[0], *latest), found[:, 0], found[:, 1], values)
+    return _Line(states, tuple(segments), (marks[0], *latest), facts, ends, values)
+
+
+def _ends(segments: Sequence[Segment], before: _Line | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return every fact of some segments, and where its segment ends; what is as before is taken from there."""
+    same, facts, ends = 0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if before is not None and len(before.facts):
+        pairs = enumerate(zip(segments, before.segments, strict=False))
+        shorter = min(len(segments), len(before.segments))
+        same = next((at for at, (one, other) in pairs if one is not other), shorter)
+        count = sum(len(segment.facts) for segment in segments[:same])
+        facts, ends = before.facts[:count], before.ends[:count]
+    told = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in segments[same:] for fact in s.facts]
+    new = np.array(told, dtype=np.int64).reshape(-1, 2)
+    return np.concatenate([facts, new[:, 0]]), np.concatenate([ends, new[:, 1]])
 
 
 _Lines = Mapping[tuple[int, str], _Line]

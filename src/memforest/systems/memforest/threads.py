@@ -328,12 +328,11 @@ def _latest(snapshot: Snapshot, row: int) -> int:
 
 def settle(heard: Sequence[Heard]) -> list[Observation]:
     """Return observations at the times that agree best with each other, without those that nothing bears out."""
-    exact = sorted(
-        (one.observation for one in heard if one.latest_ms <= one.observation.at_ms), key=attrgetter("at_ms")
-    )
+    exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
+    exact = sorted((seen for seen in exact if seen.change != "end"), key=attrgetter("at_ms"))
+    times = [seen.at_ms for seen in exact]
     placed = [
-        one if one.latest_ms <= one.observation.at_ms else replace(one, observation=_placed(one, exact))
-        for one in heard
+        one if one.latest_ms <= one.observation.at_ms else _placed(one, exact, times) for one in heard
     ]
     placed.sort(key=lambda one: (one.observation.at_ms, one.observation.tie, one.observation.fact))
     often = Counter(one.observation.value for one in placed)
@@ -345,23 +344,28 @@ def settle(heard: Sequence[Heard]) -> list[Observation]:
     return [one.observation for i, one in enumerate(placed) if i not in passing]
 
 
-def _placed(one: Heard, exact: Sequence[Observation]) -> Observation:
+def _placed(one: Heard, exact: Sequence[Observation], times: Sequence[int]) -> Heard:
     """Return an observation whose time is coarse, moved behind other values that were so within that time.
 
     "Since April" begins after the 5th, if something else was so on the 5th, unless the value itself was so by then.
+
+    Args:
+        one: the observation.
+        exact: those with a time of their own that end nothing, by time.
+        times: theirs, ms.
     """
     seen = one.observation
     if seen.change == "end":
-        return seen
-    first, end = (bisect_left(exact, at, key=attrgetter("at_ms")) for at in (seen.at_ms, one.latest_ms))
-    inside = [o for o in exact[first:end] if o.change != "end"]
+        return one
+    inside = exact[bisect_left(times, seen.at_ms) : bisect_left(times, one.latest_ms)]
     own = [o for o in inside if same_value(o.value, seen.value)]
-    began = min((o.at_ms for o in own if o.change == "start"), default=None)
-    if began is not None:
-        return replace(seen, at_ms=began)
-    until = min((o.at_ms for o in own), default=one.latest_ms)
-    others = [o.at_ms for o in inside if o.at_ms < until and not same_value(o.value, seen.value)]
-    return replace(seen, at_ms=max(others) + 1) if others else seen
+    at = next((o.at_ms for o in own if o.change == "start"), None)
+    if at is None:
+        until = own[0].at_ms if own else one.latest_ms
+        later = reversed(inside[: bisect_left(inside, until, key=attrgetter("at_ms"))])
+        other = next((o.at_ms for o in later if not same_value(o.value, seen.value)), None)
+        at = seen.at_ms if other is None else other + 1
+    return one if at == seen.at_ms else replace(one, observation=replace(seen, at_ms=at))
 
 
 def _is_passing(before: Observation, one: Heard, after: Observation) -> bool:
