@@ -386,6 +386,7 @@ def _inner_vectors(
 ) -> VectorTable:
     place = np.full(splice.old + 1, -1, dtype=np.int64)  # the last one is for nodes without an old row
     place[old.inner] = np.arange(len(old.inner))
-    source = place[splice.source[inner]]
-    source[np.isin(ids[inner], _array(changed))] = -1
+    source = splice.source
+    source[splice.read] = -1
+    source = place[source[inner]]
     return _with_read(tx, "node", old.vectors, source, ids[inner], changed)

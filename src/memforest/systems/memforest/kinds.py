@@ -149,7 +149,8 @@ class Contexts:
         frames = {**self.frames, **{v: _sum(self.frames.get(v, {}), one) for v, one in delta.frames.items()}}
         more: Counter[tuple[str, ...]] = Counter()
         for value, keys in delta.frames.items():
-            had, has = self.frames.get(value, {}), frames[value]
+            had: Set[tuple[str, ...]] = self.frames.get(value, Counter()).keys()
+            has = frames[value].keys()
             more.update({key: (key in has) - (key in had) for key in keys})
         return Contexts(
             _sum(self.sentences, delta.sentences),

@@ -331,9 +331,7 @@ def settle(heard: Sequence[Heard]) -> list[Observation]:
     exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
     exact = sorted((seen for seen in exact if seen.change != "end"), key=attrgetter("at_ms"))
     times = [seen.at_ms for seen in exact]
-    placed = [
-        one if one.latest_ms <= one.observation.at_ms else _placed(one, exact, times) for one in heard
-    ]
+    placed = [one if one.latest_ms <= one.observation.at_ms else _placed(one, exact, times) for one in heard]
     placed.sort(key=lambda one: (one.observation.at_ms, one.observation.tie, one.observation.fact))
     often = Counter(one.observation.value for one in placed)
     passing = {

@@ -144,18 +144,23 @@ def _made(tx: Tx, snapshot: Snapshot, base: Vocabulary | None, changed: Set[int]
         base=base,
     )
     if base is not None:
-        made._about.update(_carried_about(made, base, come))
+        made._about.update(_carried_about(made, base, gone, come))
     return made
 
 
-def _carried_about(made: Vocabulary, base: Vocabulary, come: Collection[int]) -> dict[str, NDArray[np.bool_]]:
+def _carried_about(
+    made: Vocabulary, base: Vocabulary, gone: Collection[int], come: Mapping[int, str]
+) -> dict[str, NDArray[np.bool_]]:
     """Return which facts name the persons that were asked about before: only new statements are looked at."""
+    kept, left = (
+        np.isin(base.ids, made.ids),
+        np.isin(base.ids, np.array([*gone], dtype=np.int64), invert=True),
+    )
+    row_of = np.searchsorted(made.ids, base.ids)
     found = {}
     for who, about in list(base._about.items()):
-        facts = set(base.ids[about].tolist()) & made.readings.of.keys()
-        found[who] = _marked(
-            made.ids, facts.difference(come) | {fact for fact in come if who in made.readings.of[fact].text}
-        )
+        found[who] = _marked(made.ids, [fact for fact, text in come.items() if who in text])
+        found[who][row_of[about & kept & left]] = True
     return found
 
 
