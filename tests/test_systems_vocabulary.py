@@ -23,9 +23,9 @@ from memforest.search.advance import advance
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import Snapshot
 from memforest.store.db import Database, Tx
+from memforest.systems.memforest import threads
 from memforest.systems.memforest import vocabulary as module
 from memforest.systems.memforest.readings import Readings
-from memforest.systems.memforest.threads import _line as line_of
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 from memforest.systems.states import timelines, valid_until
 
@@ -93,7 +93,7 @@ def told(known: Vocabulary, snapshot: Snapshot) -> dict[Any, Any]:
     for who in sorted(known.people)[:4]:
         found[who] = known.about(who).tolist()
         for kind in known.kinds[:5]:
-            line = line_of(known, snapshot, who, dict(zip(kind.values, kind.typical, strict=True)))
+            line = threads._line(known, snapshot, who, dict(zip(kind.values, kind.typical, strict=True)))
             found[who, kind.values] = line.segments, line.told, line.returned, line.facts.tolist(), line.of
     return found
 
@@ -141,6 +141,31 @@ def test_any_history_gives_the_vocabulary_that_is_made_from_nothing(
         db.close()
         assert advanced >= 5
         assert heard > 5
+
+
+def test_only_what_new_statements_tell_is_added_to_a_timeline(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question asked again reads no statement, and one after a write those that were written."""
+    told: list[int] = []
+    tell = threads._tell
+
+    def counted(known: Vocabulary, snapshot: Snapshot, row: int, *args: Any) -> Any:
+        told.append(row)
+        return tell(known, snapshot, row, *args)
+
+    monkeypatch.setattr(threads, "_tell", counted)
+    with MemForest(folder, fast_config()) as forest:
+        for session_id, turns in make_sessions(3, sessions=12, most_turns=12):
+            forest.ingest_session("u", session_id, turns)
+        forest.query("u", "Where does Ana live now?")
+        first = len(told)
+        forest.query("u", "Where does Ana live now?")
+        assert len(told) == first > 5
+        new = {"speaker": "Ana", "content": "I still live in Davis.", "timestamp": "2031-01-01T10:00:00Z"}
+        forest.ingest_session("u", "new", [new])
+        forest.query("u", "Where does Ana live now?")
+        assert first < len(told) < first + 5
 
 
 def test_only_what_was_written_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

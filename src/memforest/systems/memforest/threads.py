@@ -164,6 +164,7 @@ class _Lines:
 def _carried(snapshot: Snapshot, delta: Delta, lines: _Lines) -> _Lines:
     """Keep the lines for the next snapshot: those that it was asked for, or else those of the one before."""
     changed = frozenset(snapshot.facts.ids[delta.facts].tolist())
+    count_bytes(snapshot, TOLD_BYTES * sum(len(line.of) for line in lines.made or lines.before))
     if lines.made:
         return _Lines(before=lines.made, changed=changed)
     return _Lines(before=lines.before, changed=lines.changed | changed)
@@ -203,9 +204,8 @@ def _made(
     rows = known.rows(values)
     rows = rows[known.about(who)[rows]]  # a statement that does not name the person says nothing of them
     facts, places = snapshot.facts.ids[rows], fact_places(snapshot)[rows]
-    others = frozenset(
-        name for name in known.people - {who} if name.lower() not in values
-    )  # who is a value is nobody here
+    # Who is a value is nobody here.
+    others = frozenset(name for name in known.people - {who} if name.lower() not in values)
     line = _Line(who, values, others, known.readings.names, facts, places)
     moved = snapshot.facts.ids[known.rows((values.keys() ^ base.values.keys()) & known.terms.keys())]
     unread = base.unread(line, np.array(sorted(changed), dtype=np.int64), moved)

@@ -33,6 +33,8 @@ MAX_FACTS = 10_000
 is older is answered from listed attributes, and by similarity."""
 MAX_VALUES = 1_500
 """Values kept, the most used first: likeness is computed between all pairs."""
+MAX_ABOUT = 16
+"""People of whom it stays known after a write which facts name them: those asked about last."""
 PIECE = 0.6
 """A phrase of which this share of uses stands inside a longer one is only a piece of that."""
 
@@ -158,7 +160,7 @@ def _carried_about(
     )
     row_of = np.searchsorted(made.ids, base.ids)
     found = {}
-    for who, about in list(base._about.items()):
+    for who, about in list(base._about.items())[-MAX_ABOUT:]:
         found[who] = _marked(made.ids, [fact for fact, text in come.items() if who in text])
         found[who][row_of[about & kept & left]] = True
     return found
