@@ -21,7 +21,9 @@ from tests.worlds import fast_config, file_of, make_sessions
 from memforest import MemForest
 from memforest.search.advance import advance
 from memforest.search.load import load_snapshot
+from memforest.search.snapshot import Snapshot
 from memforest.store.db import Database, Tx
+from memforest.systems.memforest import threads
 from memforest.systems.memforest import vocabulary as module
 from memforest.systems.memforest.readings import Readings
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
@@ -50,6 +52,8 @@ def plain(value: Any) -> Any:
     """Return a part of a vocabulary in a form that can be compared."""
     if isinstance(value, np.ndarray):
         return value.tolist()
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
     if isinstance(value, tuple) and value and hasattr(value[0], "fronts"):
         return [(kind.values, kind.typical, kind.rows.tolist(), dict(kind.fronts)) for kind in value]
     return value
@@ -83,6 +87,17 @@ def test_sums_that_are_brought_up_to_date_are_those_of_all_statements(
             assert left == right, name
 
 
+def told(known: Vocabulary, snapshot: Snapshot) -> dict[Any, Any]:
+    """Return the timelines of the kinds and people of a vocabulary, and which facts name these."""
+    found: dict[Any, Any] = {}
+    for who in sorted(known.people)[:4]:
+        found[who] = known.about(who).tolist()
+        for kind in known.kinds[:5]:
+            line = threads._line(known, snapshot, who, dict(zip(kind.values, kind.typical, strict=True)))
+            found[who, kind.values] = line.segments, line.told, line.returned, line.facts.tolist(), line.of
+    return found
+
+
 def write_something(forest: MemForest, random: Random, step: int) -> None:
     """Make a write: new sessions, longer ones, and replacements."""
     ((_, turns),) = make_sessions(random.randint(0, 10_000), sessions=1)
@@ -105,7 +120,7 @@ def test_any_history_gives_the_vocabulary_that_is_made_from_nothing(
         with db.read() as tx:
             kept = load_snapshot(tx)
             vocabulary(tx, kept)
-        advanced = 0
+        advanced, heard = 0, 0
         for step in range(14):
             write_something(forest, random, step)
             with db.read() as tx:
@@ -117,11 +132,40 @@ def test_any_history_gives_the_vocabulary_that_is_made_from_nothing(
                 if step % 4:  # else nobody asks, and what has changed is carried to the next one
                     left, right = contents(vocabulary(tx, made)), contents(vocabulary(tx, read))
                     assert [name for name in right if left[name] != right[name]] == []
+                    lines = told(vocabulary(tx, made), made)
+                    assert lines == told(vocabulary(tx, read), read)
+                    heard += sum(bool(line[0]) for key, line in lines.items() if isinstance(key, tuple))
                 assert timelines(made) == timelines(read)
                 assert valid_until(made).tolist() == valid_until(read).tolist()
                 kept = made
         db.close()
         assert advanced >= 5
+        assert heard > 5
+
+
+def test_only_what_new_statements_tell_is_added_to_a_timeline(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question asked again reads no statement, and one after a write those that were written."""
+    told: list[int] = []
+    tell = threads._tell
+
+    def counted(known: Vocabulary, snapshot: Snapshot, row: int, *args: Any) -> Any:
+        told.append(row)
+        return tell(known, snapshot, row, *args)
+
+    monkeypatch.setattr(threads, "_tell", counted)
+    with MemForest(folder, fast_config()) as forest:
+        for session_id, turns in make_sessions(3, sessions=12, most_turns=12):
+            forest.ingest_session("u", session_id, turns)
+        forest.query("u", "Where does Ana live now?")
+        first = len(told)
+        forest.query("u", "Where does Ana live now?")
+        assert len(told) == first > 5
+        new = {"speaker": "Ana", "content": "I still live in Davis.", "timestamp": "2031-01-01T10:00:00Z"}
+        forest.ingest_session("u", "new", [new])
+        forest.query("u", "Where does Ana live now?")
+        assert first < len(told) < first + 5
 
 
 def test_only_what_was_written_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

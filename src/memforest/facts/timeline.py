@@ -71,6 +71,7 @@ def _content(value: str) -> frozenset[str]:
     return frozenset(words(value)) - {"a", "an", "the", "el", "la", "un", "una"}
 
 
+@lru_cache(maxsize=65_536)
 def same_value(a: str, b: str) -> bool:
     """Return whether two wordings name one value: the words of one are among the other's.
 

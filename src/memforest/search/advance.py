@@ -331,7 +331,7 @@ def _forest(tx: Tx, old: Forest, changed: Changes, turns: _NewTurns, facts: _New
     roots = rows_of(ids, np.array([tree.root or -1 for tree in trees], dtype=np.int64))
     return Forest(
         ids=ids,
-        tree=np.concatenate([_renumbered(heads.now, old.tree), rows_of(tree_ids, read.tree)])[take],
+        tree=np.concatenate([heads.now[old.tree], rows_of(tree_ids, read.tree)])[take],
         level=np.concatenate([old.level, read.level])[take],
         parent=parents(len(ids), children),
         kind=kind,
@@ -374,10 +374,11 @@ def _items(old: Forest, read: NodeColumns, turns: _NewTurns, facts: _NewFacts) -
 def _children(old: Lists, read: NodeColumns, flat: Ints, splice: _Splice) -> Lists:
     """Return the children of a spliced forest; `flat` are those of the nodes read, in rows."""
     counts = np.concatenate([old.counts, read.child_count])
-    values = np.concatenate([_renumbered(splice.now, old.values), flat])
+    values = np.concatenate([splice.now[old.values], flat])
     ends = np.cumsum(counts)
     taken = counts[splice.take]
-    return Lists(values[ranges((ends - counts)[splice.take], ends[splice.take])], np.cumsum(taken))
+    filled = splice.take[taken > 0]
+    return Lists(values[ranges((ends - counts)[filled], ends[filled])], np.cumsum(taken))
 
 
 def _inner_vectors(
@@ -385,6 +386,7 @@ def _inner_vectors(
 ) -> VectorTable:
     place = np.full(splice.old + 1, -1, dtype=np.int64)  # the last one is for nodes without an old row
     place[old.inner] = np.arange(len(old.inner))
-    source = place[splice.source[inner]]
-    source[np.isin(ids[inner], _array(changed))] = -1
+    source = splice.source
+    source[splice.read] = -1
+    source = place[source[inner]]
     return _with_read(tx, "node", old.vectors, source, ids[inner], changed)

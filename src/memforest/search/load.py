@@ -202,6 +202,9 @@ def rows_of(ids: Ints, wanted: Ints) -> Ints:
     """Return the row of each wanted id in a column of ids in any order, -1 where it is missing."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1, dtype=np.int64)
+    if (ids[1:] > ids[:-1]).all():
+        found = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        return np.where(ids[found] == wanted, found, -1)
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
     found = order[at]
@@ -210,8 +213,9 @@ def rows_of(ids: Ints, wanted: Ints) -> Ints:
 
 def by_appearance(codes: Ints, names: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
     """Return codes and their names renumbered by first appearance, without names that do not appear."""
-    used, first = np.unique(codes, return_index=True)
-    order = used[np.argsort(first)]
+    first = np.full(len(names), len(codes), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the first one is written last
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(codes))]
     number = np.full(len(names), -1, dtype=np.int64)
     number[order] = np.arange(len(order))
     return number[codes], tuple(names[i] for i in order.tolist())

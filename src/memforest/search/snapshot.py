@@ -164,7 +164,9 @@ class Lists:
     @property
     def owners(self) -> Ints:
         """The row of each value."""
-        return np.repeat(np.arange(len(self.ends)), self.counts)
+        counts = self.counts
+        filled = np.flatnonzero(counts)
+        return np.repeat(filled, counts[filled])
 
 
 OPEN = np.iinfo(np.int64).max
@@ -240,6 +242,14 @@ class Snapshot:
     def fact_row(self) -> dict[int, int]:
         """Fact id -> row."""
         return dict(zip(self.facts.ids.tolist(), range(len(self.facts.ids)), strict=True))
+
+    def rows_of_facts(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """Return the rows of facts, in the order given, without those that are not there."""
+        wanted = np.array(ids, dtype=np.int64)
+        rows = np.searchsorted(self.facts.ids, wanted)
+        here = rows < len(self.facts.ids)
+        here[here] = self.facts.ids[rows[here]] == wanted[here]
+        return tuple(rows[here].tolist())
 
     @cached_property
     def turns_of_fact(self) -> Lists:
@@ -339,8 +349,8 @@ _LARGE: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
 
 
 def count_bytes(snapshot: Snapshot, nbytes: int) -> None:
-    """Count what was computed on a snapshot, and is kept with it, among its bytes."""
-    _LARGE[snapshot] = nbytes
+    """Add what was computed on a snapshot, and is kept with it, to its bytes."""
+    _LARGE[snapshot] = _LARGE.get(snapshot, 0) + nbytes
 
 
 Carry = Callable[[Snapshot, Delta, T], T]

@@ -76,6 +76,6 @@ def valid_end(snapshot: Snapshot) -> NDArray[np.int64]:
 def is_state(snapshot: Snapshot) -> NDArray[np.bool_]:
     """Return, per fact, whether it asserts a state."""
     found = np.zeros(len(snapshot.facts.ids), dtype=np.bool_)
-    rows = {snapshot.fact_row[seen.fact] for seen in snapshot.states}
-    found[list(rows)] = True
+    facts = np.fromiter((seen.fact for seen in snapshot.states), dtype=np.int64, count=len(snapshot.states))
+    found[np.searchsorted(snapshot.facts.ids, facts)] = True
     return found

@@ -18,9 +18,7 @@ __all__ = ["fact_places", "turn_places"]
 def turn_places(snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the place of every turn: by when it was said, then by its session's begin and id, and its position."""
     turns = snapshot.turns
-    return _places(
-        np.lexsort((np.arange(len(turns.ids)), turns.said_ms))
-    )  # rows stand by session and position
+    return _places(np.argsort(turns.said_ms, kind="stable"))  # rows stand by session and position
 
 
 @once_per_snapshot
@@ -29,7 +27,12 @@ def fact_places(snapshot: Snapshot) -> NDArray[np.int64]:
     facts = snapshot.facts
     first = np.full(len(facts.ids), np.iinfo(np.int64).max, dtype=np.int64)
     np.minimum.at(first, facts.pairs[:, 0], turn_places(snapshot)[facts.pairs[:, 1]])
-    return _places(np.lexsort((facts.key, first, facts.said_ms)))
+    ordered = np.lexsort((first, facts.said_ms))
+    same = (np.diff(facts.said_ms[ordered]) == 0) & (np.diff(first[ordered]) == 0)
+    tied = np.flatnonzero(np.r_[same, False] | np.r_[False, same]) if len(ordered) else ordered
+    rows = ordered[tied]  # of one turn: few, and only these are put in order by what they say
+    ordered[tied] = rows[np.lexsort((facts.key[rows], first[rows], facts.said_ms[rows]))]
+    return _places(ordered)
 
 
 def _places(ordered: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Groups, Scores, standardise
+from memforest.ranking import Groups, Scores, stable_order, standardise
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.filters import Allowed
 from memforest.systems.places import fact_places
@@ -61,6 +61,7 @@ class Told:
 def told_by(snapshot: Snapshot) -> Told:
     """Return the supports of a snapshot by turn, then by the place of the fact."""
     pairs = snapshot.facts.pairs
-    pairs = pairs[np.lexsort((fact_places(snapshot)[pairs[:, 0]], pairs[:, 1]))]
+    pairs = pairs[stable_order(fact_places(snapshot)[pairs[:, 0]])]
+    pairs = pairs[stable_order(pairs[:, 1])]
     groups = Groups.of(pairs[:, 1])
     return Told(pairs[groups.starts, 1], pairs[:, 1].copy(), pairs[:, 0].copy(), groups)

@@ -15,11 +15,12 @@ from memforest.facts.superseding import superseded_by
 from memforest.facts.timeline import Change, Observation, Segment, observe
 from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
 from memforest.steps.local.lexicon import holds_many
+from memforest.steps.local.states import UNSPECIFIED
 from memforest.store import snapshot as rows
 from memforest.store.db import Tx
 from memforest.store.snapshot import StateSeen
 
-__all__ = ["Timelines", "observations", "superseded_facts", "timelines", "valid_until"]
+__all__ = ["Timelines", "known_values", "observations", "superseded_facts", "timelines", "valid_until"]
 
 MARKS = (0, 16, 128, 1024)
 """How many observations before its end a timeline can be read on from: what is told of last month stands there."""
@@ -39,25 +40,45 @@ class _Line:
     """Every fact of every segment; not of an attribute that holds many values, which end nothing."""
     ends: NDArray[np.int64]
     """Where the segment of each ends, ms."""
+    values: frozenset[str]
+    """Every value that was observed, lower case."""
 
 
 def _line(attribute: str, states: list[StateSeen], before: _Line | None = None) -> _Line:
     """Return the timeline of some observations, in time order; where they begin like others, it is read on."""
     marks: list[tuple[int, tuple[Segment, ...]]] = [(0, ())]
+    same = 0
     if before is not None:
         pairs = enumerate(zip(states, before.states, strict=False))
         shorter = min(len(states), len(before.states))
-        same = next((at for at, (one, other) in pairs if one != other), shorter)
+        same = next((at for at, (one, other) in pairs if one is not other and one != other), shorter)
         marks = [mark for mark in before.marks if mark[0] <= same]
     read, segments = marks[-1][0], list(marks[-1][1])
     for at, seen in enumerate(observations(states[read:]), read + 1):
         observe(segments, seen)
         if len(states) - at in MARKS:
             marks.append((at, tuple(segments)))
-    told = [] if holds_many(attribute) else segments
-    ends = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in told for fact in s.facts]
-    found = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    return _Line(states, tuple(segments), (marks[0], *marks[1:][-len(MARKS) :]), found[:, 0], found[:, 1])
+    facts, ends = _ends([] if holds_many(attribute) else segments, before)
+    new = states if before is None or same < len(before.states) else states[same:]
+    values = frozenset(v.lower() for v in {v for s in new for v in (s.value, s.previous)} if v)
+    if before is not None and len(new) < len(states):
+        values |= before.values
+    latest = marks[1:][-len(MARKS) :]
+    return _Line(states, tuple(segments), (marks[0], *latest), facts, ends, values)
+
+
+def _ends(segments: Sequence[Segment], before: _Line | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return every fact of some segments, and where its segment ends; what is as before is taken from there."""
+    same, facts, ends = 0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if before is not None and len(before.facts):
+        pairs = enumerate(zip(segments, before.segments, strict=False))
+        shorter = min(len(segments), len(before.segments))
+        same = next((at for at, (one, other) in pairs if one is not other), shorter)
+        count = sum(len(segment.facts) for segment in segments[:same])
+        facts, ends = before.facts[:count], before.ends[:count]
+    told = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in segments[same:] for fact in s.facts]
+    new = np.array(told, dtype=np.int64).reshape(-1, 2)
+    return np.concatenate([facts, new[:, 0]]), np.concatenate([ends, new[:, 1]])
 
 
 _Lines = Mapping[tuple[int, str], _Line]
@@ -93,6 +114,12 @@ _lines = once_per_snapshot(_all_lines, _later_lines)
 def timelines(snapshot: Snapshot) -> Timelines:
     """Return (entity, attribute) -> its segments in time order; facts are row ids of the store."""
     return {key: line.segments for key, line in _lines(snapshot).items()}
+
+
+def known_values(snapshot: Snapshot) -> set[tuple[str, str]]:
+    """Return every (attribute, value in lower case) that was observed of anybody."""
+    lines = _lines(snapshot).items()
+    return {(name, value) for (_, name), line in lines if name != UNSPECIFIED for value in line.values}
 
 
 def observations(states: Iterable[StateSeen]) -> list[Observation]:

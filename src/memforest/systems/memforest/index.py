@@ -135,9 +135,10 @@ class MemForestIndex:
         """Lead with the turns that support the answer which the timeline gives; the best of them first."""
         bonus = np.zeros(len(snapshot.turns.ids))
         chosen: dict[int, int] = {}
-        pairs = snapshot.facts.pairs
+        pairs = snapshot.facts.pairs  # by fact
         for rank, fact in enumerate(answer.facts):
-            for turn in _within(snapshot, pairs[pairs[:, 0] == fact, 1], answer):
+            first, end = np.searchsorted(pairs[:, 0], (fact, fact + 1))
+            for turn in _within(snapshot, pairs[first:end, 1], answer):
                 if turn not in chosen and keep.turns[turn]:
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)

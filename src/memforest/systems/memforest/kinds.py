@@ -130,6 +130,8 @@ class Contexts:
     """Value -> the words around it, in sixths: by side and distance, and those of the questions answered."""
     fronts: Mapping[str, Counter[str]] = field(default_factory=dict)
     """Value -> how often each word stands right in front of it, articles and owners left out."""
+    spread: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    """Word around a value, with its side -> how many values have it in their frames."""
 
     def changed(self, gone: Sequence[Placed], come: Sequence[Placed], names: Set[str]) -> Contexts:
         """Return the contexts without some sentences and with others.
@@ -144,11 +146,18 @@ class Contexts:
             delta.count(sentence, names, -1)
         for sentence in come:
             delta.count(sentence, names, 1)
+        frames = {**self.frames, **{v: _sum(self.frames.get(v, {}), one) for v, one in delta.frames.items()}}
+        more: Counter[tuple[str, ...]] = Counter()
+        for value, keys in delta.frames.items():
+            had: Set[tuple[str, ...]] = self.frames.get(value, Counter()).keys()
+            has = frames[value].keys()
+            more.update({key: (key in has) - (key in had) for key in keys})
         return Contexts(
             _sum(self.sentences, delta.sentences),
             _sum(self.beside, delta.beside),
-            {**self.frames, **{v: _sum(self.frames.get(v, {}), one) for v, one in delta.frames.items()}},
+            frames,
             {**self.fronts, **{v: _sum(self.fronts.get(v, {}), one) for v, one in delta.fronts.items()}},
+            _sum(self.spread, more),
         )
 
 
@@ -204,7 +213,7 @@ def _kind(
     return Kind(
         tuple(values[i] for i in members),
         tuple(float(share) for share in typical),
-        np.unique(np.concatenate([uses[values[i]] for i in members])),
+        np.flatnonzero(np.bincount(np.concatenate([uses[values[i]] for i in members]))),
         {word: n / total for word, n in counts.items()},
     )
 
@@ -288,7 +297,7 @@ def _likeness(
 def _frames(contexts: Contexts, values: Sequence[str]) -> Matrix:
     """Return the words around each value, weighted by how few values they stand beside; unit rows."""
     found = [contexts.frames.get(value, Counter()) for value in values]
-    spread = Counter(key for frame in found for key in frame)
+    spread = contexts.spread
     column = {key: i for i, key in enumerate(sorted(key for key, n in spread.items() if n > 1))}
     out = np.zeros((len(values), max(len(column), 1)))
     for row, frame in enumerate(found):

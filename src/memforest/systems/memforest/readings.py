@@ -8,7 +8,8 @@ else all are summed again. The sums are of whole numbers, so either way gives th
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -18,7 +19,7 @@ from memforest.steps.local.phrases import Sentence, Statement, read_statement
 from memforest.steps.local.turning import Place, held_phrases, most_used, places, turning_points
 from memforest.systems.memforest.kinds import Contexts, placed_in
 
-__all__ = ["READING_BYTES", "Reading", "Readings", "Turned", "read"]
+__all__ = ["READING_BYTES", "Reading", "Readings", "Terms", "Turned", "read"]
 
 READING_BYTES = 4_000
 """What a statement with its phrases takes in memory, about (measured: 3,700 with twelve words)."""
@@ -99,17 +100,17 @@ class _Changes:
         self, before: Mapping[T, tuple[int, ...]], of: Callable[[Reading], Iterable[T]]
     ) -> dict[T, tuple[int, ...]]:
         """Return the facts whose statements hold something."""
-        moved: dict[T, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
-        for side, readings in enumerate((self.gone, self.come)):
-            for fact, reading in readings.items():
-                for key in of(reading):
-                    moved[key][side].add(fact)
-        found = dict(before)
-        for key, (less, more) in moved.items():
-            facts = {*found.get(key, ())} - less | more
-            found[key] = tuple(sorted(facts))
-            if not facts:
-                del found[key]
+        moved: dict[T, list[int]] = {}
+        for fact, reading in self.gone.items():
+            for key in of(reading):
+                facts = moved.setdefault(key, list(before[key]))
+                del facts[bisect_left(facts, fact)]
+        for fact, reading in self.come.items():
+            for key in of(reading):
+                insort(moved.setdefault(key, list(before.get(key, ()))), fact)
+        found = {**before, **{key: tuple(facts) for key, facts in moved.items()}}
+        for key in [key for key, facts in moved.items() if not facts]:
+            del found[key]
         return found
 
 
@@ -221,7 +222,10 @@ class Readings:
         changes = _Changes(
             {fact: self.of[fact] for fact in gone}, {fact: read(texts[fact]) for fact in sorted(texts)}
         )
-        of = {fact: one for fact, one in self.of.items() if fact not in changes.gone} | {**changes.come}
+        of = dict(self.of)
+        for fact in changes.gone:
+            del of[fact]
+        of.update(changes.come)
         return replace(
             self,
             of=of,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Groups, Scores, cosines, leading, order
+from memforest.ranking import Groups, Scores, cosines, leading, order, stable_order
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.memforest.rank import Base, scene_leaves
 
@@ -150,7 +150,7 @@ class _Trees:
 def _trees(snapshot: Snapshot) -> _Trees:
     forest = snapshot.forest
     rows = np.flatnonzero(forest.kind != 0)
-    rows = rows[np.argsort(forest.tree[rows], kind="stable")]
+    rows = rows[stable_order(forest.tree[rows])]
     leaves = Groups.of(forest.tree[rows])
     scene, roots = forest.of_kind("scene"), forest.roots
     compared = (forest.kind == 0) & ~scene[forest.tree]

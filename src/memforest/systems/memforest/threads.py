@@ -7,16 +7,21 @@ its stance (so, begun, over, only wished for), in time order. From there on it i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memforest.facts.timeline import Observation, Segment, same_value, timeline
-from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.steps.local.phrases import Statement, read_statement
 from memforest.steps.local.stance import Stance, stances_of
 from memforest.store.db import Tx
@@ -25,6 +30,8 @@ from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 from memforest.systems.places import fact_places
 
 __all__ = ["Thread", "find_thread", "settle"]
+
+Ints = NDArray[np.int64]
 
 DAY_MS = 86_400_000
 MAX_SPAN_MS = 40 * DAY_MS
@@ -59,16 +66,15 @@ def find_thread(tx: Tx, snapshot: Snapshot, topic: Topic) -> Thread | None:
     """
     known = vocabulary(tx, snapshot)
     values = choose_values(known, topic)
-    heard = _observe(known, snapshot, topic.who, values)
-    if not heard.observed:
+    line = _line(known, snapshot, topic.who, values)
+    if not line.segments:
         return None
-    segments = tuple(timeline(settle(heard.observed)))
     return Thread(
-        segments,
-        frozenset(heard.told),
-        frozenset(heard.returned),
+        line.segments,
+        line.told,
+        line.returned,
         frozenset(values),
-        _exchanged(known, values, segments),
+        _exchanged(known, values, line.segments),
         nearness(known, topic, values),
     )
 
@@ -94,44 +100,182 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
-    observed: list[Heard] = field(default_factory=list)
-    told: set[int] = field(default_factory=set)
-    returned: set[int] = field(default_factory=set)
+class _Told:
+    """What a statement tells of a person and some values."""
+
+    heard: tuple[Heard, ...] = ()
+    begins: bool = False
+    returns: bool = False
 
 
-def _observe(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[str, float]) -> _Heard:
-    """Return what was said of a person and some values."""
-    out = _Heard()
-    facts, others, places = snapshot.facts, known.people - {who}, fact_places(snapshot)
-    others = frozenset(name for name in others if name.lower() not in values)  # who is a value is nobody here
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """What was said of a person and some values, and what was read for it. Never changed once made.
+
+    `facts` are those that name the person and a value, ascending; `places` theirs in the order of what was said.
+    """
+
+    who: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
+    """People whose being named matters."""
+    names: frozenset[str] = frozenset()
+    facts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    places: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    ranked: Mapping[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """The order of the values in statements that have several."""
+    of: Mapping[int, _Told] = field(default_factory=dict)
+    """Of those statements that tell something."""
+    segments: tuple[Segment, ...] = ()
+    told: frozenset[int] = frozenset()
+    returned: frozenset[int] = frozenset()
+
+    def unread(self, now: _Line, changed: Ints, moved: Ints) -> Ints:
+        """Return those facts of another line of which this one does not know what they tell.
+
+        Args:
+            now: the line to be made.
+            changed: facts that were written since.
+            moved: facts with a value that only one of the lines has.
+        """
+        if (now.who, now.others, now.names) != (self.who, self.others, self.names) or not len(self.facts):
+            return now.facts
+        at = np.minimum(np.searchsorted(self.facts, now.facts), len(self.facts) - 1)
+        known = (self.facts[at] == now.facts) & (self.places[at] == now.places)
+        unread: Ints = now.facts[~known | np.isin(now.facts, changed) | np.isin(now.facts, moved)]
+        return unread
+
+
+MAX_LINES = 16
+"""Lines that are kept with a snapshot, the latest ones."""
+TOLD_BYTES = 1_000
+"""What a statement that tells something takes in memory with its observations, about."""
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The lines that questions have needed, the latest last, and what was written since those of an older snapshot."""
+
+    made: tuple[_Line, ...] = ()
+    before: tuple[_Line, ...] = ()
+    changed: frozenset[int] = frozenset()
+
+
+def _carried(snapshot: Snapshot, delta: Delta, lines: _Lines) -> _Lines:
+    """Keep the lines for the next snapshot: those that it was asked for, or else those of the one before."""
+    changed = frozenset(snapshot.facts.ids[delta.facts].tolist())
+    count_bytes(snapshot, TOLD_BYTES * sum(len(line.of) for line in lines.made or lines.before))
+    if lines.made:
+        return _Lines(before=lines.made, changed=changed)
+    return _Lines(before=lines.before, changed=lines.changed | changed)
+
+
+_lines = once_per_snapshot(lambda _: _Lines(), _carried)
+
+
+def _line(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[str, float]) -> _Line:
+    """Return what was said of a person and some values, with the help of the most similar line that was made before."""
+    lines = _lines(snapshot)
+    for line in lines.made:
+        if line.who == who and line.values == values:
+            return line
+    similar = [
+        (len(line.values.keys() & values.keys()), here, line)
+        for here, kept in enumerate((lines.before, lines.made))
+        for line in kept
+        if line.who == who
+    ]
+    _, here, base = max(similar, key=lambda one: one[:2], default=(0, 1, _Line()))
+    made = _made(known, snapshot, who, values, base, frozenset() if here else lines.changed)
+    lines.made = (*lines.made, made)[-MAX_LINES:]
+    count_bytes(snapshot, TOLD_BYTES * len(made.of))
+    return made
+
+
+def _made(
+    known: Vocabulary,
+    snapshot: Snapshot,
+    who: str,
+    values: Mapping[str, float],
+    base: _Line,
+    changed: Set[int],
+) -> _Line:
+    """Return what was said of a person and some values: statements that `base` has and that did not change are not read."""
     rows = known.rows(values)
-    for row in rows[
-        known.about(who)[rows]
-    ].tolist():  # one that does not name the person says nothing of them
-        reading = known.readings.of[int(facts.ids[row])]
-        ranked = _ranked(values, reading.terms)
-        fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
-        at = _moment(snapshot, row)
-        times = (at,) if stated else known.said.get(row, (at,))
-        stances = _stances(
-            reading.text, who, _named(reading.statement, others), ranked, _speaker(snapshot, row)
+    rows = rows[known.about(who)[rows]]  # a statement that does not name the person says nothing of them
+    facts, places = snapshot.facts.ids[rows], fact_places(snapshot)[rows]
+    # Who is a value is nobody here.
+    others = frozenset(name for name in known.people - {who} if name.lower() not in values)
+    line = _Line(who, values, others, known.readings.names, facts, places)
+    moved = snapshot.facts.ids[known.rows((values.keys() ^ base.values.keys()) & known.terms.keys())]
+    unread = base.unread(line, np.array(sorted(changed), dtype=np.int64), moved)
+    ranked, of = _kept(base, facts, unread)
+    terms = known.readings.of
+    again = set(unread.tolist())
+    if values != base.values:
+        again |= {fact for fact, found in ranked.items() if found != _ranked(values, terms[fact].terms)}
+    for fact in again:
+        row = int(np.searchsorted(snapshot.facts.ids, fact))
+        order = _ranked(values, terms[fact].terms)
+        told = _tell(known, snapshot, row, who, others, order, int(places[np.searchsorted(facts, fact)]))
+        of.pop(fact, None)
+        if told.heard or told.begins or told.returns:
+            of[fact] = told
+        if len(order) > 1:
+            ranked[fact] = order
+    return replace(
+        line,
+        ranked=ranked,
+        of=of,
+        segments=tuple(timeline(settle([one for fact in sorted(of) for one in of[fact].heard]))),
+        told=frozenset(fact for fact, one in of.items() if one.begins),
+        returned=frozenset(fact for fact, one in of.items() if one.returns),
+    )
+
+
+def _kept(
+    base: _Line, facts: Ints, unread: Ints
+) -> tuple[dict[int, tuple[tuple[str, int], ...]], dict[int, _Told]]:
+    """Return what an older line knows of facts, but for those that are to be read."""
+    if len(unread) == len(facts):
+        return {}, {}
+    ranked, of = dict(base.ranked), dict(base.of)
+    for fact in (*np.setdiff1d(base.facts, facts, assume_unique=True).tolist(), *unread.tolist()):
+        ranked.pop(fact, None)
+        of.pop(fact, None)
+    return ranked, of
+
+
+def _tell(
+    known: Vocabulary,
+    snapshot: Snapshot,
+    row: int,
+    who: str,
+    others: frozenset[str],
+    ranked: tuple[tuple[str, int], ...],
+    where: int,
+) -> _Told:
+    """Return what the statement of a fact tells of a person and of those values, in whose order `ranked` has them."""
+    facts = snapshot.facts
+    fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
+    reading, at = known.readings.of[fact], _moment(snapshot, row)
+    times = (at,) if stated else known.said.get(fact, (at,))
+    heard: list[Heard] = []
+    begins = returns = False
+    stances = _stances(reading.text, who, _named(reading.statement, others), ranked, _speaker(snapshot, row))
+    for place, (value, stance) in enumerate(stances):
+        if stance in ("unreal", "over", "event"):
+            continue
+        change: Literal["is", "start", "end"] = (
+            "end" if stance == "end" else "is" if stance == "is" else "start"
         )
-        for place, (value, stance) in enumerate(stances):
-            if stance in ("unreal", "over", "event"):
-                continue
-            change: Literal["is", "start", "end"] = (
-                "end" if stance == "end" else "is" if stance == "is" else "start"
-            )
-            tie = f"{0 if change == 'end' else 1}{place} {places[row]:09}"
-            out.observed.extend(
-                Heard(Observation(time, tie, fact, value, None, change), latest, stated) for time in times
-            )
-            if stance == "back":
-                out.returned.add(fact)
-            if stance == "start" or (stated and stance != "end"):
-                out.told.add(fact)
-    return out
+        tie = f"{0 if change == 'end' else 1}{place} {where:09}"
+        heard.extend(
+            Heard(Observation(time, tie, fact, value, None, change), latest, stated) for time in times
+        )
+        returns = returns or stance == "back"
+        begins = begins or stance == "start" or (stated and stance != "end")
+    return _Told(tuple(heard), begins, returns)
 
 
 @lru_cache(maxsize=16_384)  # more than a vocabulary reads: a statement that has not changed is not read again
@@ -185,7 +329,9 @@ def _latest(snapshot: Snapshot, row: int) -> int:
 def settle(heard: Sequence[Heard]) -> list[Observation]:
     """Return observations at the times that agree best with each other, without those that nothing bears out."""
     exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
-    placed = [replace(one, observation=_placed(one, exact)) for one in heard]
+    exact = sorted((seen for seen in exact if seen.change != "end"), key=attrgetter("at_ms"))
+    times = [seen.at_ms for seen in exact]
+    placed = [one if one.latest_ms <= one.observation.at_ms else _placed(one, exact, times) for one in heard]
     placed.sort(key=lambda one: (one.observation.at_ms, one.observation.tie, one.observation.fact))
     often = Counter(one.observation.value for one in placed)
     passing = {
@@ -196,22 +342,28 @@ def settle(heard: Sequence[Heard]) -> list[Observation]:
     return [one.observation for i, one in enumerate(placed) if i not in passing]
 
 
-def _placed(one: Heard, exact: Sequence[Observation]) -> Observation:
-    """Return an observation, if its time is coarse moved behind other values that were so within that time.
+def _placed(one: Heard, exact: Sequence[Observation], times: Sequence[int]) -> Heard:
+    """Return an observation whose time is coarse, moved behind other values that were so within that time.
 
     "Since April" begins after the 5th, if something else was so on the 5th, unless the value itself was so by then.
+
+    Args:
+        one: the observation.
+        exact: those with a time of their own that end nothing, by time.
+        times: theirs, ms.
     """
     seen = one.observation
-    if one.latest_ms <= seen.at_ms or seen.change == "end":
-        return seen
-    inside = [o for o in exact if seen.at_ms <= o.at_ms < one.latest_ms and o.change != "end"]
+    if seen.change == "end":
+        return one
+    inside = exact[bisect_left(times, seen.at_ms) : bisect_left(times, one.latest_ms)]
     own = [o for o in inside if same_value(o.value, seen.value)]
-    began = min((o.at_ms for o in own if o.change == "start"), default=None)
-    if began is not None:
-        return replace(seen, at_ms=began)
-    until = min((o.at_ms for o in own), default=one.latest_ms)
-    others = [o.at_ms for o in inside if o.at_ms < until and not same_value(o.value, seen.value)]
-    return replace(seen, at_ms=max(others) + 1) if others else seen
+    at = next((o.at_ms for o in own if o.change == "start"), None)
+    if at is None:
+        until = own[0].at_ms if own else one.latest_ms
+        later = reversed(inside[: bisect_left(inside, until, key=attrgetter("at_ms"))])
+        other = next((o.at_ms for o in later if not same_value(o.value, seen.value)), None)
+        at = seen.at_ms if other is None else other + 1
+    return one if at == seen.at_ms else replace(one, observation=replace(seen, at_ms=at))
 
 
 def _is_passing(before: Observation, one: Heard, after: Observation) -> bool:

@@ -80,7 +80,9 @@ def nearness(known: Vocabulary, topic: Topic, values: dict[str, float]) -> float
 
 def _best(fits: Scores) -> float:
     """Return the sum of the best `NEAR` over `NEAR`: a kind that is hardly talked about is not near."""
-    return float(np.sort(fits)[::-1][:NEAR].sum()) / NEAR
+    if len(fits) > NEAR:
+        fits = np.partition(fits, len(fits) - NEAR)[-NEAR:]
+    return float(np.sort(fits)[::-1].sum()) / NEAR
 
 
 def _fits(known: Vocabulary, topic: Topic) -> Scores:

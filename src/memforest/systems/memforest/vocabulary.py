@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.steps.local.aspect import is_thing
-from memforest.steps.local.states import UNSPECIFIED
 from memforest.store.db import Tx
 from memforest.systems.memforest.kinds import Kind, find_kinds
-from memforest.systems.memforest.readings import READING_BYTES, Readings
+from memforest.systems.memforest.readings import READING_BYTES, Readings, Terms
+from memforest.systems.states import known_values
 from memforest.text import STOP_WORDS
 
 __all__ = ["Vocabulary", "make_vocabulary", "vocabulary"]
@@ -33,6 +33,8 @@ MAX_FACTS = 10_000
 is older is answered from listed attributes, and by similarity."""
 MAX_VALUES = 1_500
 """Values kept, the most used first: likeness is computed between all pairs."""
+MAX_ABOUT = 16
+"""People of whom it stays known after a write which facts name them: those asked about last."""
 PIECE = 0.6
 """A phrase of which this share of uses stands inside a longer one is only a piece of that."""
 
@@ -43,18 +45,19 @@ _WORD = re.compile(r"[\w&'.-]+")
 class Vocabulary:
     """The terms and values of a memory. Rows are those of `Snapshot.facts`, `ids` their facts.
 
-    `texts` are the facts' texts, `people` the names of persons, `terms` the facts that use each term, `said` the
-    times (ms) of the facts that were said more than once, `named` the terms written with a capital inside a
-    sentence. `replaced` are (old, new) pairs of which some statement says that one took the other's place.
+    `people` are the names of persons, `terms` the facts that use each term, `said` the times (ms) of the facts
+    that were said more than once, `named` the terms written with a capital inside a sentence. `replaced` are
+    (old, new) pairs of which some statement says that one took the other's place.
     """
 
     ids: NDArray[np.int64]
-    texts: tuple[str, ...]
     people: frozenset[str]
     said: Mapping[int, tuple[int, ...]]
     terms: Mapping[str, Sequence[int]]
     named: frozenset[str]
     values: frozenset[str]
+    uses: Mapping[str, NDArray[np.int64]]
+    """Value -> the rows of the facts that use it."""
     kinds: tuple[Kind, ...]
     replaced: frozenset[tuple[str, str]]
     attributes: Mapping[str, frozenset[str]]
@@ -66,14 +69,17 @@ class Vocabulary:
     def about(self, who: str) -> NDArray[np.bool_]:
         """Return which facts name a person, shape (m,); looked for once, and kept with the vocabulary."""
         if who not in self._about:
-            self._about[who] = np.array([who in text for text in self.texts], dtype=np.bool_)
+            found = [fact for fact, one in self.readings.of.items() if who in one.text]
+            self._about[who] = _marked(self.ids, found)
         return self._about[who]
 
     def rows(self, values: Iterable[str]) -> NDArray[np.int64]:
         """Return the facts that use any of some values."""
-        found = [np.asarray(self.terms[value], dtype=np.int64) for value in values]
-        facts = np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
-        return np.searchsorted(self.ids, facts)
+        found = np.zeros(len(self.ids), dtype=np.bool_)
+        for value in values:
+            rows = self.uses.get(value)
+            found[_rows(self.ids, self.terms[value]) if rows is None else rows] = True
+        return np.flatnonzero(found)
 
     def named_in(self, text: str) -> frozenset[str]:
         """Return the values that a text names, the longest where they overlap."""
@@ -120,28 +126,55 @@ def vocabulary(tx: Tx, snapshot: Snapshot) -> Vocabulary:
 def _made(tx: Tx, snapshot: Snapshot, base: Vocabulary | None, changed: Set[int]) -> Vocabulary:
     """Return the vocabulary of a snapshot, with the help of an older one and of the facts written since."""
     facts = snapshot.facts
-    newest = facts.ids[np.lexsort((facts.ids, facts.said_ms))[-MAX_FACTS:]]
+    newest = facts.ids[np.argsort(facts.said_ms, kind="stable")[-MAX_FACTS:]]  # by time, then id
     before = Readings() if base is None else base.readings
     wanted = set(newest.tolist())
     gone = (before.of.keys() - wanted) | (before.of.keys() & changed)
-    readings = before.changed(gone, _texts(tx, wanted - (before.of.keys() - gone)))
+    come = _texts(tx, (wanted - before.of.keys()) | (wanted & gone))
+    readings = before.changed(gone, come)
     people = readings.acting(MIN_USES, STOP_WORDS) | {
         e.label for e in snapshot.entities.values() if e.kind == "participant"
     }
-    return _vocabulary(
+    made = _vocabulary(
         readings,
         facts.ids,
         people | {e.label for e in snapshot.entities.values() if e.kind == "person"},
         facts.vectors.rows,
-        states={
-            (state.attribute, value.lower())
-            for state in snapshot.states
-            for value in (state.value, state.previous)
-            if value and state.attribute != UNSPECIFIED
-        },
+        states=known_values(snapshot),
         acting=people,
-        said=_said_often(tx, snapshot),
+        said=_said_often(tx, facts.ids, base, changed),
+        base=base,
     )
+    if base is not None:
+        made._about.update(_carried_about(made, base, gone, come))
+    return made
+
+
+def _carried_about(
+    made: Vocabulary, base: Vocabulary, gone: Collection[int], come: Mapping[int, str]
+) -> dict[str, NDArray[np.bool_]]:
+    """Return which facts name the persons that were asked about before: only new statements are looked at."""
+    kept, left = (
+        np.isin(base.ids, made.ids),
+        np.isin(base.ids, np.array([*gone], dtype=np.int64), invert=True),
+    )
+    row_of = np.searchsorted(made.ids, base.ids)
+    found = {}
+    for who, about in list(base._about.items())[-MAX_ABOUT:]:
+        found[who] = _marked(made.ids, [fact for fact, text in come.items() if who in text])
+        found[who][row_of[about & kept & left]] = True
+    return found
+
+
+def _rows(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.int64]:
+    return np.searchsorted(ids, np.fromiter(facts, dtype=np.int64, count=len(facts)))
+
+
+def _marked(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.bool_]:
+    """Return which ids are among facts, all of which are there."""
+    found = np.zeros(len(ids), dtype=np.bool_)
+    found[_rows(ids, facts)] = True
+    return found
 
 
 def _texts(tx: Tx, facts: Collection[int]) -> dict[int, str]:
@@ -154,16 +187,24 @@ def _texts(tx: Tx, facts: Collection[int]) -> dict[int, str]:
     )
 
 
-def _said_often(tx: Tx, snapshot: Snapshot) -> dict[int, tuple[int, ...]]:
-    """Return fact row -> all times it was said, for the facts that were said more than once."""
-    found: dict[int, list[int]] = defaultdict(list)
+_OFTEN = "SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1"
+_CHANGED = "SELECT value FROM json_each(?)"
+
+
+def _said_often(
+    tx: Tx, ids: NDArray[np.int64], base: Vocabulary | None, changed: Set[int]
+) -> dict[int, tuple[int, ...]]:
+    """Return fact -> all times it was said, for those of the facts that were said more than once."""
+    which, args = (_OFTEN, ()) if base is None else (_CHANGED, (json.dumps(sorted(changed)),))
+    read: dict[int, list[int]] = defaultdict(list)
     for fact, said in tx.execute(
-        """SELECT fact, said_ms FROM occurrence WHERE fact IN
-           (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1) ORDER BY said_ms"""
+        f"SELECT fact, said_ms FROM occurrence WHERE fact IN ({which}) ORDER BY said_ms", args
     ):
-        if fact in snapshot.fact_row:
-            found[snapshot.fact_row[fact]].append(said)
-    return {row: tuple(times) for row, times in found.items()}
+        read[fact].append(said)
+    before = {} if base is None else {fact: t for fact, t in base.said.items() if fact not in changed}
+    found = before | {fact: tuple(times) for fact, times in read.items() if len(times) > 1}
+    here = np.isin(np.fromiter(found, dtype=np.int64, count=len(found)), ids)
+    return {fact: times for (fact, times), known in zip(found.items(), here.tolist(), strict=True) if known}
 
 
 def make_vocabulary(
@@ -183,7 +224,7 @@ def make_vocabulary(
         vectors: of the statements, shape (m, d); d may be 0.
         states: (attribute, value) pairs that are known to be so.
         acting: the people who act, and so are no values; a partner who is only talked of may be one.
-        said: row -> times, of the statements that were said more than once.
+        said: number of a statement -> times, of those that were said more than once.
     """
     ids = np.arange(len(texts), dtype=np.int64)
     return _vocabulary(
@@ -206,14 +247,15 @@ def _vocabulary(
     states: Collection[tuple[str, str]],
     acting: frozenset[str],
     said: Mapping[int, tuple[int, ...]],
+    base: Vocabulary | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of some readings."""
+    """Return the vocabulary of some readings; what is the same in an older one is taken from that."""
     names = frozenset(word.lower() for name in acting for word in (name, *name.split()))
     readings = readings.with_terms(names)
     terms = readings.terms
     values = sorted(_values(readings))
     readings = readings.with_contexts(frozenset(values))
-    uses = {value: np.searchsorted(ids, np.array(terms[value], dtype=np.int64)) for value in values}
+    uses = _uses(ids, values, terms, base)
     attributes: dict[str, set[str]] = defaultdict(set)
     for attribute, value in states:
         if value in uses:
@@ -221,17 +263,31 @@ def _vocabulary(
     replaced = [pair for pair in sorted(readings.turned.replaced.elements()) if uses.keys() >= {*pair}]
     return Vocabulary(
         ids=ids,
-        texts=tuple(readings.of[fact].text if fact in readings.of else "" for fact in ids.tolist()),
         people=people,
         said=said,
         terms=terms,
         named=frozenset(readings.named),
         values=frozenset(values),
+        uses=uses,
         kinds=find_kinds(readings.contexts, values, uses, vectors, replaced, attributes.values()),
         replaced=frozenset(replaced),
         attributes={name: frozenset(found) for name, found in attributes.items()},
         readings=readings,
     )
+
+
+def _uses(
+    ids: NDArray[np.int64], values: Iterable[str], terms: Terms, base: Vocabulary | None
+) -> dict[str, NDArray[np.int64]]:
+    """Return the rows of the facts that use each value; where an older vocabulary has the same, that is kept."""
+    same = base is not None and np.array_equal(ids[: len(base.ids)], base.ids)
+    found = {}
+    for value in values:
+        rows = base.uses.get(value) if base is not None and same else None
+        if base is None or rows is None or base.terms[value] is not terms[value]:
+            rows = _rows(ids, terms[value])
+        found[value] = rows
+    return found
 
 
 def _values(seen: Readings) -> list[str]:

@@ -181,7 +181,7 @@ def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) 
     facts = list(segment.facts)
     if plan.kind in ("since", "last"):
         facts.sort(key=lambda fact: fact not in thread.told)
-    rows = tuple(snapshot.fact_row[fact] for fact in facts if fact in snapshot.fact_row)
+    rows = snapshot.rows_of_facts(facts)
     why = f"{plan.kind}: {segment.value}"
     return Answer(rows, why, plan.kind in _ORDERED, segment.start_ms, segment.end_ms)
 
@@ -196,7 +196,7 @@ def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
     index = choose(segments, plan, at)
     if index is None:
         return Answer()
-    rows = tuple(snapshot.fact_row[fact] for fact in segments[index].facts if fact in snapshot.fact_row)
+    rows = snapshot.rows_of_facts(segments[index].facts)
     why = f"{plan.kind} of {attribute}: {segments[index].value}"
     return Answer(rows, why, plan.kind in _ORDERED)
 
