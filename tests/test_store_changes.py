@@ -97,3 +97,20 @@ def test_a_reader_too_far_behind_is_told(db: Database) -> None:
         prune(tx, 0)  # keeps one
         assert position(tx) == newest
         assert changes_since(tx, newest) == (frozenset(),) * 5
+
+
+def test_a_row_is_noted_once_and_every_reader_hears_of_it(db: Database) -> None:
+    """Of notes of one row that follow each other the last is kept, under a number that no reader has seen yet."""
+    seen = []
+    for text in ("y", "z"):
+        with db.read() as tx:
+            seen.append(position(tx))
+        with db.write() as tx:
+            tx.execute("UPDATE fact SET text = ? WHERE id = 7", (text,))
+            tx.execute("UPDATE fact SET text = text")
+    with db.read() as tx:
+        assert tx.execute("SELECT count(*) FROM change WHERE seq > ?", (seen[0],)).fetchone() == (1,)
+        for at in seen:
+            found = changes_since(tx, at)
+            assert found is None or found.fact == {7}
+        assert changes_since(tx, seen[-1]) is not None
