@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 GROUPS = {
-    "vectors": ("derived_vector",),
-    "trees": ("node", "tree", "placement"),
+    "vectors": ("derived_turn_vector", "derived_fact_vector", "derived_node_vector"),
+    "trees": ("tree", "node", "leaf"),
     "summaries": ("derived_summary",),
     "facts": ("fact", "occurrence", "occurrence_turn", "derived_wording"),
     "entities and states": ("entity", "alias", "mention", "state"),

@@ -151,6 +151,7 @@ def time_sqlite(directory: Path, k: int, days: Sequence[int]) -> Timed:
                 start = perf_counter_ns()
                 head = trees.find_head(tx, "entity", 1)
                 assert head is not None
+                tx.execute(_FACT, (day, str(day), day))
                 arena = trees.SqliteArena(tx)
                 trees.put_head(tx, "entity", 1, _insert(arena, head, day))
                 arena.flush()
@@ -163,6 +164,10 @@ def time_sqlite(directory: Path, k: int, days: Sequence[int]) -> Timed:
                 raise SystemExit(f"the stored tree is not sound: {problems[:3]}")
         db.close()
     return took, commits
+
+
+_FACT = "INSERT INTO fact VALUES (?, ?, '', '', NULL, NULL, 'unknown', 0, ?, '', '[]', 0)"
+"""What a leaf stands for, and has its time from."""
 
 
 def _insert(arena: Arena, head: TreeHead, day: int) -> TreeHead:

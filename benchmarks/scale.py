@@ -354,6 +354,11 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
         with db.write() as tx:
             for number in range(first, min(first + window, leaves)):
                 at = number if number % 2 else random.randrange(number + 1)
+                # What the leaf stands for, and has its time from.
+                tx.execute(
+                    "INSERT INTO fact VALUES (?, ?, '', '', NULL, NULL, 'unknown', 0, ?, ?, '[]', 0)",
+                    (number + 1, str(number), at, f"{number:08d}"),
+                )
                 started = time.perf_counter()
                 head = trees.find_head(tx, "entity", 1)
                 assert head is not None
@@ -365,7 +370,7 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
                     start_ms=at,
                     end_ms=at + 1,
                     item_kind="fact",
-                    item=number,
+                    item=number + 1,
                 )[0]
                 trees.put_head(tx, "entity", 1, grown)
                 arena.flush()

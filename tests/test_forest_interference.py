@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tests.worlds import (
     fast_config,
     file_of,
     make_sessions,
+    older_file,
     rows,
     said,
 )
@@ -163,9 +165,10 @@ def unlike_their_children(path: Path) -> list[int]:
 
         nodes = [
             node
-            for _, _, head in trees.heads(tx)
-            for node in trees.nodes_of(tx, head.tree)
-            if node.level > 0 and not node.dirty
+            for node in trees.nodes_with_ids(
+                tx, [row[0] for row in tx.execute("SELECT id FROM node")]
+            ).values()
+            if not node.dirty
         ]
         children = trees.nodes_with_ids(tx, [child for node in nodes for child in node.children])
         inputs = _inputs(tx, nodes, children)
@@ -257,13 +260,9 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_it_holds(folder: Path
         for session_id, turns in make_sessions(2):
             forest.ingest_session("u", session_id, turns)
         before = forest.query("u", "Where does Ana live?").evidence
-    conn = sqlite3.connect(file_of(folder))
-    for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        conn.execute(f"DROP TRIGGER {name}")
-    conn.execute("DROP TABLE change")
-    conn.execute("DELETE FROM migration WHERE name = 'm0004_changes'")
-    conn.commit()
-    conn.close()
+    new = file_of(folder)
+    older_file(new, folder / "old", before="m0004_changes")
+    (folder / "old").replace(new)
     with MemForest(folder, fast_config()) as forest:
         assert forest.query("u", "Where does Ana live?").evidence == before
         forest.ingest_session("u", "new", said("I live in Oslo now.", day=9))
@@ -381,7 +380,9 @@ def test_a_disk_that_fills_during_a_refresh_loses_nothing(folder: Path) -> None:
 
             async def summaries_of_some_size(requests: Sequence[SummaryRequest]) -> list[str]:
                 await fill()
-                return [f"one {_of(request.inputs)} {'x' * 300_000}" for request in requests]
+                return [
+                    f"one {_of(request.inputs)} {Random(1).randbytes(300_000).hex()}" for request in requests
+                ]
 
             good, summariser.summarise = summariser.summarise, summaries_of_some_size  # type: ignore[method-assign]
             with pytest.raises(StoreWriteError, match=r"full.*resume"):

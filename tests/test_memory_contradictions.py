@@ -28,6 +28,7 @@ UNSEEN = {
     "change": {"item", "kind", "seq"},
     "fact": {"stored_ms"},
     "migration": {"applied_ms"},
+    "mention": {"roles"},
     "node": {"version"},
     "session": {"stored_ms"},
     "state": {"attribute", "id", "previous", "value"},
@@ -90,13 +91,13 @@ TABLES = [
     "change",
     "entity",
     "fact",
+    "leaf",
     "mention",
     "meta",
     "migration",
     "node",
     "occurrence",
     "occurrence_turn",
-    "placement",
     "scene",
     "scene_member",
     "session",
@@ -180,7 +181,7 @@ def test_the_error_says_what_is_wrong_and_what_to_do(whole: Path, tmp_path: Path
     shutil.copy(whole, tmp_path)
     with closing(sqlite3.connect(tmp_path / whole.name, isolation_level=None)) as conn:
         conn.execute("UPDATE fact SET topics = '['")
-        conn.execute("DELETE FROM node WHERE level = 0")
+        conn.execute("DELETE FROM leaf")
     with (
         MemForest(tmp_path, fast_config()) as forest,
         pytest.raises(CorruptStoreError, match=r"is damaged: .*restore it from a backup"),
@@ -193,8 +194,8 @@ def test_a_leaf_in_a_tree_where_it_does_not_belong_is_found(whole: Path, tmp_pat
     shutil.copy(whole, tmp_path)
     with closing(sqlite3.connect(tmp_path / whole.name, isolation_level=None)) as conn:
         conn.execute(
-            """DELETE FROM mention WHERE role = 'subject' AND (fact, entity) IN (SELECT fact, entity FROM mention m
-               JOIN entity e ON e.id = m.entity AND e.active GROUP BY fact, entity HAVING count(DISTINCT role) = 1)"""
+            """DELETE FROM mention WHERE roles = 2 AND (fact, entity) IN (SELECT fact, entity FROM mention m
+               JOIN entity e ON e.id = m.entity AND e.active GROUP BY fact, entity HAVING max(roles) = 2)"""
         )
     with MemForest(tmp_path, fast_config()) as forest:
         messages = [one.message for one in forest.user("u").verify().problems if one.part == "placement"]

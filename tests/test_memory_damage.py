@@ -159,7 +159,6 @@ INDEX = {
     "all blocks": "UPDATE derived_turn_words_data SET block = zeroblob(length(block)) WHERE id > 10",
     "the structure": "UPDATE derived_turn_words_data SET block = x'00' WHERE id = 10",
     "no blocks": "DELETE FROM derived_turn_words_data WHERE id > 10",
-    "sizes": "DELETE FROM derived_turn_words_docsize",
 }
 
 

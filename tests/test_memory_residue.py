@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memforest import MemForest
+from memforest.store import packing
 
 START = datetime(2023, 5, 1, 9, tzinfo=timezone.utc)
 MARKERS = ("quixplotz", "Zorblatt", "vrukkam")
@@ -51,6 +52,12 @@ def plain(number: int) -> list[str]:
     ]
 
 
+@pytest.fixture(autouse=True)
+def readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store summaries as they are: a compressed one would hide what is looked for in the files."""
+    monkeypatch.setattr(packing, "LEVEL", 0)
+
+
 def bytes_of(directory: Path) -> bytes:
     """Return everything that the files of a directory hold, in lower case."""
     return b"\0".join(path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()).lower()
@@ -69,16 +76,15 @@ def rows(directory: Path, sql: str) -> list[tuple[int, ...]]:
 def orphans(directory: Path) -> dict[str, int]:
     """Return how many derived rows of each kind have no owner."""
     found = {
-        kind: rows(
-            directory, f"SELECT count(*) FROM derived_vector WHERE kind = '{kind}' AND item NOT IN ({owner})"
-        )[0][0]
+        kind: rows(directory, f"SELECT count(*) FROM derived_{kind}_vector WHERE item NOT IN ({owner})")[0][0]
         for kind, owner in OWNERS.items()
     }
     for kind in ("turn", "fact"):
         sql = f"SELECT count(*) FROM derived_{kind}_words WHERE rowid NOT IN ({OWNERS[kind]})"
         found[f"{kind} words"] = rows(directory, sql)[0][0]
-    sql = "SELECT count(*) FROM placement WHERE leaf NOT IN (SELECT id FROM node)"
-    found["placement"] = rows(directory, sql)[0][0]
+    sql = """SELECT count(*) FROM leaf WHERE tree NOT IN (SELECT id FROM tree)
+        OR fact NOT IN (SELECT id FROM fact) OR cell NOT IN (SELECT id FROM cell)"""
+    found["leaf"] = rows(directory, sql)[0][0]
     return found
 
 
@@ -94,7 +100,7 @@ def test_derived_rows_have_owners(forest: MemForest, tmp_path: Path) -> None:
     forest.user("nora").add("I sold the boat.")
     assert set(orphans(directory).values()) == {0}
     for kind, owner in OWNERS.items():
-        have = rows(directory, f"SELECT count(*) FROM derived_vector WHERE kind = '{kind}'")
+        have = rows(directory, f"SELECT count(*) FROM derived_{kind}_vector")
         assert have == rows(directory, f"SELECT count(*) FROM ({owner})")
 
 
@@ -109,8 +115,10 @@ def test_growth_is_bounded(forest: MemForest, tmp_path: Path) -> None:
         "state",
         "entity",
         "node",
-        "placement",
-        "derived_vector",
+        "leaf",
+        "derived_turn_vector",
+        "derived_fact_vector",
+        "derived_node_vector",
     )
     counted = []
     for round_ in range(8):
@@ -171,7 +179,7 @@ def test_repair_takes_old_words_of_a_grown_session_out(tmp_path: Path) -> None:
         for size in range(1, len(said) + 1):
             forest.ingest_session("u", "grown", said[:size])
         assert forest.user("u").repair().ok
-    deleted = rows(tmp_path, "SELECT count(*) FROM derived_fact_words_docsize")
+    deleted = rows(tmp_path, "SELECT count(*) FROM derived_fact_words_content")
     assert deleted == rows(tmp_path, "SELECT count(*) FROM fact")
     (segments,) = rows(tmp_path, "SELECT count(DISTINCT segid) FROM derived_fact_words_idx")
     assert segments[0] <= 1

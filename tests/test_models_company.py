@@ -34,7 +34,11 @@ def stored_vectors(directory: Path) -> dict[tuple[str, bytes], bytes]:
     (path,) = directory.glob("*.db")
     connection = sqlite3.connect(path)
     try:
-        rows = connection.execute("SELECT kind, digest, vector FROM derived_vector").fetchall()
+        rows = [
+            (kind, *row)
+            for kind in ("turn", "fact", "node")
+            for row in connection.execute(f"SELECT digest, vector FROM derived_{kind}_vector")
+        ]
     finally:
         connection.close()
     return {(kind, digest): vector for kind, digest, vector in rows}

@@ -234,7 +234,7 @@ class Keeping:
 
 
 KEPT_VECTORS = """SELECT d.node, hex(v.vector) FROM derived_summary d JOIN node n ON n.id = d.node
-    JOIN tree t ON t.id = n.tree AND t.kind != 'scene' LEFT JOIN derived_vector v ON v.kind = 'node' AND v.item = d.node
+    JOIN tree t ON t.id = n.tree AND t.kind != 'scene' LEFT JOIN derived_node_vector v ON v.item = d.node
     WHERE d.maker = 'keeping+kept'"""
 
 
@@ -248,7 +248,7 @@ def test_a_node_that_keeps_its_childrens_texts_has_their_mean(folder: Path) -> N
         assert last.usage.embeds["node"] < last.nodes_refreshed
         assert forest.user("u").verify().ok
         with sqlite3.connect(file_of(folder)) as conn:
-            conn.execute("DELETE FROM derived_vector WHERE kind = 'node'")
+            conn.execute("DELETE FROM derived_node_vector")
         conn.close()
         forest.resume("u")
         assert rows(file_of(folder), KEPT_VECTORS) == kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import dump, fast_config, file_of, make_sessions, rows
+from tests.worlds import dump, fast_config, file_of, make_sessions, older_file, rows
 
 from memforest import MemForest
 from memforest.errors import (
@@ -118,7 +117,7 @@ def test_derived_tables_are_apart(db: Database) -> None:
             row[0]
             for row in tx.execute("SELECT name FROM sqlite_master WHERE name LIKE 'derived\\_%' ESCAPE '\\'")
         }
-    assert {"derived_summary", "derived_vector", "derived_turn_words", "derived_fact_words"} <= names
+    assert {"derived_summary", "derived_turn_vector", "derived_turn_words", "derived_fact_words"} <= names
 
 
 # -- migrations -----------------------------------------------------------------------------------
@@ -184,43 +183,19 @@ def test_a_file_from_the_future_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_memory_of_the_first_schema_keeps_its_vectors(tmp_path: Path) -> None:
-    """The second migration moves every vector as it is, and the next write finds near-duplicates of old facts."""
+    """The migrations carry every vector over, in half precision, and the next write finds near-duplicates of old facts."""
     database = Database(tmp_path / "old.db")
     migrations.apply(database, NOW, migrations.MIGRATIONS[:1])
     rows_before = [("fact", n, bytes([n] * 16), "m", 2, bytes(8)) for n in (3, 1, 2)]
     with database.write() as tx:
+        tx.execute("INSERT INTO meta VALUES ('embedder', 'm')")
         tx.executemany("INSERT INTO derived_vector VALUES (?, ?, ?, ?, ?, ?)", rows_before)
     migrations.apply(database, NOW)
     with database.read() as tx:
-        assert sorted(tx.execute("SELECT * FROM derived_vector").fetchall()) == sorted(rows_before)
+        found = {row[0]: row[1:] for row in tx.execute("SELECT * FROM derived_fact_vector")}
+        assert found == {item: (digest[:8], vector[:4]) for _, item, digest, _, _, vector in rows_before}
         assert derived.wording_rules(tx) is None
     database.close()
-
-
-def as_before_the_keys_were_short(new: Path, old: Path) -> None:
-    """Write what a file holds into another one as an older version would have."""
-    known = [migration.__name__ for migration in migrations.MIGRATIONS]
-    database = Database(old)
-    migrations.apply(database, NOW, migrations.MIGRATIONS[: known.index("m0007_compact")])
-    database.close()
-    with sqlite3.connect(old) as conn:
-        conn.execute("ATTACH ? AS new", (str(new),))
-        tables = conn.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall()
-        for (table,) in tables:
-            if table in ("migration", "change") or re.match(r"sqlite_|derived_\w+_(?!words$)", table):
-                continue
-            columns = [row[1] for row in conn.execute(f"PRAGMA main.table_info({table})")]
-            names = ", ".join(columns + (["rowid"] if columns == ["words"] else []))
-            conn.execute(f"DELETE FROM main.{table}")
-            conn.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")
-        long = "(SELECT fact_id FROM fact f WHERE substr(f.fact_id, 4, 8) = substr({0}, -8))"
-        for table, column in (("occurrence", "tie"), ("node", "key_tie"), ("fact", "tie")):
-            whole = long.format(f"{table}.{column}")
-            conn.execute(
-                f"""UPDATE main.{table} SET {column} = substr({column}, 1, length({column}) - 8) || {whole}
-                    WHERE {whole} IS NOT NULL"""
-            )
-    conn.close()
 
 
 def test_a_memory_with_long_keys_is_carried_over(tmp_path: Path) -> None:
@@ -231,8 +206,9 @@ def test_a_memory_with_long_keys_is_carried_over(tmp_path: Path) -> None:
             forest.ingest_session("u", session_id, turns)
     path = tmp_path / "old" / file_of(tmp_path / "new").name
     path.parent.mkdir()
-    as_before_the_keys_were_short(file_of(tmp_path / "new"), path)
-    assert dump(path) != dump(file_of(tmp_path / "new"))
+    older_file(file_of(tmp_path / "new"), path)
+    ties = "SELECT tie FROM fact"
+    assert rows(path, ties) != rows(file_of(tmp_path / "new"), ties)
     for name in ("new", "old"):
         with MemForest(tmp_path / name, fast_config()) as forest:
             assert forest.user("u").verify().problems == ()

@@ -22,7 +22,7 @@ from memforest.store import meta, migrations
 from memforest.store.db import Database
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
-TABLES = ("session", "turn", "cell", "fact", "entity", "tree", "node")
+TABLES = ("session", "turn", "cell", "fact", "entity", "tree", "leaf")
 
 
 class Gated(HashEmbedder):
@@ -72,7 +72,7 @@ def test_a_session_replaced_while_vectors_are_made_has_its_own(
 
     asyncio.run(run())
     assert rows(
-        file_of(tmp_path), "SELECT count(*) FROM turn WHERE id NOT IN (SELECT item FROM derived_vector)"
+        file_of(tmp_path), "SELECT count(*) FROM turn WHERE id NOT IN (SELECT item FROM derived_turn_vector)"
     ) == [(0,)]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,21 @@ from typing import Any
 
 from memforest import Config
 from memforest.models import HashEmbedder
+from memforest.store import migrations
+from memforest.store.db import Database
+from memforest.store.packing import unpack_ids, unpack_text, unpack_vectors
 
-__all__ = ["CLOCK", "Session", "dump", "fast_config", "file_of", "make_sessions", "rows", "summaries"]
+__all__ = [
+    "CLOCK",
+    "Session",
+    "dump",
+    "fast_config",
+    "file_of",
+    "make_sessions",
+    "older_file",
+    "rows",
+    "summaries",
+]
 
 Session = tuple[str, list[dict[str, Any]]]
 """A session's id and its turns."""
@@ -122,13 +136,15 @@ _PARTS = {
         FROM cell c JOIN session s ON s.id = c.session""",
     "facts": """SELECT fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics
         FROM fact""",
-    "occurrences": f"""SELECT f.fact_id, ({_CELL} = o.cell), o.speaker, o.topics, o.text, quote, o.said_ms, o.tie, round(cosine, 5),
+    "occurrences": f"""SELECT f.fact_id, ({_CELL} = o.cell), o.speaker, o.topics, coalesce(o.text, f.text),
+        coalesce(quote, (SELECT t.text FROM occurrence_turn x JOIN turn t ON t.id = x.turn WHERE x.occurrence = o.id)),
+        o.said_ms, coalesce(o.tie, f.tie), round(cosine, 5),
         (SELECT group_concat(name, ' ') FROM (SELECT ({_TURN} = x.turn) AS name FROM occurrence_turn x
             WHERE x.occurrence = o.id ORDER BY 1))
         FROM occurrence o JOIN fact f ON f.id = o.fact""",
     "entities": "SELECT key, active, kind = 'participant' FROM entity",
     "aliases": "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity",
-    "mentions": """SELECT DISTINCT f.fact_id, e.key, role FROM mention m JOIN fact f ON f.id = m.fact
+    "mentions": """SELECT DISTINCT f.fact_id, e.key, roles FROM mention m JOIN fact f ON f.id = m.fact
         JOIN entity e ON e.id = m.entity""",
     "states": """SELECT DISTINCT f.fact_id, e.key, attribute, value, previous, change FROM state s
         JOIN fact f ON f.id = s.fact JOIN entity e ON e.id = s.entity""",
@@ -138,10 +154,9 @@ _PARTS = {
         JOIN fact f ON f.id = m.fact""",
     "turn words": f"""SELECT ({_TURN} = w.rowid), words FROM derived_turn_words w""",
     "fact words": "SELECT f.fact_id, words FROM derived_fact_words w JOIN fact f ON f.id = w.rowid",
-    "turn vectors": f"""SELECT ({_TURN} = v.item), model, hex(digest), hex(vector) FROM derived_vector v
-        WHERE v.kind = 'turn'""",
-    "fact vectors": """SELECT f.fact_id, model, hex(digest), hex(vector) FROM derived_vector v
-        JOIN fact f ON f.id = v.item WHERE v.kind = 'fact'""",
+    "turn vectors": f"""SELECT ({_TURN} = v.item), hex(digest), hex(vector) FROM derived_turn_vector v""",
+    "fact vectors": """SELECT f.fact_id, hex(digest), hex(vector) FROM derived_fact_vector v
+        JOIN fact f ON f.id = v.item""",
 }
 
 
@@ -166,14 +181,21 @@ _Shaped = tuple[str, tuple[str | None, str | None]]
 def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
     conn = sqlite3.connect(path)
     made = {
-        row[0]: (row[1], row[2])
+        row[0]: (None if row[1] is None else unpack_text(row[1]), row[2])
         for row in conn.execute(
             """SELECT n.id, s.text, hex(v.vector) FROM node n LEFT JOIN derived_summary s ON s.node = n.id
-               LEFT JOIN derived_vector v ON v.kind = 'node' AND v.item = n.id WHERE n.level > 0"""
+               LEFT JOIN derived_node_vector v ON v.item = n.id"""
         )
     }
     nodes = {
-        row[0]: row for row in conn.execute("SELECT id, children, key_ms, key_tie, item_kind, item FROM node")
+        row[0]: row
+        for row in conn.execute(
+            """SELECT id, children, key_ms, key_tie, NULL, NULL FROM node UNION ALL
+               SELECT l.id, x'', coalesce(f.start_ms, f.said_ms), f.tie, 'fact', f.id FROM leaf l JOIN fact f ON f.id = l.fact
+               UNION ALL SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal), 'cell', c.id
+               FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
+               JOIN turn t ON t.session = s.id AND t.ordinal = c.first"""
+        )
     }
     names = {("fact", row[0]): row[1] for row in conn.execute("SELECT id, fact_id FROM fact")} | {
         ("cell", row[0]): row[1]
@@ -194,7 +216,7 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
 
         def shape(node: int, leaves: list[Any] = leaves, shaped: list[_Shaped] = shaped) -> Any:
             _, children, key_ms, key_tie, item_kind, item = nodes[node]
-            ids = array("q")
+            ids = array("I")
             ids.frombytes(children)
             if not ids:
                 leaf = [key_ms, key_tie, item_kind, names[item_kind, item]]
@@ -250,3 +272,72 @@ def make_history(seed: int, final: Sequence[Session]) -> list[tuple[str, list[di
 def fast_folder() -> str | None:
     """Return a place in memory for databases, so that waiting for a disk does not slow tests; None for the default."""
     return "/dev/shm" if Path("/dev/shm").is_dir() and os.access("/dev/shm", os.W_OK) else None
+
+
+def _as_before_it_was_lean(conn: sqlite3.Connection) -> None:
+    """Write into the tables of an older version what the attached database has in others."""
+    conn.create_function("text_of", 1, unpack_text)
+    conn.create_function("single", 1, lambda blob: unpack_vectors(blob)[0].astype("<f4").tobytes())
+    conn.execute(
+        """INSERT INTO main.occurrence (id, fact, cell, speaker, text, quote, said_ms, tie, topics, cosine)
+           SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), coalesce(o.quote, (SELECT t.text
+           FROM new.occurrence_turn x JOIN new.turn t ON t.id = x.turn WHERE x.occurrence = o.id)), o.said_ms,
+           coalesce(o.tie, f.tie), o.topics, o.cosine FROM new.occurrence o JOIN new.fact f ON f.id = o.fact"""
+    )
+    for bit, role in ((1, "speaker"), (2, "subject"), (4, "object"), (8, "other")):
+        conn.execute(
+            "INSERT INTO main.mention SELECT fact, entity, ?, occurrence FROM new.mention WHERE roles & ?",
+            (role, bit),
+        )
+    conn.create_function("wide", 1, lambda blob: array("q", unpack_ids(blob)).tobytes())
+    conn.execute(
+        """INSERT INTO main.node SELECT id, tree, level, key_ms, key_tie, start_ms, end_ms, count, wide(children), NULL, NULL,
+           version, dirty FROM new.node"""
+    )
+    for kind in ("fact", "cell"):  # at another time than they say: the migration looks at what they stand for
+        conn.execute(
+            f"""INSERT INTO main.node SELECT id, tree, 0, 0, '', 0, 1, 1, x'', '{kind}', {kind}, 1, 0 FROM new.leaf
+                WHERE {kind} IS NOT NULL"""
+        )
+        conn.execute(
+            f"INSERT INTO main.placement SELECT '{kind}', {kind}, tree, id FROM new.leaf WHERE {kind} IS NOT NULL"
+        )
+    conn.execute(
+        "INSERT INTO main.derived_summary SELECT node, text_of(text), maker FROM new.derived_summary"
+    )
+    for kind in ("turn", "fact", "node"):
+        conn.execute(
+            f"""INSERT INTO main.derived_vector SELECT '{kind}', item, CAST(digest || zeroblob(8) AS BLOB), (SELECT value FROM new.meta
+                WHERE key = 'embedder'), length(vector) / 2, single(vector) FROM new.derived_{kind}_vector"""
+        )
+
+
+def older_file(new: Path, old: Path, before: str = "m0007_compact") -> None:
+    """Write what a file holds into another one as a version without a migration and those after it would have."""
+    known = [migration.__name__ for migration in migrations.MIGRATIONS]
+    database = Database(old)
+    migrations.apply(database, CLOCK, migrations.MIGRATIONS[: known.index(before)])
+    database.close()
+    with sqlite3.connect(old) as conn:
+        conn.execute("ATTACH ? AS new", (str(new),))
+        tables = conn.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            if re.match(
+                r"sqlite_|(migration|change|node|placement|occurrence|mention)$|derived_\w+_(?!words$)", table
+            ):
+                continue
+            if table in ("derived_vector", "derived_summary"):
+                continue
+            columns = [row[1] for row in conn.execute(f"PRAGMA main.table_info({table})")]
+            names = ", ".join(columns + (["rowid"] if columns == ["words"] else []))
+            conn.execute(f"DELETE FROM main.{table}")
+            conn.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")
+        _as_before_it_was_lean(conn)
+        long = "(SELECT fact_id FROM fact f WHERE substr(f.fact_id, 4, 8) = substr({0}, -8))"
+        for table, column in (("occurrence", "tie"), ("node", "key_tie"), ("fact", "tie")):
+            whole = long.format(f"{table}.{column}")
+            conn.execute(
+                f"""UPDATE main.{table} SET {column} = substr({column}, 1, length({column}) - 8) || {whole}
+                    WHERE {whole} IS NOT NULL"""
+            )
+    conn.close()

@@ -81,16 +81,13 @@ class _Made:
         return isinstance(self.text, Kept) and not self.root
 
 
-async def refresh(
-    db: Database, *, summariser: Summariser, embed: Embed | None, model: str | None, max_words: int
-) -> Refreshed:
+async def refresh(db: Database, *, summariser: Summariser, embed: Embed | None, max_words: int) -> Refreshed:
     """Bring every dirty node up to date, as far as the steps succeed.
 
     Args:
         db: the memory.
         summariser: makes a node's text from its children's.
         embed: makes vectors, or None in a memory without an embedder.
-        model: the embedder's id, stored beside the vectors.
         max_words: bound of a summary.
 
     Raises:
@@ -106,11 +103,11 @@ async def refresh(
     finally:
         await vectors.cancel()
     started = time.perf_counter()
-    if model is not None:
+    if embed is not None:
         for first in range(0, len(rows), WRITE_NODES):
-            await asyncio.to_thread(_write_vectors, db, rows[first : first + WRITE_NODES], model)
+            await asyncio.to_thread(_write_vectors, db, rows[first : first + WRITE_NODES])
         for first in range(0, len(vectors.means), WRITE_NODES):
-            await asyncio.to_thread(write_means, db, vectors.means[first : first + WRITE_NODES], model)
+            await asyncio.to_thread(write_means, db, vectors.means[first : first + WRITE_NODES])
     done.left = await asyncio.to_thread(_dirty, db)
     done.store_ms += _since(started)
     return done
@@ -268,17 +265,17 @@ def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
     return valid
 
 
-def _write_vectors(db: Database, rows: Sequence[derived.VectorRow], model: str) -> None:
+def _write_vectors(db: Database, rows: Sequence[derived.VectorRow]) -> None:
     """Write the vectors of those texts that still stand."""
     with db.write() as tx:
         now = derived.summaries(tx, [node for node, _, _ in rows])
         same = [row for row in rows if row[0] in now and digest(now[row[0]]) == row[1]]
-        derived.put_vectors(tx, "node", model, same)
+        derived.put_vectors(tx, "node", same)
         if same:
             meta.bump(tx)
 
 
-def write_means(db: Database, nodes: Sequence[int], model: str) -> None:
+def write_means(db: Database, nodes: Sequence[int]) -> None:
     """Write the vectors of nodes that keep their children's texts: the mean of the children's, from the leaves up.
 
     Longer texts than an embedder reads are compared whole this way, and cost no embedding. A node with a child that
@@ -291,7 +288,7 @@ def write_means(db: Database, nodes: Sequence[int], model: str) -> None:
         for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
             mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
             if mean is not None:
-                derived.put_vectors(tx, "node", model, [(node.id, mean_digest(texts[node.id]), mean)])
+                derived.put_vectors(tx, "node", [(node.id, mean_digest(texts[node.id]), mean)])
                 written = True
         if written:
             meta.bump(tx)

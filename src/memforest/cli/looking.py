@@ -365,7 +365,7 @@ def _counts(found: Mapping[str, int]) -> str:
 def verify(call: Call) -> None:
     """Check the stored memory against itself.
 
-    The file, the trees, placements, facts and vectors; exit code 1 when something is wrong.
+    The file, the trees, leaves, facts and vectors; exit code 1 when something is wrong.
     """
     with call.forest() as forest:
         report = call.memory(forest).verify()

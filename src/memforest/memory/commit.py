@@ -23,9 +23,9 @@ from memforest.memory.settle import fact_signature, settle, word_all
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
-from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRef
+from memforest.store.leaves import placements
 from memforest.store.sessions import CellRow
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.states import superseded_facts
@@ -127,7 +127,7 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int, done: Commit
             for row, turn in (work.turns[at] for at in range(first, last + 1))
             if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
         ]
-        derived.put_vectors(tx, "turn", work.model, rows)
+        derived.put_vectors(tx, "turn", rows)
     if not sessions.pending(tx, work.session):
         sessions.set_status(tx, work.session, "ingested")
     writer.close()
@@ -161,7 +161,7 @@ def overwritten() -> SessionConflictError:
 
 def _place_cells(tx: Tx, writer: ForestWriter, work: Extracted, cells: Sequence[CellRow]) -> None:
     for cell in cells:
-        if tree_rows.placements(tx, "cell", cell.row):
+        if placements(tx, "cell", cell.row):
             continue  # it failed before, and stands where it stood
         first, last = work.turns[cell.first][1], work.turns[cell.last][1]
         key = (to_ms(first.said), f"{work.session_id}\x1f{cell.ordinal:06d}")
@@ -308,7 +308,7 @@ def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRo
 def _put_vector(tx: Tx, work: Extracted, fact: FactRow) -> None:
     key = digest(fact.text)
     if work.model is not None and key in work.vectors:
-        derived.put_vectors(tx, "fact", work.model, [(fact.row, key, work.vectors[key])])
+        derived.put_vectors(tx, "fact", [(fact.row, key, work.vectors[key])])
 
 
 def _mention(tx: Tx, book: EntityBook, candidate: Candidate, occurrence: OccurrenceRef, done: Commit) -> None:

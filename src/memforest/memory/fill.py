@@ -36,7 +36,7 @@ async def fill_vectors(db: Database, config: Config, maker: VectorMaker) -> int:
         filled += await _fill(db, config, maker, kind)
     means = await asyncio.to_thread(_missing_means, db)
     if means:
-        await asyncio.to_thread(write_means, db, means, maker.embedder.model_id)
+        await asyncio.to_thread(write_means, db, means)
     return filled + len(means)
 
 
@@ -72,7 +72,7 @@ def _put(
         same = [row for row in rows if row[:2] in now]
         if not same:
             return 0
-        derived.put_vectors(tx, kind, model, same)
+        derived.put_vectors(tx, kind, same)
         if kind == "fact":
             writer = ForestWriter(tx, config)
             writer.scenes.route([item for item, _, _ in same], model)

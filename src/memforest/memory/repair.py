@@ -23,6 +23,7 @@ from memforest.store import scenes as scene_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
 from memforest.store.digests import damaged_turns
+from memforest.store.leaves import drop_strays
 from memforest.systems.memforest.grow import ForestWriter
 from memforest.systems.memforest.scenes import routed_by
 
@@ -107,7 +108,8 @@ def _fell(tx: Tx, kinds: Collection[str]) -> None:
     """Drop all trees of some kinds; with those of scenes the scenes, whose only places are trees."""
     for kind, _, head in tree_rows.heads(tx):
         if kind in kinds:
-            tree_rows.drop_tree(tx, head.tree)
+            tree_rows.drop_tree(tx, head)
+    drop_strays(tx)
     if "scene" in kinds:
         scene_rows.drop_scenes(tx)
 

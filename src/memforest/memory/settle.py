@@ -40,13 +40,14 @@ def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
     found = fact_rows.occurrences(tx, (fact.row,))[fact.row]
     now = restated(tx, fact, found)
     if now != fact:
-        fact_rows.restate(tx, now)
-        derived.put_wording(tx, fact.row, fact_signature(now).digest)
-        derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
         if now.text != fact.text:
             writer.scenes.leave(fact.row)
             derived.drop_vectors(tx, "fact", (fact.row,))
-        writer.move_fact(now)
+        scopes = writer.lift_fact(fact.row)
+        fact_rows.restate(tx, now)
+        derived.put_wording(tx, fact.row, fact_signature(now).digest)
+        derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
+        writer.put_back(now, scopes)
     writer.withdraw_fact(fact.row, {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)})
     return now
 

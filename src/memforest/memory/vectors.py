@@ -15,6 +15,7 @@ from memforest.models import Embedder
 from memforest.search.texts import digest
 from memforest.store import derived
 from memforest.store.db import Database
+from memforest.store.packing import as_stored
 from memforest.text import shorten_runs
 
 __all__ = ["VectorMaker", "other_embedder"]
@@ -52,7 +53,7 @@ class VectorMaker:
                     f"expected finite rows of dimension {self.embedder.dimension}"
                 )
             self.check_dimension()
-            found.update(zip(missing, rows, strict=True))
+            found.update(zip(missing, as_stored(rows), strict=True))
             self.ran[kind] = self.ran.get(kind, 0) + len(missing)
         return found
 
@@ -72,7 +73,7 @@ class VectorMaker:
     def _stored(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         with self.db.read() as tx:
             self.stored_dimension = derived.dimension(tx)
-            return derived.vectors_by_digest(tx, self.embedder.model_id, digests)
+            return derived.vectors_by_digest(tx, digests)
 
 
 def other_embedder(path: Path, have: str, given: str) -> EmbedderMismatchError:

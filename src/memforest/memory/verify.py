@@ -25,7 +25,7 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.faults import RESTORE, UNEXPECTED
 from memforest.store.trees import SqliteArena
 from memforest.systems.memforest.scenes import no_scenes, routed_by
-from memforest.tree import check, leaves
+from memforest.tree import check
 
 __all__ = ["DERIVED", "first_problem", "verify", "wrong_vectors", "wrong_words"]
 
@@ -129,36 +129,19 @@ def wrong_words(tx: Tx) -> list[tuple[Literal["turn", "fact"], int, str]]:
 
 
 def _trees(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check each tree's shape, that placements and leaves are inverse maps, and that leaves stand where they belong."""
+    """Check each tree's shape, that no node or leaf is outside, and that what has leaves has them where it belongs."""
     arena = SqliteArena(tx)
     problems = []
-    placed: dict[int, tuple[str, int, int]] = {}
     for kind, scope, head in tree_rows.heads(tx):
         name = f"{kind} tree {scope}"
         broken = check(arena, head)
         problems += [Problem("tree", f"{name}: {message}") for message in broken]
-        if head.root is not None and not broken:
-            for leaf in leaves(arena, head):
-                placed[leaf.id] = (leaf.item_kind or "", leaf.item or 0, head.tree)
+        checked["leaves"] += 0 if broken else head.count
         checked["trees"] += 1
-    checked["leaves"] = len(placed)
-    stored = checks.all_placements(tx)
     if not problems:
-        problems += _of("placement", _misplaced(placed, stored))
         problems += [Problem("tree", f"node {node} is in no tree") for node in checks.orphans(tx)]
     problems += _of("placement", checks.unplaced_items(tx))
     return problems + _of("placement", contradictions.leaf_contradictions(tx))
-
-
-def _misplaced(placed: dict[int, tuple[str, int, int]], stored: dict[int, tuple[str, int, int]]) -> list[str]:
-    """Return the leaves of sound trees that their placements do not know, and the other way round."""
-    messages = []
-    for leaf in sorted(placed.keys() ^ stored.keys()):
-        messages.append(f"leaf {leaf} {'has no placement' if leaf in placed else 'is placed but in no tree'}")
-    for leaf in sorted(placed.keys() & stored.keys()):
-        if placed[leaf] != stored[leaf]:
-            messages.append(f"leaf {leaf} stands for another item than its placement says")
-    return messages
 
 
 def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
@@ -236,7 +219,7 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     return [Problem("vector", f"the vector of {kind} {item} {message}") for kind, item, message in found]
 
 
-def wrong_vectors(tx: Tx) -> list[tuple[str, int, str]]:
+def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
     """Return (kind, item, what is wrong) of every vector that has to be made anew.
 
     The vector of a damaged turn stays: it may be that of what was said, and none is made of what stands there now.

@@ -249,7 +249,6 @@ class Writer:
             self.db,
             summariser=self.steps.summariser,
             embed=None if maker is None else lambda texts: maker.make(texts, "node"),
-            model=self.model,
             max_words=self.steps.summary_words,
         )
         timer.add("refresh", started)

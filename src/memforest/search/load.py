@@ -159,10 +159,10 @@ def read_nodes(tx: Tx, only: Collection[int] | None = None) -> tuple[NodeColumns
                 kind=np.array([kinds[row.item_kind] for row in block], dtype=np.int8),
                 item=_ints(row.item for row in block),
                 last=_ints(row.last for row in block),
-                child_count=_ints(len(row.children) // 8 for row in block),
+                child_count=_ints(len(row.children) // 4 for row in block),
             )
         )
-        children.append(np.frombuffer(b"".join(row.children for row in block), dtype="<i8"))
+        children.append(np.frombuffer(b"".join(row.children for row in block), dtype="<u4").astype(np.int64))
     flat = np.concatenate([np.zeros(0, dtype=np.int64), *children]).astype(np.int64)
     return _together(NodeColumns, parts), flat
 

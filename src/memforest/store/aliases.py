@@ -12,8 +12,8 @@ from memforest.store.db import Tx
 
 __all__ = ["aliases_of_cell", "settle_aliases", "unsettled_aliases", "use_alias"]
 
-_USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence JOIN entity e ON e.id = u.entity
-    WHERE u.key = {key} ORDER BY o.said_ms, o.tie, e.key LIMIT 1"""
+_USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
+    JOIN fact f ON f.id = o.fact JOIN entity e ON e.id = u.entity WHERE u.key = {key} ORDER BY o.said_ms, coalesce(o.tie, f.tie), e.key LIMIT 1"""
 
 
 def use_alias(tx: Tx, key: str, entity: int, occurrence: int) -> None:
@@ -52,6 +52,7 @@ def unsettled_aliases(tx: Tx) -> list[tuple[str, str]]:
     found += [(row[0], "is used, and is not there") for row in rows]
     rows = tx.execute(
         """SELECT DISTINCT u.key FROM alias_use u WHERE NOT EXISTS
-           (SELECT 1 FROM mention m WHERE m.occurrence = u.occurrence AND m.entity = u.entity)"""
+           (SELECT 1 FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.entity = u.entity AND m.occurrence = o.id
+            WHERE o.id = u.occurrence)"""
     )
     return found + [(row[0], "is used by an occurrence that does not mention the entity") for row in rows]

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from memforest.store import meta
+from memforest.store import derived
 from memforest.store.connections import begin_anew
 from memforest.store.db import Tx
-from memforest.store.packing import unpack_ids
+from memforest.store.facts import QUOTE
+from memforest.store.packing import NUMBER, unpack_ids, unpack_text, unpack_vectors
 
 __all__ = [
     "Integrity",
     "Quotation",
-    "all_placements",
     "indexed_texts",
     "integrity",
     "orphans",
@@ -33,6 +34,8 @@ __all__ = [
 
 INDEXES = ("derived_turn_words", "derived_fact_words")
 """The full-text tables."""
+
+VECTOR_KINDS: tuple[derived.ItemKind, ...] = get_args(derived.ItemKind)
 
 CHECKS_INDEXES = (3, 44, 0)
 """SQLite from which "integrity_check" runs FTS5's own check too: https://www.sqlite.org/changes.html."""
@@ -92,20 +95,15 @@ def session_problems(tx: Tx) -> list[str]:
     ]
 
 
-def all_placements(tx: Tx) -> dict[int, tuple[str, int, int]]:
-    """Return leaf -> (item kind, item, tree) of every placement."""
-    return {
-        row[0]: (row[1], row[2], row[3])
-        for row in tx.execute("SELECT leaf, item_kind, item, tree FROM placement")
-    }
-
-
 def orphans(tx: Tx) -> list[int]:
-    """Return the nodes that are below no other and no tree's root."""
+    """Return the nodes and leaves that are below no other and no tree's root."""
     children = {
         child for (packed,) in tx.execute("SELECT children FROM node") for child in unpack_ids(packed)
     }
-    rows = tx.execute("SELECT id FROM node WHERE id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL)")
+    rows = tx.execute(
+        """SELECT id FROM (SELECT id FROM node UNION ALL SELECT id FROM leaf)
+           WHERE id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL)"""
+    )
     return sorted({row[0] for row in rows} - children)
 
 
@@ -113,12 +111,12 @@ def unplaced_items(tx: Tx) -> list[str]:
     """Return finished cells without a leaf, and facts missing in the tree of an active entity they name."""
     cells = tx.execute(
         """SELECT c.id FROM cell c WHERE c.status != 'pending' AND NOT EXISTS
-           (SELECT 1 FROM placement p WHERE p.item_kind = 'cell' AND p.item = c.id)"""
+           (SELECT 1 FROM leaf l WHERE l.cell = c.id)"""
     )
     facts = tx.execute(
         """SELECT DISTINCT m.fact, e.label FROM mention m JOIN entity e ON e.id = m.entity AND e.active
-           WHERE NOT EXISTS (SELECT 1 FROM placement p JOIN tree t ON t.id = p.tree
-                WHERE p.item_kind = 'fact' AND p.item = m.fact AND t.kind = 'entity' AND t.scope = e.id)"""
+           WHERE NOT EXISTS (SELECT 1 FROM leaf l JOIN tree t ON t.id = l.tree
+                WHERE l.fact = m.fact AND t.kind = 'entity' AND t.scope = e.id)"""
     )
     return [f"cell {row[0]} has no leaf" for row in cells] + [
         f"fact {row[0]} is not in the tree of {row[1]!r}" for row in facts
@@ -154,7 +152,7 @@ class Quotation(NamedTuple):
 def quotations(tx: Tx) -> Iterator[Quotation]:
     """Yield the quotes of all occurrences."""
     rows = tx.execute(
-        """SELECT f.fact_id, o.speaker, o.quote, coalesce(c.maker, ''), group_concat(t.text, ' '),
+        f"""SELECT f.fact_id, o.speaker, {QUOTE}, coalesce(c.maker, ''), group_concat(t.text, ' '),
            json_group_array(t.speaker), json_group_array(t.id) FROM occurrence o JOIN fact f ON f.id = o.fact
            JOIN cell c ON c.id = o.cell JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
            GROUP BY o.id ORDER BY o.id"""
@@ -174,25 +172,31 @@ def quotations(tx: Tx) -> Iterator[Quotation]:
 
 def summary_texts(tx: Tx) -> list[tuple[int, str]]:
     """Return (node, text) of every summary."""
-    return [(row[0], row[1]) for row in tx.execute("SELECT node, text FROM derived_summary")]
+    return [(row[0], unpack_text(row[1])) for row in tx.execute("SELECT node, text FROM derived_summary")]
 
 
-def vector_digests(tx: Tx) -> list[tuple[str, int, bytes]]:
+def vector_digests(tx: Tx) -> list[tuple[derived.ItemKind, int, bytes]]:
     """Return (kind, item, digest of the text) of every vector."""
-    return [(row[0], row[1], row[2]) for row in tx.execute("SELECT kind, item, digest FROM derived_vector")]
+    return [
+        (kind, row[0], row[1])
+        for kind in VECTOR_KINDS
+        for row in tx.execute(f"SELECT item, digest FROM derived_{kind}_vector")
+    ]
 
 
-def vector_problems(tx: Tx) -> list[tuple[str, int, str]]:
-    """Return (kind, item, what is wrong) of vectors that are of another model, another length, or not of unit length."""
-    model = meta.get(tx, "embedder")
-    problems: list[tuple[str, int, str]] = []
-    for kind, item, made_by, dimension, blob in tx.execute(
-        "SELECT kind, item, model, dimension, vector FROM derived_vector"
-    ):
-        if made_by != model:
-            problems.append((kind, item, f"was made by {made_by!r}, not {model!r}"))
-        elif len(blob) != 4 * dimension:
-            problems.append((kind, item, f"has {len(blob)} bytes for dimension {dimension}"))
-        elif abs(float(np.linalg.norm(np.frombuffer(blob, dtype="<f4"))) - 1) > 1e-3:
-            problems.append((kind, item, "is not of unit length"))
+def vector_problems(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
+    """Return (kind, item, what is wrong) of vectors with more or fewer bytes than most, or not of unit length."""
+    sizes = Counter[int]()
+    for kind in VECTOR_KINDS:
+        sizes.update(
+            dict(tx.execute(f"SELECT length(vector), count(*) FROM derived_{kind}_vector GROUP BY 1"))
+        )
+    usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
+    problems: list[tuple[derived.ItemKind, int, str]] = []
+    for kind in VECTOR_KINDS:
+        for item, blob in tx.execute(f"SELECT item, vector FROM derived_{kind}_vector"):
+            if len(blob) != usual or usual % NUMBER.itemsize:
+                problems.append((kind, item, f"has {len(blob)} bytes where most have {usual}"))
+            elif not abs(float(np.linalg.norm(unpack_vectors(blob))) - 1) <= 1e-3:
+                problems.append((kind, item, "is not of unit length"))
     return problems

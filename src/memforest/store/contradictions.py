@@ -1,7 +1,7 @@
 """Rows of the persistent tables that cannot be, or cannot both be: what SQL alone can tell of them.
 
 Each check is a query of the rows that are wrong, and the message that their columns fill. What no check can see:
-a changed value that could as well have been stored (a display name's spelling, the attribute or value of a state,
+a changed value that could as well have been stored (a display name's spelling, a role, the attribute or value of a state,
 a negation, a session's metadata, when something was stored, what was spent).
 """
 
@@ -88,7 +88,7 @@ _FACTS: tuple[Check, ...] = (
     (
         """SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
            JOIN session s ON s.id = c.session
-           WHERE substr(o.tie, 1, length(s.session_id) + 8) !=
+           WHERE substr(coalesce(o.tie, f.tie), 1, length(s.session_id) + 8) !=
                 s.session_id || char(31) || printf('%06d', c.ordinal) || char(31)
            OR NOT EXISTS (SELECT 1 FROM occurrence_turn x JOIN turn t ON t.id = x.turn
                 WHERE x.occurrence = o.id AND t.said_ms = o.said_ms)
@@ -103,8 +103,8 @@ _FACTS: tuple[Check, ...] = (
     ),
     (
         """SELECT f.fact_id, m.occurrence FROM mention m JOIN fact f ON f.id = m.fact
-           JOIN occurrence o ON o.id = m.occurrence
-           WHERE o.fact != m.fact OR m.role NOT IN ('speaker', 'subject', 'object', 'other')""",
+           LEFT JOIN occurrence o ON o.id = m.occurrence
+           WHERE o.fact IS NOT m.fact OR m.roles NOT BETWEEN 1 AND 15""",
         "{0}: a mention is of occurrence {1}, which is not one of it, or has no such role",
     ),
     (
@@ -123,8 +123,6 @@ _ENTITIES: tuple[Check, ...] = (
     ),
 )
 
-_START = "coalesce(f.start_ms, f.said_ms)"
-
 _LEAVES: tuple[Check, ...] = (
     (
         """SELECT id, kind, scope FROM tree WHERE NOT CASE kind
@@ -134,34 +132,19 @@ _LEAVES: tuple[Check, ...] = (
         "tree {0} is of {1} {2}, which there is not, or which has no tree",
     ),
     (
-        """SELECT p.item, t.kind, t.scope FROM placement p JOIN tree t ON t.id = p.tree WHERE p.item_kind = 'fact'
+        """SELECT l.fact, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree WHERE l.fact IS NOT NULL
            AND (t.kind = 'session' OR (t.kind = 'entity' AND NOT EXISTS
-                (SELECT 1 FROM mention m WHERE m.fact = p.item AND m.entity = t.scope)))""",
+                (SELECT 1 FROM mention m WHERE m.fact = l.fact AND m.entity = t.scope)))""",
         "fact {0} has a leaf in the tree of {1} {2}, where it does not belong",
     ),
     (
-        """SELECT p.item, t.kind, t.scope FROM placement p JOIN tree t ON t.id = p.tree WHERE p.item_kind = 'cell'
-           AND NOT EXISTS (SELECT 1 FROM cell c WHERE c.id = p.item AND t.kind = 'session' AND c.session = t.scope)""",
+        """SELECT l.cell, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree WHERE l.cell IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM cell c WHERE c.id = l.cell AND t.kind = 'session' AND c.session = t.scope)""",
         "chunk {0} has a leaf in the tree of {1} {2}, where it does not belong",
     ),
     (
-        "SELECT item, item_kind FROM placement WHERE item_kind NOT IN ('fact', 'cell')",
-        "item {0} is placed as a {1!r}, which there is not",
-    ),
-    (
-        f"""SELECT n.id, f.fact_id FROM node n JOIN fact f ON n.item_kind = 'fact' AND f.id = n.item
-            WHERE n.key_ms != {_START} OR n.key_tie != f.tie OR n.start_ms != {_START} OR n.end_ms !=
-            max({_START} + 1, CASE WHEN f.start_ms IS NULL THEN {_START} ELSE coalesce(f.end_ms, {_START}) END)""",
-        "leaf {0} does not stand where {1} does in time",
-    ),
-    (
-        """SELECT n.id, c.id FROM node n JOIN cell c ON n.item_kind = 'cell' AND c.id = n.item
-           JOIN session s ON s.id = c.session
-           JOIN turn a ON a.session = s.id AND a.ordinal = c.first
-           JOIN turn b ON b.session = s.id AND b.ordinal = c.last
-           WHERE n.key_ms != a.said_ms OR n.key_tie != s.session_id || char(31) || printf('%06d', c.ordinal)
-           OR n.start_ms != a.said_ms OR n.end_ms != max(a.said_ms, b.said_ms) + 1""",
-        "leaf {0} does not stand where chunk {1} does in time",
+        "SELECT id FROM leaf WHERE (fact IS NULL) = (cell IS NULL)",
+        "leaf {0} stands for nothing, or for two things",
     ),
     (
         """SELECT id, k FROM tree t WHERE k !=
@@ -169,7 +152,7 @@ _LEAVES: tuple[Check, ...] = (
         "tree {0} has a fan-out of {1}, which is not the memory's",
     ),
     (
-        "SELECT id FROM node WHERE dirty NOT IN (0, 1) OR version < 0 OR level < 0",
+        "SELECT id FROM node WHERE dirty NOT IN (0, 1) OR version < 0 OR level < 1",
         "node {0}: its marks cannot be",
     ),
 )

@@ -31,7 +31,7 @@ _TABLES = (
     "scene_member",
     "tree",
     "node",
-    "placement",
+    "leaf",
 )
 
 
@@ -53,9 +53,11 @@ def trees_by_kind(tx: Tx) -> dict[str, int]:
 
 def vectors_by_kind(tx: Tx) -> dict[str, int]:
     """Return the number of vectors by kind of item."""
-    return dict(
-        tx.execute("SELECT kind, count(*) FROM derived_vector GROUP BY kind ORDER BY kind").fetchall()
-    )
+    found = {
+        kind: int(tx.execute(f"SELECT count(*) FROM derived_{kind}_vector").fetchone()[0])
+        for kind in ("fact", "node", "turn")
+    }
+    return {kind: count for kind, count in found.items() if count}
 
 
 def failed_cells(tx: Tx) -> int:

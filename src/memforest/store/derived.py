@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.store.db import Tx
+from memforest.store.packing import NUMBER, pack_text, pack_vector, unpack_text, unpack_vectors
 
 __all__ = [
     "ItemKind",
@@ -50,8 +51,10 @@ VectorRow = tuple[int, bytes, NDArray[np.float32]]
 _BLOCK = 1024
 """Vectors read at a time: few enough that their bytes beside the array are no matter."""
 
-CHANGES_KEPT = 8_192
+CHANGES_KEPT = 2_048
 """Word rows that may change between two questions before all postings are read anew; a power of two."""
+
+_VECTORS = {"turn": "derived_turn_vector", "fact": "derived_fact_vector", "node": "derived_node_vector"}
 
 _WORDS = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
@@ -59,7 +62,7 @@ _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
 def put_summary(tx: Tx, node: int, text: str, maker: str) -> None:
     """Store an inner node's summary and what made it."""
-    tx.execute("INSERT OR REPLACE INTO derived_summary VALUES (?, ?, ?)", (node, text, maker))
+    tx.execute("INSERT OR REPLACE INTO derived_summary VALUES (?, ?, ?)", (node, pack_text(text), maker))
 
 
 def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
@@ -68,58 +71,60 @@ def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
         "SELECT node, text FROM derived_summary WHERE node IN (SELECT value FROM json_each(?))",
         (json.dumps(list(nodes)),),
     )
-    return {row[0]: row[1] for row in rows}
+    return {row[0]: unpack_text(row[1]) for row in rows}
 
 
-def put_vectors(tx: Tx, kind: ItemKind, model: str, rows: Iterable[VectorRow]) -> None:
-    """Store vectors (float32, little-endian) beside the digest of their text and the model's id."""
+def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
+    """Store vectors (see `memforest.store.packing`) beside the digest of their text; they are of the memory's embedder."""
     tx.executemany(
-        # In its place: a row that is deleted and inserted anew leaves a hole in a page that nothing fits into.
-        """INSERT INTO derived_vector VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, item) DO UPDATE
-           SET digest = excluded.digest, model = excluded.model, dimension = excluded.dimension,
-               vector = excluded.vector""",
-        [
-            (kind, item, digest, model, len(vector), vector.astype("<f4").tobytes())
-            for item, digest, vector in rows
-        ],
+        f"""INSERT INTO {_VECTORS[kind]} VALUES (?, ?, ?) ON CONFLICT (item) DO UPDATE
+            SET digest = excluded.digest, vector = excluded.vector""",
+        [(item, digest, pack_vector(vector)) for item, digest, vector in rows],
     )
 
 
 def dimension(tx: Tx) -> int | None:
     """Return the length of the memory's vectors, None while it has none."""
-    row = tx.execute("SELECT dimension FROM derived_vector LIMIT 1").fetchone()
-    return None if row is None else int(row[0])
+    for table in _VECTORS.values():
+        row = tx.execute(f"SELECT length(vector) FROM {table} LIMIT 1").fetchone()
+        if row is not None:
+            return int(row[0]) // NUMBER.itemsize
+    return None
 
 
-def vectors_by_digest(tx: Tx, model: str, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
+def vectors_by_digest(tx: Tx, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
     """Return the vectors that some item with the same text has already."""
     found: dict[bytes, NDArray[np.float32]] = {}
     for digest in set(digests):
-        row = tx.execute(
-            "SELECT vector FROM derived_vector WHERE digest = ? AND model = ? LIMIT 1", (digest, model)
-        ).fetchone()
+        row = tx.execute(_OF_DIGEST, {"digest": digest}).fetchone()
         if row is not None:
-            found[digest] = np.frombuffer(row[0], dtype="<f4")
+            found[digest] = unpack_vectors(row[0])[0]
     return found
+
+
+_OF_DIGEST = (
+    " UNION ALL ".join(f"SELECT vector FROM {table} WHERE digest = :digest" for table in _VECTORS.values())
+    + " LIMIT 1"
+)
 
 
 def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
     """Return the vectors of those items that have one."""
     rows = tx.execute(
-        "SELECT item, vector FROM derived_vector WHERE kind = ? AND item IN (SELECT value FROM json_each(?))",
-        (kind, json.dumps(list(items))),
+        f"SELECT item, vector FROM {_VECTORS[kind]} WHERE item IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(items)),),
     )
-    return {row[0]: np.frombuffer(row[1], dtype="<f4") for row in rows}
+    return {row[0]: unpack_vectors(row[1])[0] for row in rows}
 
 
 def vectors_of_cell(tx: Tx, cell: int) -> list[NDArray[np.float32]]:
     """Return the vectors of a cell's turns, in order; none if one of them is missing."""
     rows = tx.execute(
         """SELECT v.vector FROM cell c JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
-           LEFT JOIN derived_vector v ON v.kind = 'turn' AND v.item = t.id WHERE c.id = ? ORDER BY t.ordinal""",
+           LEFT JOIN derived_turn_vector v ON v.item = t.id WHERE c.id = ? ORDER BY t.ordinal""",
         (cell,),
     ).fetchall()
-    return [] if any(row[0] is None for row in rows) else [np.frombuffer(row[0], dtype="<f4") for row in rows]
+    return [] if any(row[0] is None for row in rows) else [unpack_vectors(row[0])[0] for row in rows]
 
 
 def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
@@ -131,39 +136,36 @@ def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
     """
     rows = tx.execute(
         """SELECT d.node, d.text FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
-           LEFT JOIN derived_vector v ON v.kind = 'node' AND v.item = d.node
+           LEFT JOIN derived_node_vector v ON v.item = d.node
            WHERE d.maker LIKE '%+kept' AND t.kind != 'scene' AND v.item IS NULL
              AND (? IS NULL OR d.node IN (SELECT value FROM json_each(?)))""",
         (None if nodes is None else 1, json.dumps(list(nodes or ()))),
     )
-    return dict(rows.fetchall())
+    return {node: unpack_text(text) for node, text in rows}
 
 
 def vector_blocks(
     tx: Tx, kind: ItemKind, only: Collection[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Yield the items of a kind that have a vector, by id, in blocks: ids of shape (b,), vectors of shape (b, d)."""
-    sql = "SELECT item, vector FROM derived_vector WHERE kind = ?"
-    args: tuple[str, ...] = (kind,)
+    sql = f"SELECT item, vector FROM {_VECTORS[kind]}"
+    args: tuple[str, ...] = ()
     if only is not None:
-        sql, args = f"{sql} AND item IN (SELECT value FROM json_each(?))", (*args, json.dumps(list(only)))
+        sql, args = f"{sql} WHERE item IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
     found = tx.execute(f"{sql} ORDER BY item", args)
     while rows := found.fetchmany(_BLOCK):
         ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-        yield ids, np.frombuffer(b"".join(row[1] for row in rows), dtype="<f4").reshape(len(rows), -1)
+        yield ids, unpack_vectors(*(row[1] for row in rows))
 
 
-def drop_vectors(tx: Tx, kind: str, items: Iterable[int]) -> None:
+def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
     """Delete the vectors of items."""
-    tx.executemany("DELETE FROM derived_vector WHERE kind = ? AND item = ?", [(kind, item) for item in items])
+    tx.executemany(f"DELETE FROM {_VECTORS[kind]} WHERE item = ?", [(item,) for item in items])
 
 
-def drop_other_vectors(tx: Tx, kind: str, items: Iterable[tuple[int, bytes]]) -> None:
+def drop_other_vectors(tx: Tx, kind: ItemKind, items: Iterable[tuple[int, bytes]]) -> None:
     """Delete those vectors of items that are of another text than the one with the given digest."""
-    tx.executemany(
-        "DELETE FROM derived_vector WHERE kind = ? AND item = ? AND digest <> ?",
-        [(kind, item, key) for item, key in items],
-    )
+    tx.executemany(f"DELETE FROM {_VECTORS[kind]} WHERE item = ? AND digest <> ?", list(items))
 
 
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
@@ -179,11 +181,10 @@ def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
             JOIN tree t ON t.id = n.tree WHERE t.kind != 'scene' AND d.maker NOT LIKE '%+kept'""",
     }
     rows = tx.execute(
-        f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN derived_vector v ON v.kind = ? AND v.item = s.id
-            WHERE v.item IS NULL ORDER BY s.id""",
-        (kind,),
+        f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN {_VECTORS[kind]} v ON v.item = s.id
+            WHERE v.item IS NULL ORDER BY s.id"""
     )
-    return [(row[0], row[1], row[2]) for row in rows]
+    return [(row[0], row[1], unpack_text(row[2]) if kind == "node" else row[2]) for row in rows]
 
 
 def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence[str]) -> None:
@@ -263,8 +264,8 @@ def drop_stale(tx: Tx) -> None:
     Rewrites the summaries that stay. When rows move from one page to another, SQLite leaves copies in the unused
     part of the old page, which "secure_delete" does not reach; it does when the page itself is freed.
     """
-    stale = "SELECT id FROM node WHERE dirty AND level > 0"
-    tx.execute(f"DELETE FROM derived_vector WHERE kind = 'node' AND item IN ({stale})")
+    stale = "SELECT id FROM node WHERE dirty"
+    tx.execute(f"DELETE FROM derived_node_vector WHERE item IN ({stale})")
     kept = tx.execute(f"SELECT * FROM derived_summary WHERE node NOT IN ({stale}) ORDER BY node").fetchall()
     tx.execute("DELETE FROM derived_summary")
     tx.executemany("INSERT INTO derived_summary VALUES (?, ?, ?)", kept)

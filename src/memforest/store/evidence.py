@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from memforest.store.db import Tx
+from memforest.store.trees import nodes_with_ids
 
 __all__ = [
     "FactText",
@@ -77,9 +78,8 @@ def fact_sources(tx: Tx, facts: Collection[int]) -> dict[int, list[tuple[str, st
 
 
 def node_spans(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
-    """Return nodes' intervals [start, end) in ms."""
-    found = tx.execute(f"SELECT id, start_ms, end_ms FROM node WHERE id {_IN}", (json.dumps(list(nodes)),))
-    return {row[0]: (row[1], row[2]) for row in found}
+    """Return the intervals [start, end) of nodes and leaves in ms."""
+    return {node.id: (node.start_ms, node.end_ms) for node in nodes_with_ids(tx, nodes).values()}
 
 
 def session_names(tx: Tx, sessions: Collection[int]) -> dict[int, str]:

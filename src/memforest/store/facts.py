@@ -11,6 +11,7 @@ from memforest.store.db import Tx
 from memforest.types import EntityKind, State
 
 __all__ = [
+    "QUOTE",
     "EntityRow",
     "FactRow",
     "OccurrenceRef",
@@ -33,7 +34,6 @@ __all__ = [
     "facts_with_ids",
     "iter_facts",
     "mentions_of",
-    "names",
     "occurrences",
     "put_entity",
     "restate",
@@ -162,9 +162,19 @@ def add_fact(tx: Tx, fact: FactRow) -> int:
 def restate(tx: Tx, fact: FactRow) -> None:
     """Write a fact's identity, wording, speaker, topics and first occurrence anew."""
     topics = json.dumps(fact.topics, ensure_ascii=False)
+    # Occurrences without a text or tie of their own have those of the fact, which are about to be others.
+    tx.execute(
+        """UPDATE occurrence SET text = coalesce(occurrence.text, f.text), tie = coalesce(occurrence.tie, f.tie)
+           FROM fact f WHERE f.id = occurrence.fact AND f.id = ?""",
+        (fact.row,),
+    )
     tx.execute(
         "UPDATE fact SET fact_id = ?, text = ?, speaker = ?, topics = ?, said_ms = ?, tie = ? WHERE id = ?",
         (fact.fact_id, fact.text, fact.speaker, topics, fact.said_ms, fact.tie, fact.row),
+    )
+    tx.execute(
+        "UPDATE occurrence SET text = nullif(text, ?), tie = nullif(tie, ?) WHERE fact = ?",
+        (fact.text, fact.tie, fact.row),
     )
 
 
@@ -188,24 +198,45 @@ def add_occurrence(
     cosine: float | None,
     turns: Sequence[int],
 ) -> OccurrenceRef:
-    """Record where a fact was said, and by which turns; return what its mentions and states hang on."""
+    """Record where a fact was said, and by which turns; return what its mentions and states hang on.
+
+    A wording and a tie that are the fact's, and a quote that is all of the only turn, are not stored again.
+    """
     cursor = tx.execute(
         """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (fact, cell, speaker, text, quote, said_ms, tie, json.dumps(topics, ensure_ascii=False), cosine),
+           VALUES (:fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
+           nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
+           nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine)""",
+        {
+            "fact": fact,
+            "cell": cell,
+            "speaker": speaker,
+            "text": text,
+            "quote": quote,
+            "turn": turns[0] if len(turns) == 1 else None,
+            "said_ms": said_ms,
+            "tie": tie,
+            "topics": json.dumps(topics, ensure_ascii=False),
+            "cosine": cosine,
+        },
     )
     row = int(cursor.lastrowid or 0)
     tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(row, turn) for turn in turns])
     return fact, row
 
 
+QUOTE = """coalesce(o.quote, (SELECT t.text FROM occurrence_turn x JOIN turn t ON t.id = x.turn
+    WHERE x.occurrence = o.id), '')"""
+"""The quote of occurrence `o`: its own, else all of its turn."""
+
+
 def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]]:
     """Return the occurrences of facts, each list in the order they were said."""
     rows = tx.execute(
-        """SELECT o.id, o.fact, o.cell, o.speaker, o.text, o.quote, o.said_ms, o.tie, o.topics, o.cosine,
-           (SELECT json_group_array(turn) FROM occurrence_turn WHERE occurrence = o.id)
-           FROM occurrence o WHERE o.fact IN (SELECT value FROM json_each(?))
-           ORDER BY o.said_ms, o.tie, o.id""",
+        f"""SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
+           coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT json_group_array(turn) FROM occurrence_turn WHERE occurrence = o.id)
+           FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact IN (SELECT value FROM json_each(?))
+           ORDER BY o.said_ms, tie, o.id""",
         (json.dumps(list(facts)),),
     )
     found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
@@ -316,26 +347,24 @@ def set_active(tx: Tx, entity: int, active: bool) -> None:
     tx.execute("UPDATE entity SET active = ? WHERE id = ?", (int(active), entity))
 
 
-def names(tx: Tx) -> list[tuple[str, int]]:
-    """Return every key and alias with its entity's row id."""
-    rows = tx.execute("SELECT key, id FROM entity UNION ALL SELECT key, entity FROM alias ORDER BY 1")
-    return [(row[0], row[1]) for row in rows]
+_ROLES = {"speaker": 1, "subject": 2, "object": 4, "other": 8}
+"""Role -> its bit in `roles` of a mention: one occurrence may name an entity in several."""
 
 
 def add_mention(tx: Tx, occurrence: OccurrenceRef, entity: int, role: str) -> None:
     """Record that an occurrence of a fact names an entity."""
     fact, row = occurrence
-    tx.execute("INSERT OR IGNORE INTO mention VALUES (?, ?, ?, ?)", (fact, entity, role, row))
+    tx.execute(
+        """INSERT INTO mention VALUES (?, ?, ?, ?)
+           ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
+        (fact, entity, row, _ROLES[role]),
+    )
 
 
 def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
     """Return (entity, role) of every mention in a fact."""
-    return [
-        (row[0], row[1])
-        for row in tx.execute(
-            "SELECT DISTINCT entity, role FROM mention WHERE fact = ? ORDER BY 1, 2", (fact,)
-        )
-    ]
+    found = tx.execute("SELECT entity, roles FROM mention WHERE fact = ?", (fact,))
+    return sorted({(entity, role) for entity, roles in found for role, bit in _ROLES.items() if roles & bit})
 
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:

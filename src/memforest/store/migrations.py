@@ -15,6 +15,7 @@ from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 from memforest.store.migration_compact import m0007_compact
 from memforest.store.migration_integrity import m0006_integrity
+from memforest.store.migration_lean import m0008_lean
 
 __all__ = [
     "MIGRATIONS",
@@ -27,6 +28,7 @@ __all__ = [
     "m0005_spent",
     "m0006_integrity",
     "m0007_compact",
+    "m0008_lean",
 ]
 
 Migration = Callable[[Tx], None]
@@ -342,6 +344,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0005_spent,
     m0006_integrity,
     m0007_compact,
+    m0008_lean,
 )
 
 

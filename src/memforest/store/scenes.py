@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from memforest.store import meta
 from memforest.store.db import Tx
+from memforest.store.packing import unpack_vectors
 
 __all__ = [
     "FactVector",
@@ -112,31 +113,31 @@ def all_scenes(tx: Tx) -> list[tuple[int, str, int, NDArray[np.float32]]]:
     return [(row[0], row[1], row[2], np.frombuffer(row[3], dtype="<f4")) for row in rows]
 
 
-_VECTOR = "SELECT v.item, v.vector, {main} FROM derived_vector v {join} WHERE v.kind = 'fact' {where} ORDER BY v.item"
+_VECTOR = "SELECT v.item, v.vector, {main} FROM derived_fact_vector v {join} {where} ORDER BY v.item"
 
 
 def _vectors(rows: Iterable[tuple[int, bytes, int]]) -> list[FactVector]:
-    return [FactVector(row[0], np.frombuffer(row[1], dtype="<f4"), bool(row[2])) for row in rows]
+    return [FactVector(row[0], unpack_vectors(row[1])[0], bool(row[2])) for row in rows]
 
 
 def fact_vectors(tx: Tx, facts: Collection[int] | None = None) -> list[FactVector]:
     """Return the facts that have a vector, all or of those given, by row."""
     if facts is None:
         return _vectors(tx.execute(_VECTOR.format(main="1", join="", where="")))
-    where = "AND v.item IN (SELECT value FROM json_each(?))"
+    where = "WHERE v.item IN (SELECT value FROM json_each(?))"
     return _vectors(tx.execute(_VECTOR.format(main="1", join="", where=where), (json.dumps(list(facts)),)))
 
 
 def member_vectors(tx: Tx, scene: int) -> list[FactVector]:
     """Return the facts of a scene with their vectors, by row."""
     join = "JOIN scene_member m ON m.fact = v.item"
-    return _vectors(tx.execute(_VECTOR.format(main="m.main", join=join, where="AND m.scene = ?"), (scene,)))
+    return _vectors(tx.execute(_VECTOR.format(main="m.main", join=join, where="WHERE m.scene = ?"), (scene,)))
 
 
 def unrouted(tx: Tx, facts: Collection[int]) -> list[int]:
     """Return those facts that have a vector and stand in no scene, by row."""
     rows = tx.execute(
-        """SELECT v.item FROM derived_vector v WHERE v.kind = 'fact' AND v.item IN (SELECT value FROM json_each(?))
+        """SELECT v.item FROM derived_fact_vector v WHERE v.item IN (SELECT value FROM json_each(?))
            AND NOT EXISTS (SELECT 1 FROM scene_member m WHERE m.fact = v.item) ORDER BY v.item""",
         (json.dumps(list(facts)),),
     )
@@ -177,21 +178,20 @@ def membership_problems(tx: Tx, *, routed: bool) -> list[str]:
     )
     problems = [f"fact {row[0]} has {row[1]} main scenes of {row[2]}" for row in counts]
     leaves = tx.execute(
-        """SELECT m.fact, m.scene FROM scene_member m WHERE NOT EXISTS (SELECT 1 FROM placement p
-               JOIN tree t ON t.id = p.tree AND t.kind = 'scene' AND t.scope = m.scene
-               WHERE p.item_kind = 'fact' AND p.item = m.fact)"""
+        """SELECT m.fact, m.scene FROM scene_member m WHERE NOT EXISTS (SELECT 1 FROM leaf p
+               JOIN tree t ON t.id = p.tree AND t.kind = 'scene' AND t.scope = m.scene WHERE p.fact = m.fact)"""
     )
     problems += [f"fact {row[0]} has no leaf in scene {row[1]}" for row in leaves]
     placed = tx.execute(
-        """SELECT p.item, t.scope FROM tree t JOIN placement p ON p.tree = t.id
+        """SELECT p.fact, t.scope FROM leaf p JOIN tree t ON t.id = p.tree
            WHERE t.kind = 'scene' AND NOT EXISTS
-               (SELECT 1 FROM scene_member m WHERE m.fact = p.item AND m.scene = t.scope)"""
+               (SELECT 1 FROM scene_member m WHERE m.fact = p.fact AND m.scene = t.scope)"""
     )
     problems += [f"fact {row[0]} has a leaf in scene {row[1]}, where it is not" for row in placed]
     if routed:
         outside = tx.execute(
-            """SELECT v.item FROM derived_vector v WHERE v.kind = 'fact'
-               AND NOT EXISTS (SELECT 1 FROM scene_member m WHERE m.fact = v.item)"""
+            """SELECT v.item FROM derived_fact_vector v
+               WHERE NOT EXISTS (SELECT 1 FROM scene_member m WHERE m.fact = v.item)"""
         )
         problems += [f"fact {row[0]} is in no scene" for row in outside]
     return problems

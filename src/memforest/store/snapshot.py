@@ -173,14 +173,14 @@ def mentions(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
     return tx.execute(f"SELECT DISTINCT fact, entity FROM mention {where} ORDER BY 1, 2", args).fetchall()
 
 
-_STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms, o.tie, s.id
-    FROM state s JOIN occurrence o ON o.id = s.occurrence"""
+_STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
+    coalesce(o.tie, f.tie) AS tie, s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN fact f ON f.id = s.fact"""
 
 
 def states_seen(tx: Tx, only: Only = None) -> list[StateSeen]:
     """Return every observation of a state by facts: dated by the fact itself, else by each time it was said."""
     where, args = _among("s.fact", only)
-    rows = tx.execute(f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, o.tie, s.fact, s.id", args)
+    rows = tx.execute(f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id", args)
     return [StateSeen(*row) for row in rows]
 
 
@@ -191,7 +191,7 @@ def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
 
 
 _OF = "s.entity = ? AND s.attribute = ?"
-_BEFORE = f"{_OF} AND s.at_ms <= ? AND (s.at_ms, o.tie, s.fact, s.id) < (?, ?, ?, ?)"
+_BEFORE = f"{_OF} AND s.at_ms <= ? AND (s.at_ms, coalesce(o.tie, f.tie), s.fact, s.id) < (?, ?, ?, ?)"
 
 
 def _before(state: StateSeen) -> tuple[int, str, int, int, str, int, int]:
@@ -202,7 +202,7 @@ def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
     """Return the latest observations of an attribute before another one, in time order."""
     rows = tx.execute(
         f"""{_STATES} WHERE {_BEFORE}
-            ORDER BY s.at_ms DESC, o.tie DESC, s.fact DESC, s.id DESC LIMIT ?""",
+            ORDER BY s.at_ms DESC, tie DESC, s.fact DESC, s.id DESC LIMIT ?""",
         (*_before(state), most),
     )
     return [StateSeen(*row) for row in rows][::-1]
@@ -219,7 +219,7 @@ def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tup
     wanted = json.dumps(list(values))
     rows = tx.execute(
         f"""SELECT DISTINCT s.value, s.previous FROM state s JOIN occurrence o ON o.id = s.occurrence
-            WHERE {_BEFORE} AND (s.value IN (SELECT value FROM json_each(?))
+            JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value IN (SELECT value FROM json_each(?))
                 OR s.previous IN (SELECT value FROM json_each(?)))""",
         (*_before(state), wanted, wanted),
     )
@@ -271,13 +271,16 @@ def tree_rows(tx: Tx, only: Only = None) -> list[TreeRow]:
 
 
 def node_rows(tx: Tx, only: Only = None) -> Iterator[NodeRow]:
-    """Yield the shapes of nodes, by id; a cell's leaf with its first and last turn."""
+    """Yield the shapes of nodes and leaves, by id; a cell's leaf with its first and last turn."""
     where, args = _among("n.id", only)
     rows = tx.execute(
-        f"""SELECT n.id, n.tree, n.level, n.children, n.item_kind, coalesce(a.id, n.item, 0), coalesce(b.id, 0)
-            FROM node n LEFT JOIN cell c ON n.item_kind = 'cell' AND c.id = n.item
+        f"""SELECT n.id, n.tree, n.level, n.children, NULL, 0, 0 FROM node n {where}
+            UNION ALL
+            SELECT n.id, n.tree, 0, x'', CASE WHEN n.cell IS NULL THEN 'fact' ELSE 'cell' END,
+                coalesce(a.id, n.fact, n.cell, 0), coalesce(b.id, 0)
+            FROM leaf n LEFT JOIN cell c ON c.id = n.cell
             LEFT JOIN turn a ON a.session = c.session AND a.ordinal = c.first
-            LEFT JOIN turn b ON b.session = c.session AND b.ordinal = c.last {where} ORDER BY n.id""",
-        args,
+            LEFT JOIN turn b ON b.session = c.session AND b.ordinal = c.last {where} ORDER BY 1""",
+        (*args, *args),
     )
     return (NodeRow(*row) for row in rows)

@@ -1,11 +1,11 @@
-"""Trees, nodes and placements in SQLite: a write-back `Arena` for one transaction."""
+"""Trees and their inner nodes in SQLite: a write-back `Arena` for one transaction. Leaves: `memforest.store.leaves`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
-from memforest.store import meta
+from memforest.store import leaves, meta
 from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
 from memforest.store.packing import pack_ids, unpack_ids
@@ -26,23 +26,17 @@ __all__ = [
     "mark_stale",
     "next_dirty_level",
     "node_count",
-    "nodes_of",
     "nodes_with_ids",
-    "place",
-    "placements",
     "put_head",
     "roots",
-    "unplace",
 ]
 
-_COLUMNS = (
-    "id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, item_kind, item, version, dirty"
-)
+_COLUMNS = "id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty"
 _ID_BLOCK = 64
 
 
 def _node(row: tuple[object, ...]) -> Node:
-    rowid, tree, level, key_ms, key_tie, start, end, count, children, item_kind, item, version, dirty = row
+    rowid, tree, level, key_ms, key_tie, start, end, count, children, version, dirty = row
     return Node(
         id=rowid,  # type: ignore[arg-type]  # STRICT columns: integers and texts are what they say
         tree=tree,  # type: ignore[arg-type]
@@ -52,17 +46,17 @@ def _node(row: tuple[object, ...]) -> Node:
         end_ms=end,  # type: ignore[arg-type]
         count=count,  # type: ignore[arg-type]
         children=unpack_ids(children),  # type: ignore[arg-type]
-        item_kind=item_kind,  # type: ignore[arg-type]
-        item=item,  # type: ignore[arg-type]
+        item_kind=None,
+        item=None,
         version=version,  # type: ignore[arg-type]
         dirty=bool(dirty),
     )
 
 
 class SqliteArena:
-    """The nodes of one file, read when first touched and written back by `flush`.
+    """The nodes of one file, read when first touched. Leaves are written at once, inner nodes back by `flush`.
 
-    Lives inside one write transaction. `written` counts the node rows that were written or dropped.
+    Lives inside one write transaction. `written` counts the rows that were written or dropped.
     """
 
     def __init__(self, tx: Tx) -> None:
@@ -86,12 +80,8 @@ class SqliteArena:
         """Return nodes in the order of their ids, reading what is not at hand in one statement."""
         missing = [i for i in ids if i not in self._nodes]
         if missing:
-            rows = self._tx.execute(
-                f"SELECT {_COLUMNS} FROM node WHERE id IN ({','.join('?' * len(missing))})", missing
-            )
-            for row in rows:
-                if row[0] not in self._dropped:
-                    self._nodes[row[0]] = _node(row)
+            found = nodes_with_ids(self._tx, missing)
+            self._nodes.update({i: node for i, node in found.items() if i not in self._dropped})
         return [self._nodes[i] for i in ids]
 
     def new_id(self) -> int:
@@ -103,14 +93,25 @@ class SqliteArena:
         return self._next - 1
 
     def put(self, node: Node) -> None:
-        """Insert or change a node."""
+        """Insert or change an inner node, or insert a leaf."""
         self._nodes[node.id] = node
-        self._changed.add(node.id)
+        if node.level:
+            self._changed.add(node.id)
+        else:
+            leaves.put_leaf(self._tx, node)
+            self.written += 1
 
     def drop(self, node_id: int) -> None:
-        """Delete a node."""
-        self._nodes.pop(node_id, None)
-        self._changed.discard(node_id)
+        """Delete a node.
+
+        Raises:
+            KeyError: if there is none with that id.
+        """
+        if self.get(node_id).level:
+            self._changed.discard(node_id)
+        else:
+            leaves.drop_leaves(self._tx, (node_id,))
+        del self._nodes[node_id]
         self._dropped.add(node_id)
 
     def flush(self) -> None:
@@ -118,9 +119,9 @@ class SqliteArena:
         if self._dropped:
             gone = [(i,) for i in sorted(self._dropped)]
             self._tx.executemany("DELETE FROM node WHERE id = ?", gone)
-            self._tx.executemany("DELETE FROM derived_vector WHERE kind = 'node' AND item = ?", gone)
+            self._tx.executemany("DELETE FROM derived_node_vector WHERE item = ?", gone)
         self._tx.executemany(
-            f"""INSERT INTO node ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            f"""INSERT INTO node ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET key_ms = excluded.key_ms, key_tie = excluded.key_tie,
                 start_ms = excluded.start_ms, end_ms = excluded.end_ms, count = excluded.count,
                 children = excluded.children, version = excluded.version, dirty = excluded.dirty""",
@@ -142,10 +143,8 @@ class SqliteArena:
             node.end_ms,
             node.count,
             pack_ids(node.children),
-            node.item_kind,
-            node.item,
             node.version,
-            int(node.dirty and node.level > 0),  # a leaf has nothing of its own to refresh
+            int(node.dirty),
         )
 
 
@@ -193,47 +192,31 @@ def put_head(tx: Tx, kind: str, scope: int, head: TreeHead) -> TreeHead:
     return head
 
 
-def drop_tree(tx: Tx, tree: int) -> None:
-    """Delete a tree with its nodes, placements and derived rows."""
+def drop_tree(tx: Tx, head: TreeHead) -> None:
+    """Delete a tree with its nodes, leaves and derived rows."""
+    leaves.drop_leaves(tx, leaves.leaves_of(tx, head))
     tx.execute(
-        "DELETE FROM derived_vector WHERE kind = 'node' AND item IN (SELECT id FROM node WHERE tree = ?)",
-        (tree,),
+        "DELETE FROM derived_node_vector WHERE item IN (SELECT id FROM node WHERE tree = ?)",
+        (head.tree,),
     )
-    tx.execute("DELETE FROM tree WHERE id = ?", (tree,))
-
-
-def place(tx: Tx, item_kind: str, item: int, tree: int, leaf: int) -> None:
-    """Record which leaf of a tree stands for an item."""
-    tx.execute("INSERT OR REPLACE INTO placement VALUES (?, ?, ?, ?)", (item_kind, item, tree, leaf))
-
-
-def unplace(tx: Tx, item_kind: str, item: int, tree: int) -> None:
-    """Forget an item's leaf in one tree."""
-    tx.execute("DELETE FROM placement WHERE item_kind = ? AND item = ? AND tree = ?", (item_kind, item, tree))
-
-
-def placements(tx: Tx, item_kind: str, item: int) -> list[tuple[int, int]]:
-    """Return (tree, leaf) of every leaf that stands for an item."""
-    rows = tx.execute(
-        "SELECT tree, leaf FROM placement WHERE item_kind = ? AND item = ? ORDER BY tree", (item_kind, item)
-    )
-    return [(row[0], row[1]) for row in rows]
+    tx.execute("DELETE FROM tree WHERE id = ?", (head.tree,))
 
 
 def next_dirty_level(tx: Tx, above: int) -> int | None:
     """Return the lowest level above `above` that has dirty nodes, or None."""
-    row = tx.execute(
-        "SELECT min(level) FROM node WHERE dirty AND level > 0 AND level > ?", (above,)
-    ).fetchone()
+    row = tx.execute("SELECT min(level) FROM node WHERE dirty AND level > ?", (above,)).fetchone()
     return None if row[0] is None else int(row[0])
 
 
 def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
-    """Return nodes by id."""
+    """Return nodes and leaves by id."""
     rows = tx.execute(
         f"SELECT {_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
     )
-    return {row[0]: _node(row) for row in rows}
+    found = {row[0]: _node(row) for row in rows}
+    if rest := [i for i in ids if i not in found]:
+        found.update(leaves.leaves_with_ids(tx, rest))
+    return found
 
 
 def labels(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, str]]:
@@ -280,22 +263,13 @@ def item_texts(tx: Tx, item_kind: str, items: Collection[int]) -> dict[int, str]
 
 def dirty_nodes(tx: Tx, level: int) -> list[Node]:
     """Return the dirty inner nodes of one level over all trees, by id."""
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM node WHERE dirty AND level > 0 AND level = ? ORDER BY id", (level,)
-    )
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM node WHERE dirty AND level = ? ORDER BY id", (level,))
     return [_node(row) for row in rows]
-
-
-def nodes_of(tx: Tx, tree: int) -> Iterator[Node]:
-    """Yield every node of a tree, leaves included, by id."""
-    return (
-        _node(row) for row in tx.execute(f"SELECT {_COLUMNS} FROM node WHERE tree = ? ORDER BY id", (tree,))
-    )
 
 
 def mark_all_dirty(tx: Tx) -> None:
     """Mark every inner node: a refresh that is under way cannot take what it has read for current."""
-    tx.execute("UPDATE node SET dirty = 1, version = version + 1 WHERE level > 0")
+    tx.execute("UPDATE node SET dirty = 1, version = version + 1")
 
 
 def mark_stale(tx: Tx, maker: str) -> int:
@@ -306,7 +280,7 @@ def mark_stale(tx: Tx, maker: str) -> int:
     }
     if not stale:
         return 0
-    for node, children in tx.execute("SELECT id, children FROM node WHERE level > 0 ORDER BY level, id"):
+    for node, children in tx.execute("SELECT id, children FROM node ORDER BY level, id"):
         if not stale.isdisjoint(unpack_ids(children)):
             stale.add(node)
     tx.execute(
@@ -330,10 +304,10 @@ def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:
 
 def node_count(tx: Tx) -> tuple[int, int]:
     """Return how many nodes there are and how many inner ones are dirty."""
-    total = tx.execute("SELECT count(*) FROM node").fetchone()[0]
+    total = tx.execute("SELECT (SELECT count(*) FROM node) + (SELECT count(*) FROM leaf)").fetchone()[0]
     return total, dirty_count(tx)
 
 
 def dirty_count(tx: Tx) -> int:
     """Return how many inner nodes are dirty; reads no others."""
-    return int(tx.execute("SELECT count(*) FROM node WHERE dirty AND level > 0").fetchone()[0])
+    return int(tx.execute("SELECT count(*) FROM node WHERE dirty").fetchone()[0])

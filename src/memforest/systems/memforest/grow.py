@@ -17,6 +17,7 @@ from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow
+from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
 from memforest.systems.memforest.scenes import Scenes
 from memforest.tree import Key, TreeHead, delete, insert
@@ -61,7 +62,7 @@ class ForestWriter:
     def place_fact(self, fact: FactRow, entities: Iterable[int]) -> None:
         """Give a fact a leaf in the tree of each of the entities, where it has none yet."""
         start_ms, end_ms = fact.leaf_span
-        placed = {tree for tree, _ in tree_rows.placements(self._tx, "fact", fact.row)}
+        placed = {tree for tree, _ in placements(self._tx, "fact", fact.row)}
         for entity in sorted(set(entities)):
             if self._head("entity", entity).tree not in placed:
                 self._insert("entity", entity, fact.leaf_key, start_ms, end_ms, "fact", fact.row)
@@ -73,18 +74,21 @@ class ForestWriter:
 
     def withdraw_fact(self, fact: int, named: Collection[int]) -> None:
         """Take a fact's leaves out of the trees of all but the entities that it names; scenes keep theirs."""
-        for tree, leaf in tree_rows.placements(self._tx, "fact", fact):
+        for tree, leaf in placements(self._tx, "fact", fact):
             kind, scope = self._scope_of(tree)
             if kind == "entity" and scope not in named:
-                self._take_out(tree, leaf, "fact", fact)
+                self._take_out(tree, leaf)
 
-    def move_fact(self, fact: FactRow) -> None:
-        """Put a fact's leaves where its time says, after its first occurrence or its text has changed."""
-        trees = [tree for tree, _ in tree_rows.placements(self._tx, "fact", fact.row)]
-        self._remove("fact", fact.row)
+    def lift_fact(self, fact: int) -> list[tuple[str, int]]:
+        """Take a fact's leaves out of their trees before its time, text or place changes; return kinds and scopes."""
+        scopes = [self._scope_of(tree) for tree, _ in placements(self._tx, "fact", fact)]
+        self._remove("fact", fact)
+        return scopes
+
+    def put_back(self, fact: FactRow, scopes: Iterable[tuple[str, int]]) -> None:
+        """Give a fact that was lifted its leaves again, where it stands in time now."""
         start_ms, end_ms = fact.leaf_span
-        for tree in trees:
-            kind, scope = self._scopes[tree]
+        for kind, scope in scopes:
             self._insert(kind, scope, fact.leaf_key, start_ms, end_ms, "fact", fact.row)
 
     def activate(self, candidates: Iterable[int]) -> list[int]:
@@ -132,8 +136,8 @@ class ForestWriter:
     def take_from_scene(self, scene: int, fact: int) -> None:
         """Take a fact's leaf out of the tree of a scene."""
         tree = self._head("scene", scene).tree
-        leaf = dict(tree_rows.placements(self._tx, "fact", fact))[tree]
-        self._take_out(tree, leaf, "fact", fact)
+        leaf = dict(placements(self._tx, "fact", fact))[tree]
+        self._take_out(tree, leaf)
 
     def scene_hull(self, scene: int) -> tuple[int, int]:
         """Return the interval of all leaves of a scene, in ms.
@@ -163,7 +167,7 @@ class ForestWriter:
     def _drop_tree(self, kind: str, scope: int, head: TreeHead) -> None:
         self._arena.flush()
         if head.tree:
-            tree_rows.drop_tree(self._tx, head.tree)
+            tree_rows.drop_tree(self._tx, head)
             self._scopes.pop(head.tree, None)
             self.touched.discard(head.tree)
         self._heads.pop((kind, scope), None)
@@ -190,23 +194,21 @@ class ForestWriter:
         head = self._head(kind, scope)
         if head.tree == 0:
             head = tree_rows.put_head(self._tx, kind, scope, head)
-        head, leaf = insert(
+        head, _ = insert(
             self._arena, head, key=key, start_ms=start_ms, end_ms=end_ms, item_kind=item_kind, item=item
         )
         self._keep(kind, scope, head)
         self.touched.add(head.tree)
-        tree_rows.place(self._tx, item_kind, item, head.tree, leaf)
 
     def _remove(self, item_kind: str, item: int) -> None:
-        for tree, leaf in tree_rows.placements(self._tx, item_kind, item):
-            self._take_out(tree, leaf, item_kind, item)
+        for tree, leaf in placements(self._tx, item_kind, item):
+            self._take_out(tree, leaf)
 
-    def _take_out(self, tree: int, leaf: int, item_kind: str, item: int) -> None:
+    def _take_out(self, tree: int, leaf: int) -> None:
         kind, scope = self._scope_of(tree)
         head = delete(self._arena, self._head(kind, scope), self._arena.get(leaf).key)
         self._keep(kind, scope, head)
         self.touched.add(tree)
-        tree_rows.unplace(self._tx, item_kind, item, tree)
 
     def _scope_of(self, tree: int) -> tuple[str, int]:
         if tree not in self._scopes:

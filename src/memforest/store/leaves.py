@@ -1,0 +1,84 @@
+"""The leaves of trees: which fact or chunk stands in which tree. Where in time is read from what they stand for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+
+from memforest.store.db import Tx
+from memforest.store.packing import unpack_ids
+from memforest.tree import Node, TreeHead
+
+__all__ = ["drop_leaves", "drop_strays", "leaves_of", "leaves_with_ids", "placements", "put_leaf"]
+
+_START = "coalesce(f.start_ms, f.said_ms)"
+
+_LEAVES = f"""
+    SELECT l.id, l.tree, {_START}, f.tie, CASE WHEN f.start_ms IS NULL OR f.end_ms IS NULL THEN {_START} + 1
+        ELSE max(f.end_ms, f.start_ms + 1) END, 'fact', f.id
+    FROM leaf l JOIN fact f ON f.id = l.fact WHERE l.id IN (SELECT value FROM json_each(:ids))
+    UNION ALL
+    SELECT l.id, l.tree, a.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal),
+        max(a.said_ms, b.said_ms) + 1, 'cell', c.id
+    FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
+    JOIN turn a ON a.session = s.id AND a.ordinal = c.first JOIN turn b ON b.session = s.id AND b.ordinal = c.last
+    WHERE l.id IN (SELECT value FROM json_each(:ids))"""
+"""Leaves with key, end and item: a fact's as `FactRow.leaf_key` and `leaf_span` have it, a chunk's from first to last turn."""
+
+_COLUMN = {"fact": "fact", "cell": "cell"}
+"""Item kind -> the column of `leaf` that has the item."""
+
+
+def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
+    """Return leaves by id; those are missing that stand for what there is not."""
+    found = {}
+    for leaf, tree, start, tie, end, kind, item in tx.execute(_LEAVES, {"ids": json.dumps(list(ids))}):
+        found[leaf] = Node(
+            id=leaf,
+            tree=tree,
+            level=0,
+            key=(start, tie),
+            start_ms=start,
+            end_ms=end,
+            count=1,
+            children=(),
+            item_kind=kind,
+            item=item,
+            version=1,
+            dirty=False,  # a leaf has nothing of its own to refresh
+        )
+    return found
+
+
+def put_leaf(tx: Tx, leaf: Node) -> None:
+    """Store which item a leaf stands for; its time is that of the item."""
+    tx.execute(
+        f"INSERT INTO leaf (id, tree, {_COLUMN[leaf.item_kind or '']}) VALUES (?, ?, ?)",
+        (leaf.id, leaf.tree, leaf.item),
+    )
+
+
+def drop_leaves(tx: Tx, ids: Iterable[int]) -> None:
+    """Delete leaves."""
+    tx.executemany("DELETE FROM leaf WHERE id = ?", [(leaf,) for leaf in ids])
+
+
+def leaves_of(tx: Tx, head: TreeHead) -> list[int]:
+    """Return the ids of the leaves of a tree, by way of its nodes: there is no index of leaves by tree."""
+    if head.root is None or head.height == 0:
+        return [] if head.root is None else [head.root]
+    found: list[int] = []
+    for (children,) in tx.execute("SELECT children FROM node WHERE tree = ? AND level = 1", (head.tree,)):
+        found += unpack_ids(children)
+    return found
+
+
+def drop_strays(tx: Tx) -> None:
+    """Delete the leaves of trees that there are not; reads all leaves."""
+    tx.execute("DELETE FROM leaf WHERE tree NOT IN (SELECT id FROM tree)")
+
+
+def placements(tx: Tx, item_kind: str, item: int) -> list[tuple[int, int]]:
+    """Return (tree, leaf) of every leaf that stands for an item."""
+    rows = tx.execute(f"SELECT tree, id FROM leaf WHERE {_COLUMN[item_kind]} = ? ORDER BY tree", (item,))
+    return [(row[0], row[1]) for row in rows]
