@@ -30,8 +30,7 @@ from memforest.config import Ranking
 from memforest.interval import to_ms
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.read import (
-    SnapshotCache,
+from memforest.memory.query.evidence import (
     cut_hits,
     make_evidence,
     once_per_fact,
@@ -39,6 +38,7 @@ from memforest.memory.read import (
     without_names,
 )
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
+from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.steps.choose import Steps, choose_steps

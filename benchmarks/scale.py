@@ -44,9 +44,9 @@ import numpy as np
 
 from memforest import Config, MemForest
 from memforest.memory.open import file_name
-from memforest.memory.read import SnapshotCache
 from memforest.models import MINILM, HashEmbedder
 from memforest.ranking import cosines
+from memforest.search.cache import SnapshotCache
 from memforest.search.lexical import bm25
 from memforest.search.texts import question_tokens
 from memforest.store import migrations, trees

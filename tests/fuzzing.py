@@ -24,36 +24,35 @@ from memforest.facts.canonical import Said as SaidFact
 from memforest.facts.canonical import fact_identity, plan_facts, signature, tie_end
 from memforest.facts.entities import is_short_form
 from memforest.facts.timeline import Observation
-from memforest.models.base import ChatReply
-from memforest.search.texts import index_tokens, turn_text
-from memforest.steps.base import AnswerEvidence
-from memforest.steps.llm import chatter, checks, dating, grounding, parse, prompt, shown, source, structured
-from memforest.steps.llm.replies import REPLIES, Extraction, Named, Statement
-from memforest.steps.local import (
+from memforest.language import (
     aspect,
     attribution,
-    draft,
     entities,
     lexicon,
     operator,
     phrases,
     pieces,
     predicate,
-    spanish,
     stance,
     turning,
     value,
     whose,
 )
+from memforest.language.language import load_word_lists
+from memforest.language.shorten import shorten
+from memforest.language.states import find_states
+from memforest.models.base import ChatReply
+from memforest.search.texts import index_tokens, turn_text
+from memforest.steps.base import AnswerEvidence
+from memforest.steps.llm import chatter, checks, dating, grounding, parse, prompt, shown, source, structured
+from memforest.steps.llm.replies import REPLIES, Extraction, Named, Statement
+from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer
 from memforest.steps.local.answer_match import asked_type, matching_items, read_item, read_question
 from memforest.steps.local.answer_wording import read_wording, stems
 from memforest.steps.local.extract import LocalExtractor
-from memforest.steps.local.language import load_word_lists
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
-from memforest.steps.local.shorten import shorten
-from memforest.steps.local.states import find_states
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
 from memforest.systems.memforest.threads import Heard, settle
@@ -379,7 +378,7 @@ EXEMPT: dict[str, str] = {
 }
 """Public functions with a text in front that never see a stored text or a question, and why."""
 
-_ROOMS = ("memforest.steps.local", "memforest.steps.llm", "memforest.calendar")
+_ROOMS = ("memforest.language", "memforest.steps.local", "memforest.steps.llm", "memforest.calendar")
 _MODULES = (
     "display", "text", "tokens", "search.texts", "facts.wording", "facts.canonical", "facts.entities",
     *(f"systems.memforest.{name}" for name in ("vocabulary", "readings", "topic", "threads", "kinds", "when")),

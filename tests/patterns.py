@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import memforest
-from memforest.steps.local.lexicon import Lexicon, Pattern
+from memforest.language.lexicon import Lexicon, Pattern
 
 sre: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
@@ -31,7 +31,7 @@ Used = tuple[str, re.Pattern[str], str]
 """Where a pattern stands, the pattern, and what is done with it: a method's name, or `BEHIND_A_VERB`."""
 
 BEHIND_A_VERB = "match behind a verb"
-"""In no more than `memforest.steps.local.states.MAX_REACH` characters."""
+"""In no more than `memforest.language.states.MAX_REACH` characters."""
 
 _LANGUAGES = (("en",), ("es",), ("any",))
 _METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "split", "subn")

@@ -27,9 +27,9 @@ from tests.worlds import (
 
 from memforest import MemForest
 from memforest.errors import MemForestError, StoreWriteError
+from memforest.memory.ingest.batch import Arrival
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.writes import Arrival
 from memforest.steps.choose import choose_steps
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ

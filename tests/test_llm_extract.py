@@ -15,6 +15,7 @@ from tests.scripted import Scripted, run
 
 from memforest.endpoint import Budget
 from memforest.errors import ModelRefusedError, ModelRequestError, ModelUnavailableError
+from memforest.language.sentences import split_sentences
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
@@ -22,7 +23,6 @@ from memforest.steps.llm.checks import most_statements
 from memforest.steps.llm.extract import ChatExtractor
 from memforest.steps.llm.prompt import load_prompt, read_data_block
 from memforest.steps.llm.source import MAX_TURN_CHARS
-from memforest.steps.local.sentences import split_sentences
 from memforest.types import Candidate, Chunk, ChunkOutcome, Skipped, Turn
 
 SAID = datetime(2024, 5, 8, 20, 0, tzinfo=timezone.utc)  # a Wednesday

@@ -17,6 +17,7 @@ from tests.scripted import Scripted, run
 
 from memforest.endpoint import STEPS
 from memforest.errors import ConfigError, InputError
+from memforest.language.shorten import count_words
 from memforest.models.base import ChatReply
 from memforest.steps.llm.checks import check_extraction
 from memforest.steps.llm.prompt import (
@@ -30,7 +31,6 @@ from memforest.steps.llm.prompt import (
 from memforest.steps.llm.replies import REPLIES, Extraction, Summary
 from memforest.steps.llm.source import read_source, show_time
 from memforest.steps.llm.structured import read_reply
-from memforest.steps.local.shorten import count_words
 from memforest.text import numbers, words
 from memforest.types import Chunk, Turn
 

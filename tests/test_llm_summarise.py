@@ -17,12 +17,12 @@ from memforest.errors import (
     ModelUnavailableError,
     ReplyError,
 )
+from memforest.language.shorten import count_words
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
 from memforest.steps.llm.prompt import load_prompt, read_data_block
 from memforest.steps.llm.summarise import MAX_CHARS, ChatSummariser
-from memforest.steps.local.shorten import count_words
 from memforest.types import SummaryRequest
 
 NOTES = ("Ann moved to Porto in 2024.", "Ann pays 640 euros of rent.", "Ann sails a boat on Sundays.")

@@ -1,10 +1,10 @@
-"""memforest.steps.local.entities: mentions with kind and role, topics."""
+"""memforest.language.entities: mentions with kind and role, topics."""
 
 from __future__ import annotations
 
 import pytest
 
-from memforest.steps.local.entities import (
+from memforest.language.entities import (
     MAX_MENTIONS,
     find_mentions,
     find_topics,

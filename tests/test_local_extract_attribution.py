@@ -1,11 +1,11 @@
-"""memforest.steps.local.attribution, spanish and pieces: who is meant, and what is no statement."""
+"""memforest.language.attribution, spanish and pieces: who is meant, and what is no statement."""
 
 from __future__ import annotations
 
 import pytest
 
-from memforest.steps.local.attribution import Voices, attribute, supply_subject
-from memforest.steps.local.pieces import is_question, skip_reason, statement_before_question, strip_address
+from memforest.language.attribution import Voices, attribute, supply_subject
+from memforest.language.pieces import is_question, skip_reason, statement_before_question, strip_address
 from memforest.steps.local.spanish import attribute_spanish
 
 ANA = Voices("Ana", "Benedict", (("Ben", "Benedict"),))

@@ -1,4 +1,4 @@
-"""memforest.steps.local.sentences and language: cutting a turn, guessing its language."""
+"""memforest.language.sentences and language: cutting a turn, guessing its language."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.steps.local.language import detect_language
-from memforest.steps.local.sentences import MAX_PIECE_CHARS, split_sentences
+from memforest.language.language import detect_language
+from memforest.language.sentences import MAX_PIECE_CHARS, split_sentences
 
 
 @pytest.mark.parametrize(

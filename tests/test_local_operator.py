@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.steps.local.operator import Operator, asks_for_state, asks_how, gap_of, read_operator
+from memforest.language.operator import Operator, asks_for_state, asks_how, gap_of, read_operator
 
 
 @pytest.mark.parametrize(

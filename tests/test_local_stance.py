@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.steps.local.phrases import chosen_phrases, read_statement
-from memforest.steps.local.stance import Stance, stances_of
-from memforest.steps.local.turning import held_phrases, places, turning_points
-from memforest.steps.local.whose import is_joined, place_of, subject_of
+from memforest.language.phrases import chosen_phrases, read_statement
+from memforest.language.stance import Stance, stances_of
+from memforest.language.turning import held_phrases, places, turning_points
+from memforest.language.whose import is_joined, place_of, subject_of
 
 WHO = "Noor"
 OTHERS = ("Ana", "Tom")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.steps.local.lexicon import LANGUAGES, load_lexicon
-from memforest.steps.local.states import UNSPECIFIED, find_states, holds_many
+from memforest.language.lexicon import LANGUAGES, load_lexicon
+from memforest.language.states import UNSPECIFIED, find_states, holds_many
 
 NAMES = ("Ada", "Noor", "Tom", "Zoë", "Łukasz", "Inés", "Ada Fry", "李雷", "Sam")
 

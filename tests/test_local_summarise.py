@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memforest.language.shorten import count_words, shorten
 from memforest.steps.base import Summariser
-from memforest.steps.local.shorten import count_words, shorten
 from memforest.steps.local.summarise import MAX_CHARS, LocalSummariser
 from memforest.types import SummaryRequest
 

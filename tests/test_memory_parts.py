@@ -15,8 +15,8 @@ from tests.worlds import dump, fast_config, file_of, make_sessions, rows, said
 
 from memforest import MemForest
 from memforest.errors import SessionConflictError, StoreWriteError
-from memforest.memory import commit as module
-from memforest.memory import parts as parts_module
+from memforest.memory.ingest import commit as module
+from memforest.memory.ingest import parts as parts_module
 
 LONG = [f"I bought a {thing} in {city}." for thing in ("car", "bike", "tent") for city in ("Oslo", "Miami")]
 LONG += ["I live in Oslo.", "I moved to Miami.", "I bought a car in Oslo.", "Bob works at Acme.", "Thanks!"]

@@ -19,10 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.patterns import BEHIND_A_VERB, Used, attacks, patterns
 
 from memforest import MemForest
+from memforest.language.operator import read_operator
+from memforest.language.states import MAX_REACH
 from memforest.steps.base import QUESTION_CHARS
-from memforest.steps.local.operator import read_operator
 from memforest.steps.local.plan import plan_question
-from memforest.steps.local.states import MAX_REACH
 
 LENGTH = 6_400
 FLOOR_S = 0.012

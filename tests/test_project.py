@@ -32,9 +32,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 MAX_LINES, SOME_LINES = 600, 400
 RATCHET = {
-    "steps/local/attribution.py": 416,
+    "language/attribution.py": 416,
     "steps/local/plan.py": 441,
-    "steps/local/states.py": 464,
+    "language/states.py": 464,
     "steps/local/summarise.py": 441,
 }
 """Modules of more than 400 lines with their size. Numbers here go down, and lines leave; none are added."""

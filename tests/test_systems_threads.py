@@ -19,8 +19,8 @@ from tests.hand_made import DAY, Fact, Said, hand_made
 
 from memforest import Config, Evidence, MemForest
 from memforest.facts.timeline import Observation, Segment, timeline
+from memforest.language.phrases import read_statement
 from memforest.models import HashEmbedder
-from memforest.steps.local.phrases import read_statement
 from memforest.systems.memforest.index import _within
 from memforest.systems.memforest.kinds import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
 from memforest.systems.memforest.threads import Heard, Thread, settle

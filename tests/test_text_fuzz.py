@@ -19,7 +19,7 @@ from tests.fuzzing import ADAPTED, EXEMPT, needs_more, random_text, readers, tex
 from tests.worlds import fast_config
 
 from memforest import MemForest
-from memforest.steps.local.phrases import read_statement
+from memforest.language.phrases import read_statement
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
 CASES = 2_000 if LONG else 400

@@ -3,7 +3,7 @@
 Read are, as UTF-8: a JSON list of messages (one session); an object with ``turns`` or ``messages``; an object
 with ``sessions``, or a list of such session objects; JSON Lines, one message or session object a line; and
 LoCoMo samples as published (https://github.com/snap-research/locomo), one memory per ``sample_id``. What a
-message may hold is decided by `memforest.memory.turns`.
+message may hold is decided by `memforest.memory.ingest.turns`.
 """
 
 from __future__ import annotations

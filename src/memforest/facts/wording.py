@@ -19,7 +19,7 @@ from hashlib import blake2b
 from importlib.resources import files
 from itertools import pairwise
 
-from memforest.steps.local.language import detect_language, load_word_lists
+from memforest.language.language import detect_language, load_word_lists
 from memforest.text import numbers, word_set, words
 
 if sys.version_info >= (3, 11):

@@ -22,11 +22,11 @@ from memforest.forest.handle import AsyncUserMemory, UserMemory
 from memforest.forest.options import QueryOptions, TimeLike, check_flags, check_forest, read_budget, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.forest.requests import check_requests, ingest_jobs, or_error, request_problem
+from memforest.memory.ingest.batch import Arrival, read_arrival
+from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
 from memforest.memory.results import AskResult, IngestResult, QueryResult
-from memforest.memory.turns import check_id
-from memforest.memory.writes import Arrival, read_arrival
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -19,7 +19,8 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
-from memforest.memory import unfold, views
+from memforest.memory.ingest.batch import Arrival, check_addition
+from memforest.memory.inspect import trees, views
 from memforest.memory.memory import Memory
 from memforest.memory.results import (
     AskResult,
@@ -35,7 +36,6 @@ from memforest.memory.results import (
     Usage,
     VerifyReport,
 )
-from memforest.memory.writes import Arrival, check_addition
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -156,7 +156,7 @@ class AsyncUserMemory:
         check_text("tree", "scope", scope)
         read_count("depth", depth, None, 0)
         read_count("limit", limit, None, 1)
-        return await self._look(unfold.tree_views, scope=scope, depth=depth, limit=limit)
+        return await self._look(trees.tree_views, scope=scope, depth=depth, limit=limit)
 
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""

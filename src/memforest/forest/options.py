@@ -14,7 +14,7 @@ from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder
-from memforest.memory.query import Asked
+from memforest.memory.query.reader import Asked
 from memforest.settings import fits, instead, wanted, with_article
 from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.choose import open_index

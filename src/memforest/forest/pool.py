@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from memforest.config import Config
 from memforest.errors import NotFoundError, StoreReplacedError
+from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.open import has_memory, label_of, open_memory
-from memforest.memory.turns import check_id
 from memforest.steps.choose import choose_steps
 from memforest.text import cut
 

@@ -10,9 +10,9 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest.options import check_flags, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.memory.ingest.batch import Arrival, read_arrival
+from memforest.memory.ingest.turns import check_id
 from memforest.memory.results import IngestResult
-from memforest.memory.turns import check_id
-from memforest.memory.writes import Arrival, read_arrival
 from memforest.settings import with_article
 
 __all__ = ["check_requests", "ingest_jobs", "or_error", "request_problem"]

@@ -22,10 +22,14 @@ from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, ModelError, StoreError
 from memforest.interval import floor_ms, from_ms, to_ms
-from memforest.memory.query import Asked, Reader
-from memforest.memory.read import SnapshotCache
-from memforest.memory.receive import Received, receive
-from memforest.memory.repair import mend, tidy, word_anew
+from memforest.memory.ingest.batch import Arrival, Arrived, Writes, groups_of, read_arrival, turn_reader
+from memforest.memory.ingest.extract import Writer
+from memforest.memory.ingest.receive import Received, receive
+from memforest.memory.ingest.turns import TurnReader, check_id, json_object
+from memforest.memory.inspect.repair import mend, tidy, word_anew
+from memforest.memory.inspect.verify import first_problem, verify
+from memforest.memory.inspect.views import Look
+from memforest.memory.query.reader import Asked, Reader
 from memforest.memory.results import (
     AskResult,
     IngestResult,
@@ -34,15 +38,12 @@ from memforest.memory.results import (
     Usage,
     VerifyReport,
 )
-from memforest.memory.spending import usage
-from memforest.memory.turns import TurnReader, check_id, json_object
+from memforest.memory.timing import Timer
+from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker, other_embedder
-from memforest.memory.verify import first_problem, verify
-from memforest.memory.views import Look
-from memforest.memory.write import Timer, Writer
-from memforest.memory.writes import Arrival, Arrived, Writes, groups_of, read_arrival, turn_reader
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
+from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, sessions, spent
 from memforest.store import trees as tree_rows
@@ -328,7 +329,7 @@ class Memory:
         return result
 
     async def look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
-        """Run one of `memforest.memory.views` in a read transaction."""
+        """Run one of `memforest.memory.inspect.views` in a read transaction."""
 
         def run() -> T:
             with self.db.read() as tx:
@@ -337,7 +338,7 @@ class Memory:
         return await asyncio.to_thread(run)
 
     async def verify(self) -> VerifyReport:
-        """Check every invariant; see `memforest.memory.verify`."""
+        """Check every invariant; see `memforest.memory.inspect.verify`."""
 
         def run() -> VerifyReport:
             with self.db.fresh() as tx:

@@ -7,8 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from memforest.memory.inspect.stored import (
+    FactPage,
+    FactView,
+    SessionView,
+    Source,
+    Stats,
+    TimelineEntry,
+    TreeView,
+)
 from memforest.memory.plain import Result
-from memforest.memory.stored import FactPage, FactView, SessionView, Source, Stats, TimelineEntry, TreeView
 from memforest.search.budget import fit, render
 from memforest.text import cut
 from memforest.types import QuestionPlan, Refused, StepUsage

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from memforest.facts.superseding import superseded_by
 from memforest.facts.timeline import Change, Observation, Segment, observe
+from memforest.language.lexicon import holds_many
+from memforest.language.states import UNSPECIFIED
 from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
-from memforest.steps.local.lexicon import holds_many
-from memforest.steps.local.states import UNSPECIFIED
 from memforest.store import snapshot as rows
 from memforest.store.db import Tx
 from memforest.store.snapshot import StateSeen

@@ -12,24 +12,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from memforest.steps.llm.chatter import is_chatter
-from memforest.steps.llm.dating import Dated, date_statement
-from memforest.steps.llm.grounding import is_name, support_of, unsupported
-from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
-from memforest.steps.llm.source import Said, Source, folded, stands_in
-from memforest.steps.local.attribution import Voices, attribute
-from memforest.steps.local.dating import valid_time
-from memforest.steps.local.entities import (
+from memforest.language.attribution import Voices, attribute
+from memforest.language.dating import valid_time
+from memforest.language.entities import (
     MAX_MENTIONS,
     MAX_TOPICS,
     find_mentions,
     find_topics,
     merge_mentions,
 )
-from memforest.steps.local.language import Code, detect_language
-from memforest.steps.local.lexicon import LANGUAGES, load_lexicon
-from memforest.steps.local.pieces import is_question
-from memforest.steps.local.states import find_states
+from memforest.language.language import Code, detect_language
+from memforest.language.lexicon import LANGUAGES, load_lexicon
+from memforest.language.pieces import is_question
+from memforest.language.states import find_states
+from memforest.steps.llm.chatter import is_chatter
+from memforest.steps.llm.dating import Dated, date_statement
+from memforest.steps.llm.grounding import is_name, support_of, unsupported
+from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
+from memforest.steps.llm.source import Said, Source, folded, stands_in
 from memforest.text import cut, entity_key, fold, negated
 from memforest.types import Candidate, EntityKind, Mention, Skipped, State
 

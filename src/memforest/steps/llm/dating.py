@@ -13,10 +13,10 @@ from datetime import date, datetime, time, timedelta, tzinfo
 
 from memforest.calendar import DateSpan
 from memforest.interval import Interval
+from memforest.language.dating import show_dates
+from memforest.language.language import Code
 from memforest.steps.llm.replies import Statement
 from memforest.steps.llm.source import Said, Source, dates_of, folded
-from memforest.steps.local.dating import show_dates
-from memforest.steps.local.language import Code
 
 __all__ = ["Dated", "date_statement"]
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from memforest.language.entities import find_mentions
+from memforest.language.language import Code
+from memforest.language.sentences import MAX_PIECE_CHARS
 from memforest.steps.llm.replies import Named
 from memforest.steps.llm.source import Said, Source, folded, forms_of, plain_words, stands_in
 from memforest.steps.local.draft import acting_names
-from memforest.steps.local.entities import find_mentions
-from memforest.steps.local.language import Code
-from memforest.steps.local.sentences import MAX_PIECE_CHARS
 from memforest.text import STOP_WORDS, numbers, word_set, words
 
 __all__ = ["MIN_SHARED", "Lack", "is_name", "people_forms", "support_of", "unsupported"]

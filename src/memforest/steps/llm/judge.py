@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
+from memforest.language.entities import find_mentions
 from memforest.models.calls import Calls
 from memforest.steps.llm.prompt import Prompt, load_prompt
 from memforest.steps.llm.replies import Judgement
 from memforest.steps.llm.structured import ask
-from memforest.steps.local.entities import find_mentions
 from memforest.text import cut, entity_key, negated, numbers
 from memforest.types import Equivalence
 

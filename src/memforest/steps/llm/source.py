@@ -8,11 +8,11 @@ from datetime import datetime, timedelta, tzinfo
 
 from memforest.calendar import DateSpan, find_dates
 from memforest.interval import Interval
+from memforest.language.dating import until_now
+from memforest.language.entities import names_inside
+from memforest.language.language import Code, detect_language
+from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
-from memforest.steps.local.dating import until_now
-from memforest.steps.local.entities import names_inside
-from memforest.steps.local.language import Code, detect_language
-from memforest.steps.local.sentences import split_sentences
 from memforest.text import (
     DATA_RUN,
     entity_key,

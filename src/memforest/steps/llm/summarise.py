@@ -13,15 +13,15 @@ from zoneinfo import ZoneInfo
 
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
+from memforest.language.language import detect_language
+from memforest.language.sentences import split_sentences
+from memforest.language.shorten import count_words, shorten
 from memforest.models.calls import Calls
 from memforest.steps.base import Kept
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Summary
 from memforest.steps.llm.source import forms_of
 from memforest.steps.llm.structured import ask
-from memforest.steps.local.language import detect_language
-from memforest.steps.local.sentences import split_sentences
-from memforest.steps.local.shorten import count_words, shorten
 from memforest.text import shorten_runs
 from memforest.types import SummaryRequest
 

@@ -20,6 +20,7 @@ from datetime import datetime
 
 from memforest.display import one_line
 from memforest.interval import EARLIEST
+from memforest.language.shorten import shorten
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.local.answer_match import (
     MIN_COVERAGE,
@@ -36,7 +37,6 @@ from memforest.steps.local.answer_match import (
     read_question,
 )
 from memforest.steps.local.answer_wording import Wording, is_calendar_window, plain, stems
-from memforest.steps.local.shorten import shorten
 from memforest.text import cut, words
 from memforest.types import QuestionPlan
 

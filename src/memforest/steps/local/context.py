@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from memforest.steps.local.attribution import Voices
+from memforest.language.attribution import Voices
+from memforest.language.language import Code, detect_language
+from memforest.language.pieces import is_question, lacks_content
+from memforest.language.sentences import split_sentences
 from memforest.steps.local.draft import Draft
-from memforest.steps.local.language import Code, detect_language
-from memforest.steps.local.pieces import is_question, lacks_content
-from memforest.steps.local.sentences import split_sentences
 from memforest.text import cut, entity_key, words
 from memforest.types import Chunk, Skipped, Turn
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memforest.calendar import DateSpan
-from memforest.steps.local.entities import merge_mentions
-from memforest.steps.local.language import Code, load_word_lists
+from memforest.language.entities import merge_mentions
+from memforest.language.language import Code, load_word_lists
 from memforest.text import STOP_WORDS
 from memforest.types import Mention
 

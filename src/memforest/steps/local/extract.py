@@ -22,22 +22,11 @@ from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from memforest.calendar import DateSpan, find_dates
-from memforest.steps.local.attribution import attribute, is_present_verb, supply_subject
-from memforest.steps.local.context import CAPTION, Context, context_of
-from memforest.steps.local.dating import show_dates, until_now, valid_time
-from memforest.steps.local.draft import (
-    Draft,
-    acting_names,
-    can_join,
-    ended,
-    join,
-    length,
-    resolve_person,
-    with_speaker,
-)
-from memforest.steps.local.entities import find_mentions, find_topics, merge_mentions, names_inside
-from memforest.steps.local.language import load_word_lists
-from memforest.steps.local.pieces import (
+from memforest.language.attribution import attribute, is_present_verb, supply_subject
+from memforest.language.dating import show_dates, until_now, valid_time
+from memforest.language.entities import find_mentions, find_topics, merge_mentions, names_inside
+from memforest.language.language import load_word_lists
+from memforest.language.pieces import (
     is_clause,
     is_question,
     is_yes_no_answer,
@@ -48,9 +37,20 @@ from memforest.steps.local.pieces import (
     strip_address,
     strip_tag,
 )
-from memforest.steps.local.sentences import split_sentences
+from memforest.language.sentences import split_sentences
+from memforest.language.states import find_states
+from memforest.steps.local.context import CAPTION, Context, context_of
+from memforest.steps.local.draft import (
+    Draft,
+    acting_names,
+    can_join,
+    ended,
+    join,
+    length,
+    resolve_person,
+    with_speaker,
+)
 from memforest.steps.local.spanish import attribute_spanish, lacks_content_spanish, strip_address_spanish
-from memforest.steps.local.states import find_states
 from memforest.text import DATA_RUN, STOP_WORDS, negated, word_set
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
@@ -107,7 +107,7 @@ class LocalExtractor:
     Args:
         timezone: the zone in which "yesterday" is meant and dates are written: a name or a tzinfo.
         dates: finds dates (see `FindDates`); `memforest.calendar.find_dates` when None.
-        states: finds attributes (see `FindStates`); `memforest.steps.local.states.find_states` when None.
+        states: finds attributes (see `FindStates`); `memforest.language.states.find_states` when None.
     """
 
     name = "local-1"

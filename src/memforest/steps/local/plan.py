@@ -17,10 +17,10 @@ from typing import Literal
 
 from memforest.calendar.question import question_window
 from memforest.interval import Interval
-from memforest.steps.local.lexicon import Lexicon, Pattern, load_lexicon
+from memforest.language.lexicon import Lexicon, Pattern, load_lexicon
+from memforest.language.predicate import tokenise
+from memforest.language.value import accept_value, trim_value
 from memforest.steps.local.mentions import MASK, Asked, read_mentions
-from memforest.steps.local.predicate import tokenise
-from memforest.steps.local.value import accept_value, trim_value
 from memforest.types import QuestionPlan
 
 __all__ = ["RulePlanner", "WindowReader", "plan_question"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from memforest.steps.local.language import load_word_lists
+from memforest.language.language import load_word_lists
 from memforest.text import words
 
 __all__ = ["attribute_spanish", "lacks_content_spanish", "strip_address_spanish"]

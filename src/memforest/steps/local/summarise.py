@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
-from memforest.steps.local.shorten import UNSPACED, count_words, find_transition, shorten
+from memforest.language.shorten import UNSPACED, count_words, find_transition, shorten
 from memforest.text import STOP_WORDS, shorten_runs
 from memforest.types import SummaryRequest
 

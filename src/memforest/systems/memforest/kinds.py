@@ -22,8 +22,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.steps.local.aspect import listed
-from memforest.steps.local.phrases import Phrase, Statement, chosen_phrases
+from memforest.language.aspect import listed
+from memforest.language.phrases import Phrase, Statement, chosen_phrases
 from memforest.text import STOP_WORDS
 
 __all__ = ["Contexts", "Kind", "find_kinds", "placed_in"]

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from memforest.steps.local.aspect import listed
-from memforest.steps.local.phrases import Sentence, Statement, read_statement
-from memforest.steps.local.turning import Place, held_phrases, most_used, places, turning_points
+from memforest.language.aspect import listed
+from memforest.language.phrases import Sentence, Statement, read_statement
+from memforest.language.turning import Place, held_phrases, most_used, places, turning_points
 from memforest.systems.memforest.kinds import Contexts, placed_in
 
 __all__ = ["READING_BYTES", "Reading", "Readings", "Terms", "Turned", "read"]

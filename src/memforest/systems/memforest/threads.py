@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.timeline import Observation, Segment, same_value, timeline
+from memforest.language.phrases import Statement, read_statement
+from memforest.language.stance import Stance, stances_of
 from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
-from memforest.steps.local.phrases import Statement, read_statement
-from memforest.steps.local.stance import Stance, stances_of
 from memforest.store.db import Tx
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memforest.language.phrases import read_statement
 from memforest.ranking import Scores, standardise
-from memforest.steps.local.phrases import read_statement
 from memforest.systems.memforest.vocabulary import Vocabulary
 
 __all__ = ["Topic", "choose_values", "nearness"]

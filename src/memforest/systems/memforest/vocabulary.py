@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.language.aspect import is_thing
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
-from memforest.steps.local.aspect import is_thing
 from memforest.store.db import Tx
 from memforest.systems.memforest.kinds import Kind, find_kinds
 from memforest.systems.memforest.readings import READING_BYTES, Readings, Terms

@@ -19,12 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.timeline import Segment, same_value
-from memforest.ranking import Scores, standardise
-from memforest.search.lexical import bm25
-from memforest.search.snapshot import Snapshot
-from memforest.search.texts import question_tokens
-from memforest.steps.local.lexicon import holds_many, load_lexicon
-from memforest.steps.local.operator import (
+from memforest.language.lexicon import holds_many, load_lexicon
+from memforest.language.operator import (
     OPERATOR_WORDS,
     Operator,
     asks_for_state,
@@ -32,6 +28,10 @@ from memforest.steps.local.operator import (
     gap_of,
     read_operator,
 )
+from memforest.ranking import Scores, standardise
+from memforest.search.lexical import bm25
+from memforest.search.snapshot import Snapshot
+from memforest.search.texts import question_tokens
 from memforest.store.db import Tx
 from memforest.systems.base import Search
 from memforest.systems.memforest.threads import Thread, find_thread

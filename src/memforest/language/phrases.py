@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from memforest.steps.local.aspect import listed, things, word_list
-from memforest.steps.local.language import Code, detect_language
-from memforest.steps.local.sentences import split_sentences
-from memforest.steps.local.tokens import is_verb_form
+from memforest.language.aspect import listed, things, word_list
+from memforest.language.language import Code, detect_language
+from memforest.language.sentences import split_sentences
+from memforest.language.tokens import is_verb_form
 from memforest.text import STOP_WORDS
 
 __all__ = ["TOKEN", "Phrase", "Sentence", "Statement", "chosen_phrases", "is_content", "read_statement"]

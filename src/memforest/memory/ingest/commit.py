@@ -19,7 +19,7 @@ from memforest.errors import SessionConflictError
 from memforest.facts.canonical import FactPlan, Said, Same, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.interval import from_ms, to_ms
-from memforest.memory.settle import fact_signature, settle, word_all
+from memforest.memory.ingest.restate import fact_signature, settle, word_all
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows

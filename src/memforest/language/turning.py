@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memforest.steps.local.aspect import rules
-from memforest.steps.local.phrases import Phrase, Sentence
-from memforest.steps.local.stance import Stance
+from memforest.language.aspect import rules
+from memforest.language.phrases import Phrase, Sentence
+from memforest.language.stance import Stance
 
 __all__ = ["Place", "held_phrases", "most_used", "places", "turning_points"]
 

@@ -17,12 +17,8 @@ from memforest.config import Ranking
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.interval import to_ms
-from memforest.memory.answering import answered, telling
-from memforest.memory.explain import Searched, explanation, leaf_key
-from memforest.memory.guided import Browsed, GuidedBrowse
-from memforest.memory.modes import choose_mode
-from memforest.memory.read import (
-    SnapshotCache,
+from memforest.memory.query.answer import answered, telling
+from memforest.memory.query.evidence import (
     cut_hits,
     make_evidence,
     once_per_fact,
@@ -31,15 +27,19 @@ from memforest.memory.read import (
     tree_titles,
     without_names,
 )
-from memforest.memory.rerank import rerank_text, reranked, said_before
+from memforest.memory.query.explain import Searched, explanation, leaf_key
+from memforest.memory.query.guided import Browsed, GuidedBrowse
+from memforest.memory.query.modes import choose_mode
+from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult
-from memforest.memory.spending import usage
+from memforest.memory.timing import Timer
+from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker
-from memforest.memory.write import Timer
 from memforest.models import Embedder
 from memforest.models.inputs import finite_scores
 from memforest.models.ledger import Ledger, keeping
 from memforest.search.budget import render
+from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.steps.choose import Steps

@@ -14,8 +14,8 @@ from typing import Literal
 from memforest.config import Config
 from memforest.errors import CorruptStoreError, StoreLockedError, StoreWriteError
 from memforest.interval import from_ms, to_ms
+from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
-from memforest.memory.verify import wrong_vectors, wrong_words
 from memforest.search.texts import index_tokens
 from memforest.store import checks, counts, derived, meta, sessions
 from memforest.store import facts as fact_rows

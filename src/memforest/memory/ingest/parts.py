@@ -9,7 +9,7 @@ from collections.abc import Callable
 from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
-from memforest.memory.commit import Commit, Extracted, commit, superseded_texts
+from memforest.memory.ingest.commit import Commit, Extracted, commit, superseded_texts
 from memforest.store.db import Database
 
 __all__ = ["PART_CELLS", "PAUSE_S", "commit_in_parts"]

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from memforest.steps.local.attribution import is_present_verb
-from memforest.steps.local.language import load_word_lists
+from memforest.language.attribution import is_present_verb
+from memforest.language.language import load_word_lists
 from memforest.text import STOP_WORDS, word_set, words
 
 __all__ = [

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from memforest.steps.local.lexicon import LANGUAGES, UNSPECIFIED, Lexicon, Pattern, holds_many, load_lexicon
-from memforest.steps.local.predicate import (
+from memforest.language.lexicon import LANGUAGES, UNSPECIFIED, Lexicon, Pattern, holds_many, load_lexicon
+from memforest.language.predicate import (
     MODAL,
     Change,
     Predicate,
@@ -27,8 +27,8 @@ from memforest.steps.local.predicate import (
     read_predicate,
     tokenise,
 )
-from memforest.steps.local.sentences import MAX_PIECE_CHARS, Piece, split_sentences
-from memforest.steps.local.value import Span, accept_value
+from memforest.language.sentences import MAX_PIECE_CHARS, Piece, split_sentences
+from memforest.language.value import Span, accept_value
 from memforest.types import State
 
 __all__ = ["UNSPECIFIED", "find_states", "holds_many"]

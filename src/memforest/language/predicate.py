@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from memforest.steps.local.lexicon import Lexicon, Sense
+from memforest.language.lexicon import Lexicon, Sense
 
 __all__ = [
     "MODAL",

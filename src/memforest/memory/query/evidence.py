@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,10 @@ from itertools import islice
 
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
+from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.results import Evidence
-from memforest.memory.stored import turn_sources
-from memforest.search.advance import advance
-from memforest.search.lexical import carry_words
-from memforest.search.load import load_snapshot
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
-from memforest.store import meta
-from memforest.store.connections import begin_anew
 from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
 from memforest.systems.base import Hit
@@ -30,7 +24,6 @@ _BLOCK = 32
 """Hits checked at a time: about as many as a query shows."""
 
 __all__ = [
-    "SnapshotCache",
     "cut_hits",
     "make_evidence",
     "once_per_fact",
@@ -39,50 +32,6 @@ __all__ = [
     "tree_titles",
     "without_names",
 ]
-
-
-class SnapshotCache:
-    """Keeps one memory's snapshot, and brings it up to date when the generation moves; for any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: Snapshot | None = None
-
-    def get(self, tx: Tx) -> Snapshot:
-        """Return the snapshot of the transaction's state; to be called before anything else is read in it.
-
-        A transaction that began before the kept snapshot's moment is begun anew, so that no reader makes an
-        older one. What has changed is read by one thread while others wait for it; a writer holds up neither.
-        """
-        current = meta.generation(tx)
-        kept = self._kept
-        if kept is not None and kept.generation == current:
-            return kept
-        with self._lock:
-            kept = self._kept
-            if kept is not None and kept.generation > current:
-                begin_anew(tx)
-                current = meta.generation(tx)
-            if kept is not None and kept.generation == current:
-                return kept
-            if kept is None or kept.generation > current:
-                made = load_snapshot(tx)
-            else:
-                made = advance(tx, kept) or load_snapshot(tx)
-                carry_words(kept, made)
-            self._kept = made
-            return made
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the kept snapshot, about; 0 when there is none."""
-        kept = self._kept
-        return 0 if kept is None else kept.nbytes
-
-    def drop(self) -> int:
-        """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
-        dropped, self._kept = self._kept, None
-        return 0 if dropped is None else dropped.nbytes
 
 
 def surface_names(snapshot: Snapshot, user_label: str) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from memforest.steps.local.language import load_word_lists
+from memforest.language.language import load_word_lists
 from memforest.text import STOP_WORDS
 
 __all__ = ["Token", "is_verb_form", "tokenise"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from memforest.steps.local.aspect import kin, past_forms, roles, rules, things, word_list
-from memforest.steps.local.phrases import TOKEN, Phrase, Statement
+from memforest.language.aspect import kin, past_forms, roles, rules, things, word_list
+from memforest.language.phrases import TOKEN, Phrase, Statement
 
 __all__ = [
     "answers_about",

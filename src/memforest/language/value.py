@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from memforest.steps.local.lexicon import Lexicon
+from memforest.language.lexicon import Lexicon
 
 __all__ = ["MAX_VALUE_WORDS", "Span", "accept_value"]
 

@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
-from memforest.memory.commit import Commit, Extracted, overwritten
-from memforest.memory.fill import fill_vectors
-from memforest.memory.judging import find_same
-from memforest.memory.parts import commit_in_parts
-from memforest.memory.read import SnapshotCache
-from memforest.memory.receive import Received
+from memforest.memory.ingest.commit import Commit, Extracted, overwritten
+from memforest.memory.ingest.fill import fill_vectors
+from memforest.memory.ingest.judge import find_same
+from memforest.memory.ingest.parts import commit_in_parts
+from memforest.memory.ingest.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
+from memforest.memory.timing import Timer
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.refresh import Refreshed, refresh
+from memforest.search.cache import SnapshotCache
 from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps
 from memforest.store import meta, sessions
@@ -40,21 +41,10 @@ from memforest.systems.memforest.scenes import routed_by
 from memforest.text import DATA_RUN, cut
 from memforest.types import Candidate, Chunk, ChunkOutcome, Refused, Skipped, Turn
 
-__all__ = ["Processed", "Timer", "Writer", "ingest_result", "report"]
+__all__ = ["Processed", "Writer", "ingest_result", "report"]
 
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
-
-
-@dataclass(slots=True)
-class Timer:
-    """Wall milliseconds per step."""
-
-    ms: dict[str, float] = field(default_factory=dict)
-
-    def add(self, step: str, started: float) -> None:
-        """Add the time since `started` (of `time.perf_counter`)."""
-        self.ms[step] = self.ms.get(step, 0.0) + (time.perf_counter() - started) * 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 from memforest.facts.canonical import fact_identity, tie_end
 from memforest.facts.entities import is_short_form, speaker_key
 from memforest.interval import from_ms
+from memforest.memory.ingest.restate import restated
 from memforest.memory.results import Problem, VerifyReport
-from memforest.memory.settle import restated
 from memforest.search.texts import digest, index_tokens, mean_digest, turn_text
 from memforest.store import checks, contradictions, derived, meta, sessions
 from memforest.store import facts as fact_rows

@@ -12,8 +12,8 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from memforest.steps.local.language import load_word_lists
-from memforest.steps.local.lexicon import load_lexicon
+from memforest.language.language import load_word_lists
+from memforest.language.lexicon import load_lexicon
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
-from memforest.memory.retract import retract_cell, retract_session
+from memforest.memory.ingest.retract import retract_cell, retract_session
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Tx

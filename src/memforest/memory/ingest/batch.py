@@ -14,11 +14,12 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import InputError, MemForestError, ModelError
 from memforest.interval import floor_ms
-from memforest.memory.receive import Received
+from memforest.memory.ingest.extract import Processed, Writer, ingest_result
+from memforest.memory.ingest.receive import Received
+from memforest.memory.ingest.turns import Reading, TurnReader, check_id, json_object
 from memforest.memory.results import IngestResult
-from memforest.memory.spending import shared, usage
-from memforest.memory.turns import Reading, TurnReader, check_id, json_object
-from memforest.memory.write import Processed, Timer, Writer, ingest_result
+from memforest.memory.timing import Timer
+from memforest.memory.usage import shared, usage
 from memforest.models.ledger import current_ledger
 from memforest.refresh import Refreshed
 from memforest.text import cut

@@ -12,8 +12,8 @@ from itertools import chain, zip_longest
 
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms
-from memforest.memory.stored import Source, TreeView, turn_sources
-from memforest.memory.views import Look
+from memforest.memory.inspect.stored import Source, TreeView, turn_sources
+from memforest.memory.inspect.views import Look
 from memforest.store import derived
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows

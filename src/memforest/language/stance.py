@@ -3,7 +3,7 @@
 "Bob still trains at Ironworks", "Bob left Ironworks for Fitbox", "Bob might try Fitbox": three stances to a gym,
 and nothing in them is about gyms. This module reads the stance of a sentence to each noun phrase in it from
 aspect, tense and modality alone, so that a timeline can be made of any attribute, also of those that the
-state lexicon (`memforest.steps.local.states`) has never heard of.
+state lexicon (`memforest.language.states`) has never heard of.
 
 English has rules (``data/stance/en.toml``); a statement in another language has no stances, and questions
 about it are answered from its states.
@@ -15,9 +15,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
-from memforest.steps.local.aspect import past_forms, rules, word_list
-from memforest.steps.local.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
-from memforest.steps.local.whose import (
+from memforest.language.aspect import past_forms, rules, word_list
+from memforest.language.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
+from memforest.language.whose import (
     answers_about,
     is_affected,
     is_elliptical,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memforest.errors import ModelRefusedError
-from memforest.memory.modes import FALLS_BACK
+from memforest.memory.query.modes import FALLS_BACK
 from memforest.memory.results import Evidence
 from memforest.search.texts import asks, turn_text
 from memforest.steps.base import Answer, Answerer, AnswerEvidence

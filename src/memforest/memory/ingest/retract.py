@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from memforest.config import Config
 from memforest.facts.entities import speaker_key
-from memforest.memory.settle import settle
+from memforest.memory.ingest.restate import settle
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import aliases_of_cell, settle_aliases

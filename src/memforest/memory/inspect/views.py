@@ -14,8 +14,7 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms, to_ms
-from memforest.memory.read import SnapshotCache
-from memforest.memory.stored import (
+from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
     SessionView,
@@ -23,6 +22,7 @@ from memforest.memory.stored import (
     TimelineEntry,
     turn_sources,
 )
+from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import counts, meta, migrations, sessions, spent
 from memforest.store import evidence as texts

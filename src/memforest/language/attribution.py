@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from memforest.steps.local.language import load_word_lists
+from memforest.language.language import load_word_lists
 
 __all__ = ["Attributed", "Voices", "attribute", "is_present_verb", "supply_subject", "third_person"]
 

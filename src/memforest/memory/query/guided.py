@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
-from memforest.memory.cards import RecalledTree, node_cards, recalled_trees
-from memforest.memory.modes import FALLS_BACK, adopted, sub_queries
-from memforest.memory.read import SnapshotCache, without_names
-from memforest.memory.write import Timer
+from memforest.memory.query.evidence import without_names
+from memforest.memory.query.modes import FALLS_BACK, adopted, sub_queries
+from memforest.memory.query.node_summaries import RecalledTree, node_cards, recalled_trees
+from memforest.memory.timing import Timer
 from memforest.models import Embedder
+from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store.db import Database

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from memforest.facts.canonical import Said, Same, signature
 from memforest.facts.thresholds import judge_threshold
-from memforest.memory.commit import Extracted, said_of
-from memforest.memory.read import SnapshotCache
-from memforest.memory.settle import fact_signature
+from memforest.memory.ingest.commit import Extracted, said_of
+from memforest.memory.ingest.restate import fact_signature
+from memforest.search.cache import SnapshotCache
 from memforest.search.texts import digest
 from memforest.steps.base import Judge
 from memforest.store import facts as fact_rows

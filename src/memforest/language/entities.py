@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from memforest.steps.local.language import Code, load_word_lists
-from memforest.steps.local.tokens import Token, is_verb_form, tokenise
+from memforest.language.language import Code, load_word_lists
+from memforest.language.tokens import Token, is_verb_form, tokenise
 from memforest.text import STOP_WORDS, entity_key, word_set
 from memforest.types import EntityKind, Mention
 

@@ -1,0 +1,1 @@
+"""The write path of one memory: from turns as they come to committed facts."""

@@ -1,0 +1,1 @@
+"""Looking at one memory without a question: views, trees, verification, repair."""

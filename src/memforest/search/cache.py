@@ -1,0 +1,59 @@
+"""The snapshot of one memory that queries share, brought up to date when something was written."""
+
+from __future__ import annotations
+
+import threading
+
+from memforest.search.advance import advance
+from memforest.search.lexical import carry_words
+from memforest.search.load import load_snapshot
+from memforest.search.snapshot import Snapshot
+from memforest.store import meta
+from memforest.store.connections import begin_anew
+from memforest.store.db import Tx
+
+__all__ = ["SnapshotCache"]
+
+
+class SnapshotCache:
+    """Keeps one memory's snapshot, and brings it up to date when the generation moves; for any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: Snapshot | None = None
+
+    def get(self, tx: Tx) -> Snapshot:
+        """Return the snapshot of the transaction's state; to be called before anything else is read in it.
+
+        A transaction that began before the kept snapshot's moment is begun anew, so that no reader makes an
+        older one. What has changed is read by one thread while others wait for it; a writer holds up neither.
+        """
+        current = meta.generation(tx)
+        kept = self._kept
+        if kept is not None and kept.generation == current:
+            return kept
+        with self._lock:
+            kept = self._kept
+            if kept is not None and kept.generation > current:
+                begin_anew(tx)
+                current = meta.generation(tx)
+            if kept is not None and kept.generation == current:
+                return kept
+            if kept is None or kept.generation > current:
+                made = load_snapshot(tx)
+            else:
+                made = advance(tx, kept) or load_snapshot(tx)
+                carry_words(kept, made)
+            self._kept = made
+            return made
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the kept snapshot, about; 0 when there is none."""
+        kept = self._kept
+        return 0 if kept is None else kept.nbytes
+
+    def drop(self) -> int:
+        """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
+        dropped, self._kept = self._kept, None
+        return 0 if dropped is None else dropped.nbytes
