@@ -111,16 +111,6 @@ class Config:
     numbers."""
     cell_turns: int = 2
     """Turns per dialogue cell, the unit of extraction (b of paper §4.1). At least 1."""
-    session_k: int = 3
-    """Most children of a node in a session's tree. At least 3."""
-    entity_k: int = 8
-    """Most children of a node in an entity's tree. At least 3."""
-    scene_k: int = 10
-    """Most children of a node in a scene's tree. At least 3."""
-    active_min_facts: int = 3
-    """An entity gets a tree of its own with this many distinct facts, if they come from enough sessions."""
-    active_min_sessions: int = 2
-    """Sessions that those facts must come from. Participants always have a tree."""
     summary_words: int | None = None
     """Most words of a node's summary, at least 8; None is 60, and 200 where `chat` summarises (reference
     configuration)."""
@@ -144,6 +134,10 @@ class Config:
     """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
     ranking: Ranking = field(default_factory=Ranking)
     """Weights of the query's score flow."""
+    indexes: Sequence[str] = ("memforest",)
+    """The indexes of new memories; the first is the one that a query searches."""
+    index_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Index -> its settings, as a mapping or the index's own settings object."""
     clock: Clock = system_clock
     """A function that returns the present as an aware datetime."""
     extractor: Any = None
@@ -185,13 +179,8 @@ class Config:
             port.check(name, getattr(self, name))
         for name, least in (
             ("cell_turns", 1),
-            ("session_k", 3),
-            ("entity_k", 3),
-            ("scene_k", 3),
             ("top_k", 1),
             ("rerank_top", 1),
-            ("active_min_facts", 1),
-            ("active_min_sessions", 1),
             ("max_turn_chars", 1),
             ("max_open_files", 3),
             ("max_cache_mb", 0),

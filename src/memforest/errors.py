@@ -14,7 +14,8 @@
     │   ├── ForeignStoreError             not a memforest database, or another user's
     │   ├── StoreReplacedError            the file was deleted or replaced while it was open
     │   ├── CorruptStoreError             the file is damaged
-    │   └── StoreWriteError               read-only or full disk, or another I/O failure
+    │   ├── StoreWriteError               read-only or full disk, or another I/O failure
+    │   └── IndexStateError               an index cannot be used as the file has it
     └── ModelError                        a local or remote model
         ├── WeightsError                  weights are missing or fail their checksum
         ├── EmbedderMismatchError         the store was made with another embedder
@@ -43,6 +44,7 @@ __all__ = [
     "CorruptStoreError",
     "EmbedderMismatchError",
     "ForeignStoreError",
+    "IndexStateError",
     "InputError",
     "MemForestError",
     "ModelError",
@@ -156,6 +158,10 @@ class CorruptStoreError(StoreError):
 
 class StoreWriteError(StoreError):
     """The disk is full or read-only, or the system failed a write."""
+
+
+class IndexStateError(StoreError):
+    """An index of a memory cannot be used as the file has it; the message names it and what makes it anew."""
 
 
 class ModelError(MemForestError):

@@ -8,8 +8,7 @@ refreshed stays dirty, and so does everything above it. A crash leaves dirty mar
 on from there. Vectors are made while the next levels are summarised, and written at the end, to those nodes whose
 text still is what was embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes each, so that other writers wait for none of them long.
 
-The nodes of scene trees get a summary and no vector: how near they are to a question is how near the facts below
-them are on average (`memforest.systems.memforest.recall`).
+How a node is to be summarised, and whether it gets a vector, its index says (`MemoryIndex.work`).
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.errors import BudgetError, ModelError
-from memforest.interval import from_ms
 from memforest.search.texts import digest, mean_digest
 from memforest.steps.base import Kept, Summariser
 from memforest.store import derived, meta
@@ -34,10 +32,7 @@ from memforest.text import cut
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["KEPT", "Embed", "Refreshed", "refresh", "write_means"]
-
-KEPT = "+kept"
-"""Behind the maker of a summary that is the children's texts."""
+__all__ = ["Describe", "Embed", "Refreshed", "Work", "refresh", "write_means"]
 
 WRITE_NODES = 128
 """Most nodes written in one transaction."""
@@ -58,12 +53,33 @@ class Refreshed:
     failures: list[str] = field(default_factory=list)
 
 
+class Work(Protocol):
+    """What a node's summary is to be made from, and whether the node gets a vector."""
+
+    @property
+    def node(self) -> int:
+        """The node's id."""
+        ...
+
+    @property
+    def request(self) -> SummaryRequest:
+        """What the summariser reads."""
+        ...
+
+    @property
+    def vector(self) -> bool:
+        """Whether questions are compared with the node."""
+        ...
+
+
+Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[Work]]
+"""Says how nodes of one level are to be summarised, given their children's texts; of those that need it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Level:
     nodes: list[Node]
-    requests: list[SummaryRequest]
-    scenes: frozenset[int] = frozenset()
-    """Trees whose nodes get no vector."""
+    work: list[Work]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +90,26 @@ class _Made:
     inputs: tuple[str, ...]
     text: str
     root: bool
+    compared: bool
 
     @property
-    def kept(self) -> bool:
-        """Whether the text is that of the children, so that their mean is its vector; a root is compared as a whole."""
-        return isinstance(self.text, Kept) and not self.root
+    def vector(self) -> derived.VectorOf:
+        """A node with its children's texts has their mean for a vector; a root is compared as a whole."""
+        if not self.compared:
+            return "none"
+        return "mean" if isinstance(self.text, Kept) and not self.root else "own"
 
 
-async def refresh(db: Database, *, summariser: Summariser, embed: Embed | None, max_words: int) -> Refreshed:
+async def refresh(
+    db: Database, describe: Describe, *, summariser: Summariser, embed: Embed | None
+) -> Refreshed:
     """Bring every dirty node up to date, as far as the steps succeed.
 
     Args:
         db: the memory.
+        describe: says how nodes are to be summarised.
         summariser: makes a node's text from its children's.
         embed: makes vectors, or None in a memory without an embedder.
-        max_words: bound of a summary.
 
     Raises:
         StoreError: if the database cannot be read or written.
@@ -96,7 +117,7 @@ async def refresh(db: Database, *, summariser: Summariser, embed: Embed | None, 
     done = Refreshed()
     vectors = _Vectors(embed)
     try:
-        await _refresh_levels(db, summariser, max_words, vectors, done)
+        await _refresh_levels(db, describe, summariser, vectors, done)
         started = time.perf_counter()
         rows = await vectors.rows(done)
         done.embed_ms += _since(started)
@@ -114,13 +135,17 @@ async def refresh(db: Database, *, summariser: Summariser, embed: Embed | None, 
 
 
 async def _refresh_levels(
-    db: Database, summariser: Summariser, max_words: int, vectors: _Vectors, done: Refreshed
+    db: Database,
+    describe: Describe,
+    summariser: Summariser,
+    vectors: _Vectors,
+    done: Refreshed,
 ) -> None:
     """Make and commit the texts of all dirty levels, from the leaves up."""
     level = 0
     while True:
         started = time.perf_counter()
-        level, batch = await asyncio.to_thread(_read_level, db, level, max_words)
+        level, batch = await asyncio.to_thread(_read_level, db, describe, level)
         done.store_ms += _since(started)
         if batch is None:
             return
@@ -138,9 +163,8 @@ async def _refresh_levels(
             part = made[first : first + WRITE_NODES]
             written = await asyncio.to_thread(_write, db, part, summariser.name)
             done.nodes += len(written)
-            compared = [one for one in written if one.node.tree not in batch.scenes]
-            vectors.begin([one for one in compared if not one.kept])
-            vectors.means += [one.node.id for one in compared if one.kept]
+            vectors.begin([one for one in written if one.vector == "own"])
+            vectors.means += [one.node.id for one in written if one.vector == "mean"]
         done.store_ms += _since(started)
 
 
@@ -180,16 +204,17 @@ class _Vectors:
 
 async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> list[_Made]:
     """Return the nodes of a level with their texts, without those that the step fails on."""
-    texts = await summariser.summarise(batch.requests)
+    texts = await summariser.summarise([one.request for one in batch.work])
     made = []
     failed: dict[str, list[str]] = {}
-    for node, request, text in zip(batch.nodes, batch.requests, texts, strict=True):
+    for node, work, text in zip(batch.nodes, batch.work, texts, strict=True):
+        request = work.request
         if isinstance(text, BudgetError):
             continue  # the ledger has counted it
         if isinstance(text, ModelError):
             failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
-            made.append(_Made(node, request.inputs, text, request.root))
+            made.append(_Made(node, request.inputs, text, request.root, work.vector))
     for reason, scopes in failed.items():
         more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
         done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
@@ -205,7 +230,7 @@ def _since(started: float) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def _read_level(db: Database, above: int, max_words: int) -> tuple[int, _Level | None]:
+def _read_level(db: Database, describe: Describe, above: int) -> tuple[int, _Level | None]:
     """Return the next dirty level above `above` with what its nodes are made from; None at the top."""
     with db.read() as tx:
         level = tree_rows.next_dirty_level(tx, above)
@@ -214,24 +239,14 @@ def _read_level(db: Database, above: int, max_words: int) -> tuple[int, _Level |
         nodes = tree_rows.dirty_nodes(tx, level)
         children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
         ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
-        inputs = _inputs(tx, ready, children)
-        trees = {node.tree for node in ready}
-        labels, roots = tree_rows.labels(tx, trees), tree_rows.roots(tx, trees)
-    requests = [
-        SummaryRequest(
-            kind=labels[node.tree][0],
-            label=labels[node.tree][1],
-            start=from_ms(node.start_ms),
-            end=from_ms(node.end_ms),
-            inputs=inputs[node.id],
-            max_words=max_words,
-            level=level,
-            root=node.id in roots,
-        )
-        for node in ready
-    ]
-    scenes = frozenset(tree for tree, (kind, _) in labels.items() if kind == "scene")
-    return level, _Level(ready, requests, scenes)
+        work = {one.node: one for one in describe(tx, ready, _inputs(tx, ready, children))}
+        idle = [(node.id, node.version) for node in ready if node.id not in work]
+    if idle:
+        with db.write() as tx:
+            tree_rows.mark_clean(tx, idle)
+    wanted = [node for node in ready if node.id in work]
+    found = [work[node.id] for node in wanted]
+    return level, _Level(wanted, found)
 
 
 def _inputs(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
@@ -243,7 +258,7 @@ def _inputs(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict
 def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
     """Return each node's own text: an inner node's summary, a leaf's item."""
     found = derived.summaries(tx, [node.id for node in nodes if node.level > 0])
-    for kind in ("fact", "cell"):
+    for kind in ("fact", "cell", "turn"):
         leaves = [(node.id, node.item) for node in nodes if node.item_kind == kind and node.item is not None]
         items = tree_rows.item_texts(tx, kind, [item for _, item in leaves])
         found.update({node_id: items[item] for node_id, item in leaves})
@@ -256,8 +271,10 @@ def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
         valid = _unmoved(tx, made)
         keys = []
         for one in valid:
-            derived.put_summary(tx, one.node.id, str(one.text), maker + KEPT if one.kept else maker)
-            keys.append((one.node.id, mean_digest(one.text) if one.kept else digest(one.text)))
+            derived.put_summary(
+                tx, one.node.id, str(one.text), maker, one.vector, digest("\n".join(one.inputs))
+            )
+            keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
         # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
         derived.drop_other_vectors(tx, "node", keys)
         if valid:
@@ -279,7 +296,7 @@ def write_means(db: Database, nodes: Sequence[int]) -> None:
     """Write the vectors of nodes that keep their children's texts: the mean of the children's, from the leaves up.
 
     Longer texts than an embedder reads are compared whole this way, and cost no embedding. A node with a child that
-    has no vector is left out; `Writer.fill_vectors` comes back to it.
+    has no vector is left out; `fill_vectors` comes back to it.
     """
     with db.write() as tx:
         texts = derived.kept_texts(tx, nodes)

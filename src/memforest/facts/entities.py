@@ -31,11 +31,7 @@ def speaker_key(name: str) -> str | None:
 
 
 class EntityBook:
-    """Finds or makes the entities that one session names, inside one write transaction.
-
-    `promoted` are the entities that were known before and became participants by this book: their trees
-    lack what was said of them until then.
-    """
+    """Finds or makes the entities that one session names, inside one write transaction."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
@@ -43,18 +39,15 @@ class EntityBook:
         self._kinds: dict[int, set[str]] = {}
         self._were: set[int] = set()
         self._speakers: dict[str, int] = {}
-        self.promoted: set[int] = set()
 
     def participant(self, name: str) -> int | None:
-        """Return the entity of a speaker, made active; None when the name has no letters to key by."""
+        """Return the entity of a speaker; None when the name has no letters to key by."""
         key = speaker_key(name)
         if key is None:
             return None
         row = self._look_up(key)
         if row is None or row not in self._were:
-            if row is not None:
-                self.promoted.add(row)
-            row = rows.put_entity(self._tx, key, name, "participant", active=True)
+            row = rows.put_entity(self._tx, key, name, "participant")
             self._known[key] = row
             self._were.add(row)
         self._speakers[key] = row

@@ -17,7 +17,7 @@ from memforest.memory.open import check_embedder
 from memforest.memory.query.reader import Asked
 from memforest.settings import fits, instead, wanted, with_article
 from memforest.steps.base import QUESTION_CHARS
-from memforest.systems.choose import open_index
+from memforest.systems.registry import make_index
 
 __all__ = [
     "QueryOptions",
@@ -94,7 +94,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         top_k=top_k,
         max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
-        index=open_index(_given("query", "index", options.get("index"), str) or "memforest"),
+        index=_index(options.get("index")),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
         rerank_top=config.rerank_top,
         mode=_mode(options.get("mode")) or config.mode,
@@ -103,6 +103,18 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         explain=options.get("explain", False),
         warnings=_cut_warning(len(question)),
     )
+
+
+def _index(given: object) -> str | None:
+    """Return the name of an index; None for the memory's own choice.
+
+    Raises:
+        ConfigError: if there is no such index.
+    """
+    name: str | None = _given("query", "index", given, str)
+    if name is not None:
+        make_index(name)
+    return name
 
 
 def _cut_warning(length: int) -> tuple[str, ...]:

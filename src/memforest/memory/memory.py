@@ -26,7 +26,7 @@ from memforest.memory.ingest.batch import Arrival, Arrived, Writes, groups_of, r
 from memforest.memory.ingest.extract import Writer
 from memforest.memory.ingest.receive import Received, receive
 from memforest.memory.ingest.turns import TurnReader, check_id, json_object
-from memforest.memory.inspect.repair import mend, tidy, word_anew
+from memforest.memory.inspect.repair import repair_parts, tidy, word_anew
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
 from memforest.memory.query.reader import Asked, Reader
@@ -45,11 +45,12 @@ from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
-from memforest.store import derived, meta, sessions, spent
+from memforest.store import derived, indexes, meta, sessions, spent
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
 from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
+from memforest.systems.attached import Attached, Placings
 from memforest.text import cut
 from memforest.types import StepUsage, Turn
 
@@ -83,7 +84,8 @@ class Memory:
         self._warnings = opened.warnings
         self._cache = SnapshotCache()
         self._threshold = opened.threshold
-        db.examine_with(first_problem)
+        self._attached = Attached(config)
+        db.examine_with(partial(first_problem, attached=self._attached))
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -210,9 +212,12 @@ class Memory:
         return got
 
     def _received(self, tx: Tx, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
+        placings = Placings(tx, self._attached)
         late = self._keep_embedder(tx)
-        got = receive(tx, self.config, session_id, turns, stored_ms=to_ms(self.config.clock()), **how)
-        return replace(got, reworded=got.reworded or late)
+        stored_ms = to_ms(self.config.clock())
+        got = receive(tx, self.config, placings, session_id, turns, stored_ms=stored_ms, **how)
+        placings.close()
+        return replace(got, reworded=got.reworded or late, problems=tuple(placings.problems))
 
     def _keep_embedder(self, tx: Tx) -> bool:
         """Note the embedder at the first write; return whether older texts still lack its vectors.
@@ -232,7 +237,7 @@ class Memory:
 
     def _writer(self) -> Writer:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
-        return Writer(self.db, self.config, self._steps, maker, self._threshold, self._cache)
+        return Writer(self.db, self.config, self._steps, maker, self._threshold, self._cache, self._attached)
 
     async def refresh(self, budget: Budget | None = None) -> Usage:
         """Bring every dirty node up to date (after ingests with ``refresh=False``)."""
@@ -262,7 +267,7 @@ class Memory:
                 }
             )
         await writer.fill_vectors()
-        await writer.make_scenes()
+        writes.warn(await writer.catch_up())
         await writes.finish(refresh=True)
         return writes.all()
 
@@ -274,8 +279,10 @@ class Memory:
         async def work() -> Usage:
             writer, timer = self._writer(), Timer()
             await asyncio.to_thread(self._mark_stale if stale else self._forget_derived)
+            if scopes:
+                await asyncio.to_thread(self._clear_indexes)
             await writer.fill_vectors()
-            await writer.make_scenes(anew=scopes)
+            await writer.catch_up()
             await writer.refresh(timer)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
@@ -296,6 +303,13 @@ class Memory:
             tree_rows.mark_all_dirty(tx)
             meta.bump(tx)
 
+    def _clear_indexes(self) -> None:
+        """Empty all indexes, to be placed from the start."""
+        with self.db.write() as tx:
+            for row in indexes.rows(tx):
+                self._attached.clear(tx, row.name)
+            meta.bump(tx)
+
     def _left(self) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
         with self.db.write() as tx:
@@ -307,7 +321,7 @@ class Memory:
     @property
     def reader(self) -> Reader:
         """The read path."""
-        return Reader(self.db, self._cache, self._steps, self._embedder, self._warnings)
+        return Reader(self.db, self._cache, self._steps, self._embedder, self._warnings, self._attached)
 
     async def query(self, asked: Asked) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
@@ -333,7 +347,7 @@ class Memory:
 
         def run() -> T:
             with self.db.read() as tx:
-                return view(Look(tx, self._cache, self.config), *args, **how)
+                return view(Look(tx, self._cache, self.config, self._attached), *args, **how)
 
         return await asyncio.to_thread(run)
 
@@ -342,7 +356,7 @@ class Memory:
 
         def run() -> VerifyReport:
             with self.db.fresh() as tx:
-                return verify(tx)
+                return verify(tx, self._attached)
 
         return await asyncio.to_thread(run)
 
@@ -351,7 +365,7 @@ class Memory:
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)
-        did = await asyncio.to_thread(mend, self.db, self.config, found)
+        did = await asyncio.to_thread(repair_parts, self.db, self._attached, found)
         try:
             resumed = await self.resume()
         except ModelError as exc:

@@ -32,6 +32,7 @@ from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
 from memforest.store.faults import mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
+from memforest.systems.attached import Attached
 
 __all__ = [
     "Survey",
@@ -59,8 +60,8 @@ _NOT_PRIVATE = (
     "{0!r} belongs to somebody else, and others than its owner can read it; chmod 600 takes that away"
 )
 SHORT_NAMES = {"minilm": MINILM.model_id, "bge": BGE_SMALL.model_id}
-SHAPE_KEYS = ("cell_turns", "session_k", "entity_k", "scene_k")
-"""Settings that a memory keeps from its first write, because its trees have their shape by them."""
+SHAPE_KEYS = ("cell_turns",)
+"""Settings that a memory keeps from its first write, because its indexes have their shape by them."""
 
 
 def file_name(user_id: str) -> str:
@@ -228,13 +229,7 @@ def open_memory(
     except BaseException:
         db.close()
         raise
-    kept = replace(
-        config,
-        cell_turns=int(stored["cell_turns"]),
-        session_k=int(stored["session_k"]),
-        entity_k=int(stored["entity_k"]),
-        scene_k=int(stored["scene_k"]),
-    )
+    kept = replace(config, cell_turns=int(stored["cell_turns"]))
     if not db.file.private:
         opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
     return Memory(db, user_id, stored["label"], kept, opened)
@@ -267,12 +262,13 @@ def label_of(user_id: str) -> str:
 
 
 def _settle(db: Database, user_id: str, config: Config, label: str | None) -> dict[str, str]:
-    """Write a new memory's identity, or read and check a stored one's."""
+    """Write a new memory's identity and its indexes, or read and check a stored one's."""
+    attached = Attached(config)
     with db.read() as tx:
-        stored = _stored(tx)
+        stored, behind = _stored(tx), attached.is_behind(tx)
     # A memory of an older version lacks the settings of what it did not have.
     lacks = [key for key in SHAPE_KEYS if stored[key] is None]
-    if lacks or stored["user_id"] is None or (label is not None and stored["label"] != label):
+    if lacks or behind or stored["user_id"] is None or (label is not None and stored["label"] != label):
         with db.write() as tx:
             if meta.get(tx, "user_id") is None:
                 meta.put(tx, "user_id", user_id)
@@ -282,6 +278,7 @@ def _settle(db: Database, user_id: str, config: Config, label: str | None) -> di
             for key in lacks:
                 if meta.get(tx, key) is None:
                     meta.put(tx, key, str(getattr(config, key)))
+            attached.begin(tx)
             stored = _stored(tx)
     if stored["user_id"] != user_id:
         raise ForeignStoreError(f"{db.path.name!r} belongs to another user id; it was renamed or copied here")

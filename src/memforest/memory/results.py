@@ -278,6 +278,8 @@ class Problem(Result):
 
     part: str
     message: str
+    index: str | None = None
+    """The index that it is wrong with; None for the memory itself."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

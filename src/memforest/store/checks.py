@@ -27,7 +27,6 @@ __all__ = [
     "session_problems",
     "state_problems",
     "summary_texts",
-    "unplaced_items",
     "vector_digests",
     "vector_problems",
 ]
@@ -105,22 +104,6 @@ def orphans(tx: Tx) -> list[int]:
            WHERE id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL)"""
     )
     return sorted({row[0] for row in rows} - children)
-
-
-def unplaced_items(tx: Tx) -> list[str]:
-    """Return finished cells without a leaf, and facts missing in the tree of an active entity they name."""
-    cells = tx.execute(
-        """SELECT c.id FROM cell c WHERE c.status != 'pending' AND NOT EXISTS
-           (SELECT 1 FROM leaf l WHERE l.cell = c.id)"""
-    )
-    facts = tx.execute(
-        """SELECT DISTINCT m.fact, e.label FROM mention m JOIN entity e ON e.id = m.entity AND e.active
-           WHERE NOT EXISTS (SELECT 1 FROM leaf l JOIN tree t ON t.id = l.tree
-                WHERE l.fact = m.fact AND t.kind = 'entity' AND t.scope = e.id)"""
-    )
-    return [f"cell {row[0]} has no leaf" for row in cells] + [
-        f"fact {row[0]} is not in the tree of {row[1]!r}" for row in facts
-    ]
 
 
 def state_problems(tx: Tx) -> list[str]:

@@ -13,6 +13,7 @@ from typing import get_args
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store.changes import Changes
 from memforest.store.db import Tx
+from memforest.store.migration_indexes import FEED_KINDS
 from memforest.types import EntityKind, Precision
 
 __all__ = [
@@ -117,49 +118,40 @@ _FACTS: tuple[Check, ...] = (
 
 _ENTITIES: tuple[Check, ...] = (
     (
-        f"""SELECT label FROM entity WHERE kind NOT IN ({_any_of(get_args(EntityKind))}) OR label = ''
-            OR active NOT IN (0, 1) OR (kind = 'participant' AND NOT active)""",
+        f"""SELECT label FROM entity WHERE kind NOT IN ({_any_of(get_args(EntityKind))}) OR label = ''""",
         "entity {0!r}: its kind or its marks cannot be",
     ),
 )
 
 _LEAVES: tuple[Check, ...] = (
     (
-        """SELECT id, kind, scope FROM tree WHERE NOT CASE kind
-           WHEN 'session' THEN EXISTS (SELECT 1 FROM session WHERE id = scope)
-           WHEN 'entity' THEN EXISTS (SELECT 1 FROM entity WHERE id = scope AND active)
-           WHEN 'scene' THEN EXISTS (SELECT 1 FROM scene WHERE id = scope) ELSE 0 END""",
-        "tree {0} is of {1} {2}, which there is not, or which has no tree",
+        "SELECT id, owner FROM tree WHERE owner NOT IN (SELECT name FROM index_)",
+        "tree {0} is of an index {1!r} that the memory does not have",
     ),
     (
-        """SELECT l.fact, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree WHERE l.fact IS NOT NULL
-           AND (t.kind = 'session' OR (t.kind = 'entity' AND NOT EXISTS
-                (SELECT 1 FROM mention m WHERE m.fact = l.fact AND m.entity = t.scope)))""",
-        "fact {0} has a leaf in the tree of {1} {2}, where it does not belong",
-    ),
-    (
-        """SELECT l.cell, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree WHERE l.cell IS NOT NULL
-           AND NOT EXISTS (SELECT 1 FROM cell c WHERE c.id = l.cell AND t.kind = 'session' AND c.session = t.scope)""",
-        "chunk {0} has a leaf in the tree of {1} {2}, where it does not belong",
-    ),
-    (
-        "SELECT id FROM leaf WHERE (fact IS NULL) = (cell IS NULL)",
+        "SELECT id FROM leaf WHERE (fact IS NOT NULL) + (cell IS NOT NULL) + (turn IS NOT NULL) != 1",
         "leaf {0} stands for nothing, or for two things",
     ),
     (
-        """SELECT id, k FROM tree t WHERE k !=
-           (SELECT CAST(value AS INTEGER) FROM meta WHERE key = t.kind || '_k')""",
-        "tree {0} has a fan-out of {1}, which is not the memory's",
+        "SELECT id FROM leaf WHERE tree NOT IN (SELECT id FROM tree)",
+        "leaf {0} is in no tree",
     ),
     (
-        "SELECT id FROM node WHERE dirty NOT IN (0, 1) OR version < 0 OR level < 1",
+        """SELECT id FROM leaf l WHERE (fact IS NOT NULL AND NOT EXISTS (SELECT 1 FROM fact WHERE id = l.fact))
+            OR (cell IS NOT NULL AND NOT EXISTS (SELECT 1 FROM cell WHERE id = l.cell))
+            OR (turn IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn WHERE id = l.turn))
+            OR (last IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn WHERE id = l.last))""",
+        "leaf {0} stands for what is not there",
+    ),
+    (
+        "SELECT id FROM node WHERE dirty NOT IN (0, 1) OR version < 0 OR level < 1 OR span_lo >= span_hi",
         "node {0}: its marks cannot be",
     ),
 )
 
 _SETTINGS: tuple[Check, ...] = (
     (
-        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns', 'session_k', 'entity_k', 'scene_k')
+        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns')
            OR key LIKE 'next:%') AND (value != CAST(CAST(value AS INTEGER) AS TEXT) OR CAST(value AS INTEGER) < 0)""",
         "the setting {0!r} is {1!r}",
     ),
@@ -169,11 +161,19 @@ _SETTINGS: tuple[Check, ...] = (
                 coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next:{table}'), 1)""",
             f"{table} {{0}} has an id that is still to be given",
         )
-        for table in ("session", "turn", "cell", "fact", "entity", "tree", "node", "scene")
+        for table in ("session", "turn", "cell", "fact", "entity", "tree", "node")
     ),
     (
         f"SELECT DISTINCT kind FROM change WHERE kind NOT IN ({_any_of(Changes._fields)})",
         "the change log knows {0!r}, which there is not",
+    ),
+    (
+        "SELECT name, cursor FROM index_ WHERE cursor < 0 OR cursor > (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'feed')",
+        "the index {0!r} stands at note {1} of the feed, which there is not",
+    ),
+    (
+        f"SELECT DISTINCT kind FROM feed WHERE kind NOT BETWEEN 0 AND {len(FEED_KINDS) - 1}",
+        "the feed knows items of kind {0}, which there is not",
     ),
 )
 
@@ -194,7 +194,7 @@ def entity_contradictions(tx: Tx) -> list[str]:
 
 
 def leaf_contradictions(tx: Tx) -> list[str]:
-    """Return trees of nothing, leaves of what does not belong into their tree, and leaves at another time."""
+    """Return trees of no index, leaves of nothing, and nodes that cannot be."""
     return _found(tx, _LEAVES)
 
 

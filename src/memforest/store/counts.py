@@ -27,8 +27,6 @@ _TABLES = (
     "entity",
     "mention",
     "state",
-    "scene",
-    "scene_member",
     "tree",
     "node",
     "leaf",
@@ -41,9 +39,8 @@ def count_rows(tx: Tx) -> dict[str, int]:
 
 
 def entities_by_kind(tx: Tx) -> dict[str, int]:
-    """Return the number of entities by kind, and how many have a tree as ``active``."""
-    found = dict(tx.execute("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind").fetchall())
-    return {**found, "active": tx.execute("SELECT count(*) FROM entity WHERE active").fetchone()[0]}
+    """Return the number of entities by kind."""
+    return dict(tx.execute("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind").fetchall())
 
 
 def trees_by_kind(tx: Tx) -> dict[str, int]:

@@ -14,6 +14,7 @@ from memforest.store.packing import NUMBER, pack_text, pack_vector, unpack_text,
 
 __all__ = [
     "ItemKind",
+    "VectorOf",
     "VectorRow",
     "all_words",
     "changed_words",
@@ -45,6 +46,9 @@ __all__ = [
 
 ItemKind = Literal["turn", "fact", "node"]
 
+VectorOf = Literal["own", "mean", "none"]
+"""What vector a node gets: that of its summary, the mean of its children's, or none."""
+
 VectorRow = tuple[int, bytes, NDArray[np.float32]]
 """(item, digest of the text, unit vector)."""
 
@@ -60,9 +64,12 @@ _WORDS = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
 
-def put_summary(tx: Tx, node: int, text: str, maker: str) -> None:
-    """Store an inner node's summary and what made it."""
-    tx.execute("INSERT OR REPLACE INTO derived_summary VALUES (?, ?, ?)", (node, pack_text(text), maker))
+def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inputs: bytes) -> None:
+    """Store an inner node's summary, what made it, what vector it gets, and the digest of what it was made of."""
+    tx.execute(
+        "INSERT OR REPLACE INTO derived_summary VALUES (?, ?, ?, ?, ?)",
+        (node, pack_text(text), maker, vector, inputs),
+    )
 
 
 def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
@@ -128,16 +135,15 @@ def vectors_of_cell(tx: Tx, cell: int) -> list[NDArray[np.float32]]:
 
 
 def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
-    """Return the texts of those nodes that keep their children's, outside of scenes, and have no vector yet.
+    """Return the texts of those nodes whose vector is the mean of their children's, and that have none yet.
 
     Args:
         tx: an open transaction.
         nodes: of these; None for all.
     """
     rows = tx.execute(
-        """SELECT d.node, d.text FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
-           LEFT JOIN derived_node_vector v ON v.item = d.node
-           WHERE d.maker LIKE '%+kept' AND t.kind != 'scene' AND v.item IS NULL
+        """SELECT d.node, d.text FROM derived_summary d LEFT JOIN derived_node_vector v ON v.item = d.node
+           WHERE d.vector = 'mean' AND v.item IS NULL
              AND (? IS NULL OR d.node IN (SELECT value FROM json_each(?)))""",
         (None if nodes is None else 1, json.dumps(list(nodes or ()))),
     )
@@ -171,14 +177,12 @@ def drop_other_vectors(tx: Tx, kind: ItemKind, items: Iterable[tuple[int, bytes]
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
     """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty.
 
-    The nodes of scene trees need none: a question is compared with the facts below them. Those that keep their
-    children's texts have `kept_texts`.
+    Nodes whose vector is the mean of their children's have `kept_texts`.
     """
     sources = {
         "turn": "SELECT id, speaker, text FROM turn",
         "fact": "SELECT id, '', text FROM fact",
-        "node": """SELECT d.node AS id, '', d.text FROM derived_summary d JOIN node n ON n.id = d.node
-            JOIN tree t ON t.id = n.tree WHERE t.kind != 'scene' AND d.maker NOT LIKE '%+kept'""",
+        "node": """SELECT node AS id, '', text FROM derived_summary WHERE vector = 'own'""",
     }
     rows = tx.execute(
         f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN {_VECTORS[kind]} v ON v.item = s.id

@@ -34,10 +34,10 @@ __all__ = [
     "facts_with_ids",
     "iter_facts",
     "mentions_of",
+    "most_named",
     "occurrences",
     "put_entity",
     "restate",
-    "set_active",
 ]
 
 
@@ -98,13 +98,12 @@ class OccurrenceRow:
 
 @dataclass(frozen=True, slots=True)
 class EntityRow:
-    """An entity. It is `active` when it has a tree of its own."""
+    """An entity."""
 
     row: int
     key: str
     label: str
     kind: str
-    active: bool
 
 
 _FACT = """SELECT id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
@@ -267,11 +266,11 @@ def facts_of_cell(tx: Tx, cell: int) -> list[int]:
     ]
 
 
-_ENTITY = "SELECT e.id, e.key, e.label, e.kind, e.active FROM entity e"
+_ENTITY = "SELECT e.id, e.key, e.label, e.kind FROM entity e"
 
 
-def _entity(row: tuple[int, str, str, str, int]) -> EntityRow:
-    return EntityRow(row[0], row[1], row[2], row[3], bool(row[4]))
+def _entity(row: tuple[int, str, str, str]) -> EntityRow:
+    return EntityRow(*row)
 
 
 def entity_by_key(tx: Tx, key: str) -> EntityRow | None:
@@ -301,8 +300,8 @@ def entity_with_row(tx: Tx, row: int) -> EntityRow:
 
 
 def demote(tx: Tx, entity: int) -> None:
-    """Make a participant who no longer speaks an entity like others, without a tree."""
-    tx.execute("UPDATE entity SET kind = 'unknown', active = 0 WHERE id = ?", (entity,))
+    """Make a participant who no longer speaks an entity like others."""
+    tx.execute("UPDATE entity SET kind = 'unknown' WHERE id = ?", (entity,))
 
 
 def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
@@ -312,6 +311,16 @@ def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
            AND NOT EXISTS (SELECT 1 FROM mention WHERE mention.entity = entity.id)""",
         (json.dumps(list(entities)),),
     )
+
+
+def most_named(tx: Tx, most: int) -> list[str]:
+    """Return the display names of those entities that most facts name."""
+    rows = tx.execute(
+        """SELECT e.label FROM entity e LEFT JOIN mention m ON m.entity = e.id GROUP BY e.id
+           ORDER BY count(DISTINCT m.fact) DESC, e.key LIMIT ?""",
+        (most,),
+    )
+    return [row[0] for row in rows]
 
 
 def entities(tx: Tx) -> list[EntityRow]:
@@ -324,27 +333,21 @@ KINDS: tuple[EntityKind, ...] = ("participant", "place", "organisation", "person
 _KINDS = " ".join(KINDS)
 
 
-def put_entity(tx: Tx, key: str, label: str, kind: EntityKind, *, active: bool = False) -> int:
-    """Insert an entity and return its row id; an existing one may only gain: a surer kind, or being active.
+def put_entity(tx: Tx, key: str, label: str, kind: EntityKind) -> int:
+    """Insert an entity and return its row id; an existing one may only gain a surer kind.
 
     Of several kinds the surest counts, in the order of `KINDS`, so that it does not matter which mention came first.
     """
     found = tx.execute("SELECT id FROM entity WHERE key = ?", (key,)).fetchone()
     if found is None:
         row = meta.take_ids(tx, "entity")
-        tx.execute("INSERT INTO entity VALUES (?, ?, ?, ?, ?)", (row, key, label, kind, int(active)))
+        tx.execute("INSERT INTO entity VALUES (?, ?, ?, ?)", (row, key, label, kind))
         return row
     tx.execute(
-        """UPDATE entity SET kind = CASE WHEN instr(?, ?) < instr(?, kind) THEN ? ELSE kind END,
-           active = max(active, ?) WHERE id = ?""",
-        (_KINDS, kind, _KINDS, kind, int(active), found[0]),
+        "UPDATE entity SET kind = CASE WHEN instr(?, ?) < instr(?, kind) THEN ? ELSE kind END WHERE id = ?",
+        (_KINDS, kind, _KINDS, kind, found[0]),
     )
     return int(found[0])
-
-
-def set_active(tx: Tx, entity: int, active: bool) -> None:
-    """Say whether an entity has a tree."""
-    tx.execute("UPDATE entity SET active = ? WHERE id = ?", (int(active), entity))
 
 
 _ROLES = {"speaker": 1, "subject": 2, "object": 4, "other": 8}

@@ -1,4 +1,7 @@
-"""The leaves of trees: which fact or chunk stands in which tree. Where in time is read from what they stand for."""
+"""The leaves of trees: which fact, chunk or run of turns stands in which tree.
+
+Where in time that is is read from what they stand for.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +18,31 @@ _START = "coalesce(f.start_ms, f.said_ms)"
 
 _LEAVES = f"""
     SELECT l.id, l.tree, {_START}, f.tie, CASE WHEN f.start_ms IS NULL OR f.end_ms IS NULL THEN {_START} + 1
-        ELSE max(f.end_ms, f.start_ms + 1) END, 'fact', f.id
+        ELSE max(f.end_ms, f.start_ms + 1) END, 'fact', f.id, NULL
     FROM leaf l JOIN fact f ON f.id = l.fact WHERE l.id IN (SELECT value FROM json_each(:ids))
     UNION ALL
     SELECT l.id, l.tree, a.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal),
-        max(a.said_ms, b.said_ms) + 1, 'cell', c.id
+        max(a.said_ms, b.said_ms) + 1, 'cell', c.id, NULL
     FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
     JOIN turn a ON a.session = s.id AND a.ordinal = c.first JOIN turn b ON b.session = s.id AND b.ordinal = c.last
+    WHERE l.id IN (SELECT value FROM json_each(:ids))
+    UNION ALL
+    SELECT l.id, l.tree, a.said_ms, s.session_id || char(31) || printf('%06d', a.ordinal),
+        max(a.said_ms, b.said_ms) + 1, 'turn', a.id, l.last
+    FROM leaf l JOIN turn a ON a.id = l.turn JOIN turn b ON b.id = coalesce(l.last, l.turn)
+    JOIN session s ON s.id = a.session
     WHERE l.id IN (SELECT value FROM json_each(:ids))"""
-"""Leaves with key, end and item: a fact's as `FactRow.leaf_key` and `leaf_span` have it, a chunk's from first to last turn."""
+"""Leaves with key, end and item: a fact's as `FactRow.leaf_key` and `leaf_span` have it, a chunk's and a run's
+from first to last turn."""
 
-_COLUMN = {"fact": "fact", "cell": "cell"}
+_COLUMN = {"fact": "fact", "cell": "cell", "turn": "turn"}
 """Item kind -> the column of `leaf` that has the item."""
 
 
 def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
     """Return leaves by id; those are missing that stand for what there is not."""
     found = {}
-    for leaf, tree, start, tie, end, kind, item in tx.execute(_LEAVES, {"ids": json.dumps(list(ids))}):
+    for leaf, tree, start, tie, end, kind, item, last in tx.execute(_LEAVES, {"ids": json.dumps(list(ids))}):
         found[leaf] = Node(
             id=leaf,
             tree=tree,
@@ -46,6 +56,7 @@ def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
             item=item,
             version=1,
             dirty=False,  # a leaf has nothing of its own to refresh
+            item_last=last,
         )
     return found
 
@@ -53,8 +64,8 @@ def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
 def put_leaf(tx: Tx, leaf: Node) -> None:
     """Store which item a leaf stands for; its time is that of the item."""
     tx.execute(
-        f"INSERT INTO leaf (id, tree, {_COLUMN[leaf.item_kind or '']}) VALUES (?, ?, ?)",
-        (leaf.id, leaf.tree, leaf.item),
+        f"INSERT INTO leaf (id, tree, {_COLUMN[leaf.item_kind or '']}, last) VALUES (?, ?, ?, ?)",
+        (leaf.id, leaf.tree, leaf.item, leaf.item_last),
     )
 
 
@@ -78,7 +89,11 @@ def drop_strays(tx: Tx) -> None:
     tx.execute("DELETE FROM leaf WHERE tree NOT IN (SELECT id FROM tree)")
 
 
-def placements(tx: Tx, item_kind: str, item: int) -> list[tuple[int, int]]:
-    """Return (tree, leaf) of every leaf that stands for an item."""
-    rows = tx.execute(f"SELECT tree, id FROM leaf WHERE {_COLUMN[item_kind]} = ? ORDER BY tree", (item,))
+def placements(tx: Tx, owner: str, item_kind: str, item: int) -> list[tuple[int, int]]:
+    """Return (tree, leaf) of every leaf in an index's trees that stands for an item, by tree."""
+    rows = tx.execute(
+        f"""SELECT l.tree, l.id FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = ?
+            WHERE l.{_COLUMN[item_kind]} = ? ORDER BY l.tree""",
+        (owner, item),
+    )
     return [(row[0], row[1]) for row in rows]

@@ -14,6 +14,7 @@ from memforest.errors import SchemaTooNewError, StoreWriteError
 from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 from memforest.store.migration_compact import m0007_compact
+from memforest.store.migration_indexes import m0009_indexes
 from memforest.store.migration_integrity import m0006_integrity
 from memforest.store.migration_lean import m0008_lean
 
@@ -29,6 +30,7 @@ __all__ = [
     "m0006_integrity",
     "m0007_compact",
     "m0008_lean",
+    "m0009_indexes",
 ]
 
 Migration = Callable[[Tx], None]
@@ -345,6 +347,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0006_integrity,
     m0007_compact,
     m0008_lean,
+    m0009_indexes,
 )
 
 

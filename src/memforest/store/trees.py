@@ -16,27 +16,33 @@ __all__ = [
     "dirty_count",
     "dirty_nodes",
     "drop_tree",
+    "drop_trees",
     "find_head",
     "head_of",
     "heads",
     "item_texts",
-    "labels",
+    "leaf_count",
     "mark_all_dirty",
     "mark_clean",
     "mark_stale",
     "next_dirty_level",
     "node_count",
     "nodes_with_ids",
+    "owners",
     "put_head",
     "roots",
+    "scopes",
 ]
 
-_COLUMNS = "id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty"
+_COLUMNS = """id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty,
+    span_lo, span_hi, window, state"""
+_HEAD = "id, coalesce(k, 0), root, height, count"
 _ID_BLOCK = 64
 
 
 def _node(row: tuple[object, ...]) -> Node:
-    rowid, tree, level, key_ms, key_tie, start, end, count, children, version, dirty = row
+    rowid, tree, level, key_ms, key_tie, start, end, count, children, version, dirty, *more = row
+    span_lo, span_hi, window, state = more
     return Node(
         id=rowid,  # type: ignore[arg-type]  # STRICT columns: integers and texts are what they say
         tree=tree,  # type: ignore[arg-type]
@@ -50,6 +56,9 @@ def _node(row: tuple[object, ...]) -> Node:
         item=None,
         version=version,  # type: ignore[arg-type]
         dirty=bool(dirty),
+        span=None if span_lo is None else (span_lo, span_hi),  # type: ignore[arg-type]
+        window=window,  # type: ignore[arg-type]
+        state=state,  # type: ignore[arg-type]
     )
 
 
@@ -121,10 +130,12 @@ class SqliteArena:
             self._tx.executemany("DELETE FROM node WHERE id = ?", gone)
             self._tx.executemany("DELETE FROM derived_node_vector WHERE item = ?", gone)
         self._tx.executemany(
-            f"""INSERT INTO node ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            f"""INSERT INTO node ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET key_ms = excluded.key_ms, key_tie = excluded.key_tie,
                 start_ms = excluded.start_ms, end_ms = excluded.end_ms, count = excluded.count,
-                children = excluded.children, version = excluded.version, dirty = excluded.dirty""",
+                children = excluded.children, version = excluded.version, dirty = excluded.dirty,
+                span_lo = excluded.span_lo, span_hi = excluded.span_hi, window = excluded.window,
+                state = excluded.state""",
             [self._row(self._nodes[i]) for i in sorted(self._changed)],
         )
         self.written += len(self._changed) + len(self._dropped)
@@ -145,13 +156,16 @@ class SqliteArena:
             pack_ids(node.children),
             node.version,
             int(node.dirty),
+            *(node.span or (None, None)),
+            node.window,
+            node.state,
         )
 
 
-def find_head(tx: Tx, kind: str, scope: int) -> TreeHead | None:
-    """Return the tree of a scope, or None."""
+def find_head(tx: Tx, owner: str, kind: str, scope: int) -> TreeHead | None:
+    """Return an index's tree of a scope, or None."""
     row = tx.execute(
-        "SELECT id, k, root, height, count FROM tree WHERE kind = ? AND scope = ?", (kind, scope)
+        f"SELECT {_HEAD} FROM tree WHERE owner = ? AND kind = ? AND scope = ?", (owner, kind, scope)
     ).fetchone()
     return None if row is None else TreeHead(*row)
 
@@ -162,27 +176,47 @@ def head_of(tx: Tx, tree: int) -> tuple[str, int, TreeHead]:
     Raises:
         KeyError: if there is none with that id.
     """
-    row = tx.execute(
-        "SELECT kind, scope, id, k, root, height, count FROM tree WHERE id = ?", (tree,)
-    ).fetchone()
+    row = tx.execute(f"SELECT kind, scope, {_HEAD} FROM tree WHERE id = ?", (tree,)).fetchone()
     if row is None:
         raise KeyError(tree)
     return row[0], row[1], TreeHead(*row[2:])
 
 
-def heads(tx: Tx) -> list[tuple[str, int, TreeHead]]:
-    """Return (kind, scope, head) of every tree."""
-    rows = tx.execute("SELECT kind, scope, id, k, root, height, count FROM tree ORDER BY id")
+def heads(tx: Tx, owner: str | None = None) -> list[tuple[str, int, TreeHead]]:
+    """Return (kind, scope, head) of every tree of an index, or of all."""
+    rows = tx.execute(
+        f"SELECT kind, scope, {_HEAD} FROM tree WHERE owner = coalesce(?, owner) ORDER BY id", (owner,)
+    )
     return [(row[0], row[1], TreeHead(*row[2:])) for row in rows]
 
 
-def put_head(tx: Tx, kind: str, scope: int, head: TreeHead) -> TreeHead:
+def owners(tx: Tx, trees: Collection[int] | None = None) -> dict[int, str]:
+    """Return the index of each of some trees, or of all."""
+    if trees is None:
+        return dict(tx.execute("SELECT id, owner FROM tree ORDER BY id").fetchall())
+    rows = tx.execute(
+        "SELECT id, owner FROM tree WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
+        (json.dumps(list(trees)),),
+    )
+    return dict(rows.fetchall())
+
+
+def scopes(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, int]]:
+    """Return (kind, scope) of trees."""
+    rows = tx.execute(
+        "SELECT id, kind, scope FROM tree WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(trees)),),
+    )
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def put_head(tx: Tx, owner: str, kind: str, scope: int, head: TreeHead) -> TreeHead:
     """Store a head; one whose `tree` is 0 is new and comes back with its id."""
     if head.tree == 0:
         tree = meta.take_ids(tx, "tree")
         tx.execute(
-            "INSERT INTO tree (id, kind, scope, k, root, height, count) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (tree, kind, scope, head.k, head.root, head.height, head.count),
+            "INSERT INTO tree (id, owner, kind, scope, k, root, height, count) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (tree, owner, kind, scope, head.k or None, head.root, head.height, head.count),
         )
         return TreeHead(tree, head.k, head.root, head.height, head.count)
     tx.execute(
@@ -190,6 +224,17 @@ def put_head(tx: Tx, kind: str, scope: int, head: TreeHead) -> TreeHead:
         (head.root, head.height, head.count, head.tree),
     )
     return head
+
+
+def drop_trees(tx: Tx, owner: str) -> int:
+    """Delete all trees of an index and return how many those were."""
+    of_owner = "SELECT id FROM tree WHERE owner = ?"
+    tx.execute(f"DELETE FROM leaf WHERE tree IN ({of_owner})", (owner,))
+    tx.execute(
+        f"DELETE FROM derived_node_vector WHERE item IN (SELECT id FROM node WHERE tree IN ({of_owner}))",
+        (owner,),
+    )
+    return tx.execute("DELETE FROM tree WHERE owner = ?", (owner,)).rowcount
 
 
 def drop_tree(tx: Tx, head: TreeHead) -> None:
@@ -217,18 +262,6 @@ def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
     if rest := [i for i in ids if i not in found]:
         found.update(leaves.leaves_with_ids(tx, rest))
     return found
-
-
-def labels(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, str]]:
-    """Return (kind, name of the scope) of trees: a session's id, an entity's display name, a scene's number."""
-    rows = tx.execute(
-        """SELECT t.id, t.kind, coalesce(s.session_id, e.label, CAST(t.scope AS TEXT)) FROM tree t
-           LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
-           LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope
-           WHERE t.id IN (SELECT value FROM json_each(?))""",
-        (json.dumps(list(trees)),),
-    )
-    return {row[0]: (row[1], row[2]) for row in rows}
 
 
 def roots(tx: Tx, trees: Collection[int]) -> set[int]:
@@ -306,6 +339,11 @@ def node_count(tx: Tx) -> tuple[int, int]:
     """Return how many nodes there are and how many inner ones are dirty."""
     total = tx.execute("SELECT (SELECT count(*) FROM node) + (SELECT count(*) FROM leaf)").fetchone()[0]
     return total, dirty_count(tx)
+
+
+def leaf_count(tx: Tx) -> int:
+    """Return the number of leaves of all trees."""
+    return int(tx.execute("SELECT count(*) FROM leaf").fetchone()[0])
 
 
 def dirty_count(tx: Tx) -> int:

@@ -53,6 +53,14 @@ class Node:
     """Grows by one whenever the node, or anything below it, is written."""
     dirty: bool
     """What is derived from this node is out of date. A dirty node's ancestors are all dirty."""
+    item_last: int | None = None
+    """The last item of a leaf that stands for a run of them, from `item` on; None for a single one."""
+    span: tuple[int, int] | None = None
+    """A half-open interval of ordinals, in trees that count what they hold."""
+    window: str | None = None
+    """The key of the calendar window that the node stands for."""
+    state: bytes | None = None
+    """What placing below this node needs to know, in the words of the index."""
 
 
 class Arena(Protocol):
@@ -95,13 +103,13 @@ class Arena(Protocol):
 class TreeHead:
     """The one thing to remember of a tree between two calls; ``TreeHead(tree, k)`` is the empty tree.
 
-    `k` is the largest fan-out and a constant of the tree. `height` is the number of inner levels: 0 while
+    `k` is the largest fan-out and a constant of the tree; 0 for a tree that has none, which is no MemTree. `height` is the number of inner levels: 0 while
     the tree is empty or the root is its only leaf, so the root's level is the height. `count` is the
     number of leaves. A fan-out of 2 is refused: a node that splits then leaves a part with one child, so that
     inserts in an unlucky order would make a chain as tall as the tree is large.
 
     Raises:
-        ValueError: `k` is below 3.
+        ValueError: `k` is below 3 and not 0.
     """
 
     tree: int
@@ -111,7 +119,7 @@ class TreeHead:
     count: int = 0
 
     def __post_init__(self) -> None:
-        if self.k < 3:
+        if self.k and self.k < 3:
             raise ValueError(f"fan-out k must be at least 3, not {self.k}: 2 cannot be kept balanced")
 
 

@@ -143,6 +143,10 @@ class Writes:
         """Give a session an error as its result."""
         self._errors[at] = error
 
+    def warn(self, problems: Sequence[str]) -> None:
+        """Say something with the results."""
+        self._failures += problems
+
     @property
     def replaced(self) -> bool:
         """Whether a session has overwritten another one."""
@@ -206,7 +210,12 @@ class Writes:
             refreshed=self._refreshed if last else None,
             cost=cost,
             refused=one.refused,
-            warnings=(*self._warnings, *_refusals(one.refused), *(self._told() if told else ())),
+            warnings=(
+                *self._warnings,
+                *one.got.problems,
+                *_refusals(one.refused),
+                *(self._told() if told else ()),
+            ),
         )
 
     def only(self) -> IngestResult:

@@ -14,20 +14,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.facts.canonical import FactPlan, Said, Same, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.interval import from_ms, to_ms
-from memforest.memory.ingest.restate import fact_signature, settle, word_all
+from memforest.memory.ingest.restate import fact_signature, restate_fact, word_all
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRef
-from memforest.store.leaves import placements
 from memforest.store.sessions import CellRow
-from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.attached import Placings
+from memforest.systems.base import Placed
 from memforest.systems.states import superseded_facts
 from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
@@ -79,18 +78,19 @@ class Commit:
     """Texts of facts whose value another one took the place of."""
     states: list[int] = field(default_factory=list)
     """Row ids of the observations of states that were written now."""
-    nodes_written: int = 0
-    trees: set[int] = field(default_factory=set)
+    placed: Placed = field(default_factory=Placed)
+    problems: dict[str, None] = field(default_factory=dict)
+    """Which indexes could not place what was written, and why."""
     told: set[int] = field(default_factory=set)
     """Row ids of the facts that are among `added` or `merged`."""
 
 
-def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int, done: Commit) -> None:
+def commit(tx: Tx, placings: Placings, work: Extracted, stored_ms: int, done: Commit) -> None:
     """Write a session's extracted chunks; cells that another process has finished are left alone.
 
     Args:
         tx: the open write transaction.
-        config: for routing.
+        placings: the indexes, which are told what changes.
         work: the session, or a part of it.
         stored_ms: the present, UTC ms.
         done: what was written of the session before; what is written now is added.
@@ -105,19 +105,8 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int, done: Commit
     book = EntityBook(tx)
     for speaker in work.speakers:
         book.participant(speaker)
-    writer = ForestWriter(tx, config)
-    _place_cells(tx, writer, work, [cell for cell, _ in outcomes])
-    touched: set[int] = set()
-    written = [
-        _write_fact(tx, writer, book, work, plan, stored_ms, done, touched)
-        for plan in _plan(tx, work, outcomes)
-    ]
-    for entity in sorted(book.promoted):
-        writer.fill(entity)
-    inactive = {e for e in touched if not fact_rows.entity_with_row(tx, e).active}
-    writer.activate(inactive)
-    if work.model is not None:
-        writer.scenes.route(written, work.model)
+    for plan in _plan(tx, work, outcomes):
+        _write_fact(tx, placings, book, work, plan, stored_ms, done)
     for cell, outcome in outcomes:
         _finish(tx, cell, outcome, work.maker)
     if work.model is not None:
@@ -130,9 +119,8 @@ def commit(tx: Tx, config: Config, work: Extracted, stored_ms: int, done: Commit
         derived.put_vectors(tx, "turn", rows)
     if not sessions.pending(tx, work.session):
         sessions.set_status(tx, work.session, "ingested")
-    writer.close()
-    done.nodes_written += writer.written
-    done.trees |= writer.touched
+    done.placed = done.placed.plus(placings.close())
+    done.problems.update(dict.fromkeys(placings.problems))
     meta.bump(tx)
 
 
@@ -157,15 +145,6 @@ def overwritten() -> SessionConflictError:
     return SessionConflictError(
         "the session was overwritten by another writer while it was being ingested; ingest it again"
     )
-
-
-def _place_cells(tx: Tx, writer: ForestWriter, work: Extracted, cells: Sequence[CellRow]) -> None:
-    for cell in cells:
-        if placements(tx, "cell", cell.row):
-            continue  # it failed before, and stands where it stood
-        first, last = work.turns[cell.first][1], work.turns[cell.last][1]
-        key = (to_ms(first.said), f"{work.session_id}\x1f{cell.ordinal:06d}")
-        writer.place_cell(work.session, cell.row, key, key[0], to_ms(last.said) + 1)
 
 
 def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:
@@ -237,15 +216,14 @@ def _stored_signature(tx: Tx, fact: FactRow) -> Signature:
 
 def _write_fact(
     tx: Tx,
-    writer: ForestWriter,
+    placings: Placings,
     book: EntityBook,
     work: Extracted,
     plan: FactPlan,
     stored_ms: int,
     done: Commit,
-    touched: set[int],
-) -> int:
-    """Write a planned fact and return its row."""
+) -> None:
+    """Write a planned fact."""
     if plan.joins is None:
         fact = _new_fact(tx, work, plan, stored_ms)
         done.added.append(fact.text)
@@ -273,12 +251,8 @@ def _write_fact(
         )
         _mention(tx, book, one.candidate, occurrence, done)
     if plan.joins is not None:  # a new one stands already as its first occurrence says
-        fact = settle(tx, writer, fact)
+        fact = restate_fact(tx, placings, fact)
     _put_vector(tx, work, fact)
-    entities = {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)}
-    touched |= entities
-    writer.place_fact(fact, [e for e in entities if fact_rows.entity_with_row(tx, e).active])
-    return fact.row
 
 
 def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRow:

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
+from memforest.memory.ingest.catch_up import catch_up
 from memforest.memory.ingest.commit import Commit, Extracted, overwritten
 from memforest.memory.ingest.fill import fill_vectors
 from memforest.memory.ingest.judge import find_same
@@ -32,12 +34,11 @@ from memforest.refresh import Refreshed, refresh
 from memforest.search.cache import SnapshotCache
 from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps
-from memforest.store import meta, sessions
+from memforest.store import sessions
 from memforest.store.db import Database, Tx
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.sessions import CellRow
-from memforest.systems.memforest.grow import ForestWriter
-from memforest.systems.memforest.scenes import routed_by
+from memforest.systems.attached import Attached
 from memforest.text import DATA_RUN, cut
 from memforest.types import Candidate, Chunk, ChunkOutcome, Refused, Skipped, Turn
 
@@ -107,6 +108,7 @@ class Writer:
     vectors: VectorMaker | None
     threshold: float | None
     cache: SnapshotCache
+    attached: Attached
 
     @property
     def model(self) -> str | None:
@@ -138,7 +140,9 @@ class Writer:
             extracted = [replace(one, same=same) for one in extracted]
             timer.add("judge", started)
         started = time.perf_counter()
-        done = [await commit_in_parts(self.db, self.config, one, timer.add) for one in extracted]
+        done = [
+            await commit_in_parts(self.db, self.config, self.attached, one, timer.add) for one in extracted
+        ]
         timer.add("route", started)
         processed = iter(
             Processed(
@@ -237,9 +241,9 @@ class Writer:
         maker = self.vectors
         done = await refresh(
             self.db,
+            partial(self.attached.work, max_words=self.steps.summary_words),
             summariser=self.steps.summariser,
             embed=None if maker is None else lambda texts: maker.make(texts, "node"),
-            max_words=self.steps.summary_words,
         )
         timer.add("refresh", started)
         for part, ms in (
@@ -252,23 +256,11 @@ class Writer:
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
-        return 0 if self.vectors is None else await fill_vectors(self.db, self.config, self.vectors)
+        return 0 if self.vectors is None else await fill_vectors(self.db, self.attached, self.vectors)
 
-    async def make_scenes(self, *, anew: bool = False) -> None:
-        """Route the facts of a memory that was written before it had scenes; with `anew`, of any.
-
-        Derives the canonical scenes: what the facts in time order give, however they were stored.
-        """
-        if self.model is not None:
-            await asyncio.to_thread(self._make_scenes, self.model, anew)
-
-    def _make_scenes(self, model: str, anew: bool) -> None:
-        with self.db.write() as tx:
-            if anew or routed_by(tx) != model:
-                writer = ForestWriter(tx, self.config)
-                writer.scenes.derive(model)
-                writer.close()
-                meta.bump(tx)
+    async def catch_up(self) -> list[str]:
+        """Let indexes that are behind place what they have not; return which could not, and why."""
+        return await catch_up(self.db, self.attached)
 
 
 def _statements(outcomes: Sequence[ChunkOutcome]) -> list[str]:
@@ -355,10 +347,15 @@ def ingest_result(
         chunks=() if processed is None else processed.chunks,
         refused=tuple(refused),
         replaced=got.replaced,
-        trees_updated=len(done.trees),
-        nodes_written=done.nodes_written,
+        trees_updated=len(done.placed.trees),
+        nodes_written=done.placed.nodes,
         nodes_refreshed=refreshed.nodes,
         nodes_dirty=refreshed.left,
         usage=cost,
-        warnings=(*warnings, *(() if processed is None else processed.warnings), *refreshed.failures),
+        warnings=(
+            *warnings,
+            *(() if processed is None else processed.warnings),
+            *done.problems,
+            *refreshed.failures,
+        ),
     )

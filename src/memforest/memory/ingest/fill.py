@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from memforest.config import Config
 from memforest.memory.vectors import VectorMaker
 from memforest.refresh import write_means
 from memforest.search.texts import digest, turn_text
 from memforest.store import derived, meta
 from memforest.store.db import Database, Tx
 from memforest.store.digests import damaged_turns
-from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.attached import Attached, Placings
 
 __all__ = ["fill_vectors"]
 
@@ -24,8 +23,8 @@ ROUNDS = 4
 """Times that missing vectors are looked for: what another writer has changed meanwhile is made again."""
 
 
-async def fill_vectors(db: Database, config: Config, maker: VectorMaker) -> int:
-    """Make the missing vectors of turns, facts and nodes, route the facts, and return how many were made.
+async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> int:
+    """Make the missing vectors of turns, facts and nodes, let the indexes place the facts by them, and return how many were made.
 
     Raises:
         ModelError: if the embedder fails.
@@ -33,14 +32,14 @@ async def fill_vectors(db: Database, config: Config, maker: VectorMaker) -> int:
     """
     filled = 0
     for kind in ("turn", "fact", "node"):
-        filled += await _fill(db, config, maker, kind)
+        filled += await _fill(db, attached, maker, kind)
     means = await asyncio.to_thread(_missing_means, db)
     if means:
         await asyncio.to_thread(write_means, db, means)
     return filled + len(means)
 
 
-async def _fill(db: Database, config: Config, maker: VectorMaker, kind: derived.ItemKind) -> int:
+async def _fill(db: Database, attached: Attached, maker: VectorMaker, kind: derived.ItemKind) -> int:
     """Make the missing vectors of a kind and return how many; what other writers keep changing is left."""
     filled = 0
     for _ in range(ROUNDS):
@@ -49,7 +48,7 @@ async def _fill(db: Database, config: Config, maker: VectorMaker, kind: derived.
             break
         found = await maker.make([text for _, text in missing], kind)
         rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
-        filled += await asyncio.to_thread(_put, db, config, maker.embedder.model_id, kind, rows)
+        filled += await asyncio.to_thread(_put, db, attached, kind, rows)
     return filled
 
 
@@ -63,20 +62,16 @@ def _missing_means(db: Database) -> list[int]:
         return list(derived.kept_texts(tx))
 
 
-def _put(
-    db: Database, config: Config, model: str, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]
-) -> int:
+def _put(db: Database, attached: Attached, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> int:
     """Write the vectors of what still has none and still says what was embedded; return how many."""
     with db.write() as tx:
         now = {(item, digest(text)) for item, text in _without_vector(tx, kind)}
         same = [row for row in rows if row[:2] in now]
         if not same:
             return 0
+        placings = Placings(tx, attached)
         derived.put_vectors(tx, kind, same)
-        if kind == "fact":
-            writer = ForestWriter(tx, config)
-            writer.scenes.route([item for item, _, _ in same], model)
-            writer.close()
+        placings.close()
         meta.bump(tx)
     return len(same)
 

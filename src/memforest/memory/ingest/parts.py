@@ -11,6 +11,7 @@ from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
 from memforest.memory.ingest.commit import Commit, Extracted, commit, superseded_texts
 from memforest.store.db import Database
+from memforest.systems.attached import Attached, Placings
 
 __all__ = ["PART_CELLS", "PAUSE_S", "commit_in_parts"]
 
@@ -23,7 +24,7 @@ Source: https://www.sqlite.org/src/file/src/main.c, `sqliteDefaultBusyCallback`.
 
 
 async def commit_in_parts(
-    db: Database, config: Config, work: Extracted, timed: Callable[[str, float], None]
+    db: Database, config: Config, attached: Attached, work: Extracted, timed: Callable[[str, float], None]
 ) -> Commit | SessionConflictError:
     """Write what was extracted from a session, and say what that superseded.
 
@@ -31,7 +32,8 @@ async def commit_in_parts(
 
     Args:
         db: the memory.
-        config: for routing.
+        config: for the clock.
+        attached: the memory's indexes.
         work: the session.
         timed: is told a step and when it began (`time.perf_counter`).
 
@@ -43,7 +45,7 @@ async def commit_in_parts(
         if at:
             await asyncio.sleep(PAUSE_S)
         try:
-            await asyncio.to_thread(_commit_part, db, config, part, done, timed)
+            await asyncio.to_thread(_commit_part, db, config, attached, part, done, timed)
         except SessionConflictError as exc:
             return exc
     done.superseded = await asyncio.to_thread(_superseded, db, done)
@@ -51,10 +53,15 @@ async def commit_in_parts(
 
 
 def _commit_part(
-    db: Database, config: Config, part: Extracted, done: Commit, timed: Callable[[str, float], None]
+    db: Database,
+    config: Config,
+    attached: Attached,
+    part: Extracted,
+    done: Commit,
+    timed: Callable[[str, float], None],
 ) -> None:
     with db.write() as tx:
-        commit(tx, config, part, to_ms(config.clock()), done)
+        commit(tx, Placings(tx, attached), part, to_ms(config.clock()), done)
         ended = time.perf_counter()
     timed("route.commit", ended)
 

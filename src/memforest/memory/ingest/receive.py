@@ -17,7 +17,7 @@ from memforest.store import derived, meta, sessions
 from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
 from memforest.store.sessions import SessionRow
-from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.attached import Placings
 from memforest.text import cut
 from memforest.types import Turn
 
@@ -35,11 +35,14 @@ class Received:
     """An earlier write of this session did not come to its end."""
     reworded: bool = False
     """What was taken back has left facts that are worded otherwise, and without a vector."""
+    problems: tuple[str, ...] = ()
+    """Which indexes could not place what was written, and why."""
 
 
 def receive(
     tx: Tx,
     config: Config,
+    placings: Placings,
     session_id: str,
     turns: Sequence[Turn],
     *,
@@ -54,6 +57,7 @@ def receive(
     Args:
         tx: the open write transaction.
         config: for the cell size.
+        placings: the indexes, which are told what goes.
         session_id: the caller's id.
         turns: the whole session; with `append` only the new turns, numbered after the stored ones.
         infer: whether statements will be extracted.
@@ -82,7 +86,7 @@ def receive(
                 raise SessionConflictError(
                     f"session {session_id!r}: {clash}; pass replace=True to overwrite it"
                 )
-            reworded = retract_session(tx, config, found.row)
+            reworded = retract_session(tx, placings, found.row)
             found, replaced = None, True
         else:
             turns = turns[len(stored) :]
@@ -98,7 +102,7 @@ def receive(
     else:
         row = found.row
     if turns:
-        reworded |= _store(tx, config, row, turns, stored_ms)
+        reworded |= _store(tx, config, placings, row, turns, stored_ms)
     unfinished = found is not None and row in sessions.unfinished(tx)
     return Received(row, len(turns), replaced, unfinished, reworded)
 
@@ -133,7 +137,9 @@ def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
             )
 
 
-def _store(tx: Tx, config: Config, session: int, turns: Sequence[Turn], stored_ms: int) -> bool:
+def _store(
+    tx: Tx, config: Config, placings: Placings, session: int, turns: Sequence[Turn], stored_ms: int
+) -> bool:
     """Insert turns, their word rows and pending cells; a last cell that was not full is cut anew.
 
     Returns:
@@ -144,9 +150,7 @@ def _store(tx: Tx, config: Config, session: int, turns: Sequence[Turn], stored_m
     first = turns[0].ordinal
     if cells and cells[-1].last - cells[-1].first + 1 < config.cell_turns:
         partial = cells.pop()
-        writer = ForestWriter(tx, config)
-        reworded = retract_cell(tx, writer, partial.row)
-        writer.close()
+        reworded = retract_cell(tx, placings, partial.row)
         first = partial.first
     rows = sessions.add_turns(tx, session, turns, stored_ms)
     for row, turn in zip(rows, turns, strict=True):

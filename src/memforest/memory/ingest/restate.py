@@ -18,20 +18,19 @@ from memforest.store import derived
 from memforest.store import facts as fact_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRow
-from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.attached import Placings
 
-__all__ = ["fact_signature", "restated", "settle", "word_all"]
+__all__ = ["fact_signature", "restate_fact", "restated", "word_all"]
 
 
-def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
-    """Bring a fact, its words and its leaves in line with its occurrences.
+def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
+    """Write a fact and its words as its occurrences have them.
 
-    A vector of another wording is dropped, and the fact leaves its scenes; the caller, or
-    `Writer.fill_vectors`, makes the new one and routes the fact anew.
+    A vector of another wording is dropped; the caller, or `fill_vectors`, makes the new one.
 
     Args:
         tx: the open write transaction.
-        writer: edits the trees.
+        placings: the indexes, which are told before the fact changes.
         fact: as stored; it has at least one occurrence.
 
     Returns:
@@ -40,15 +39,12 @@ def settle(tx: Tx, writer: ForestWriter, fact: FactRow) -> FactRow:
     found = fact_rows.occurrences(tx, (fact.row,))[fact.row]
     now = restated(tx, fact, found)
     if now != fact:
+        placings.leave("fact", (fact.row,))
         if now.text != fact.text:
-            writer.scenes.leave(fact.row)
             derived.drop_vectors(tx, "fact", (fact.row,))
-        scopes = writer.lift_fact(fact.row)
         fact_rows.restate(tx, now)
         derived.put_wording(tx, fact.row, fact_signature(now).digest)
         derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
-        writer.put_back(now, scopes)
-    writer.withdraw_fact(fact.row, {entity for entity, _ in fact_rows.mentions_of(tx, fact.row)})
     return now
 
 

@@ -5,36 +5,34 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 
 from __future__ import annotations
 
-from memforest.config import Config
 from memforest.facts.entities import speaker_key
-from memforest.memory.ingest.restate import settle
+from memforest.memory.ingest.restate import restate_fact
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import aliases_of_cell, settle_aliases
 from memforest.store.db import Tx
-from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.attached import Placings
 
 __all__ = ["retract_cell", "retract_session"]
 
 
-def retract_session(tx: Tx, config: Config, session: int) -> bool:
+def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
     """Delete a session with everything that only it supports; return whether that reworded a fact."""
-    writer = ForestWriter(tx, config)
-    reworded = [retract_cell(tx, writer, cell.row) for cell in sessions.cells(tx, session)]
+    reworded = [retract_cell(tx, placings, cell.row) for cell in sessions.cells(tx, session)]
     turns = sessions.turns(tx, session)
+    placings.leave("turn", [row for row, _ in turns])
     for row, _ in turns:
         derived.clear_words(tx, "turn", row)
         derived.drop_vectors(tx, "turn", (row,))
     sessions.delete_session(tx, session)
-    _silence(tx, writer, {turn.speaker for _, turn in turns})
-    writer.close()
+    _silence(tx, {turn.speaker for _, turn in turns})
     derived.drop_stale(tx)
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
 
 
-def retract_cell(tx: Tx, writer: ForestWriter, cell: int) -> bool:
+def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
     """Delete a cell, its occurrences, and the facts that nothing else supports; its turns stay.
 
     Returns:
@@ -43,30 +41,29 @@ def retract_cell(tx: Tx, writer: ForestWriter, cell: int) -> bool:
     facts = fact_rows.facts_of_cell(tx, cell)
     named = {entity for fact in facts for entity, _ in fact_rows.mentions_of(tx, fact)}
     called = aliases_of_cell(tx, cell)
-    writer.remove_cell(cell)
+    placings.leave("cell", (cell,))
     sessions.delete_cell(tx, cell)
     left = fact_rows.occurrences(tx, facts)
     stored = fact_rows.facts_with_ids(tx, facts)
     reworded = False
     for fact in facts:
         if left[fact]:
-            reworded |= settle(tx, writer, stored[fact]).text != stored[fact].text
+            reworded |= restate_fact(tx, placings, stored[fact]).text != stored[fact].text
             continue
-        writer.remove_fact(fact)
+        placings.leave("fact", (fact,))
         derived.clear_words(tx, "fact", fact)
         derived.drop_vectors(tx, "fact", (fact,))
         fact_rows.delete_fact(tx, fact)
-    writer.reconsider(named)
     fact_rows.drop_unnamed(tx, named)
     settle_aliases(tx, called)
     return reworded
 
 
-def _silence(tx: Tx, writer: ForestWriter, speakers: set[str]) -> None:
+def _silence(tx: Tx, speakers: set[str]) -> None:
     """Make those who speak nowhere any more entities like others; who is not even mentioned goes."""
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard
     silent = [found.row for key in sorted(keys) if (found := fact_rows.entity_by_key(tx, key)) is not None]
     for entity in silent:
-        writer.demote(entity)
+        fact_rows.demote(tx, entity)
     fact_rows.drop_unnamed(tx, silent)

@@ -11,23 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal
 
-from memforest.config import Config
 from memforest.errors import CorruptStoreError, StoreLockedError, StoreWriteError
-from memforest.interval import from_ms, to_ms
+from memforest.interval import from_ms
 from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
 from memforest.search.texts import index_tokens
-from memforest.store import checks, counts, derived, meta, sessions
-from memforest.store import facts as fact_rows
-from memforest.store import scenes as scene_rows
-from memforest.store import trees as tree_rows
+from memforest.store import checks, counts, derived, meta
 from memforest.store.db import Database, Tx
 from memforest.store.digests import damaged_turns
 from memforest.store.leaves import drop_strays
-from memforest.systems.memforest.grow import ForestWriter
-from memforest.systems.memforest.scenes import routed_by
+from memforest.systems.attached import Attached
 
-__all__ = ["mend", "tidy", "word_anew"]
+__all__ = ["repair_parts", "tidy", "word_anew"]
 
 SAID = ("session", "turn", "cell", "fact", "occurrence")
 """Tables whose rows a repair must leave as many as they were."""
@@ -39,7 +34,7 @@ VACUUM_BYTES = 1 << 30
 """Largest file to write anew: SQLite keeps the copy in memory, as temporary files would hold transcripts."""
 
 
-def mend(db: Database, config: Config, found: VerifyReport) -> list[str]:
+def repair_parts(db: Database, attached: Attached, found: VerifyReport) -> list[str]:
     """Make the broken parts anew in one transaction, and return what was done, in words.
 
     Raises:
@@ -47,12 +42,12 @@ def mend(db: Database, config: Config, found: VerifyReport) -> list[str]:
         StoreError: if the file cannot be written.
     """
     parts = {problem.part for problem in found.problems}
-    wanted = [make for broken, make in _MENDERS if broken & parts]
+    wanted = [make for broken, make in _REPAIRS if broken & parts]
     if not wanted or parts & {"file", "session"}:
         return []
     with db.write() as tx:
         before = _said(tx)
-        did = [make(tx, config) for make in wanted]
+        did = [make(tx, attached, found) for make in wanted]
         if _said(tx) != before:
             raise CorruptStoreError(f"{db.path.name!r} cannot be repaired; restore it from a backup")
         meta.bump(tx)
@@ -87,7 +82,7 @@ def _said(tx: Tx) -> dict[str, int]:
     return {table: found[table] for table in SAID}
 
 
-def _words(tx: Tx, _config: Config) -> str:
+def _words(tx: Tx, _attached: Attached, _found: VerifyReport) -> str:
     """Make the index anew from its rows, and those rows that are not the words of what there is."""
     derived.reindex_words(tx)
     wrong = wrong_words(tx)
@@ -97,60 +92,26 @@ def _words(tx: Tx, _config: Config) -> str:
     return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 
 
-def _vectors(tx: Tx, _config: Config) -> str:
+def _vectors(tx: Tx, _attached: Attached, _found: VerifyReport) -> str:
     wrong = {(kind, item) for kind, item, _ in wrong_vectors(tx)}
     for kind, item in wrong:
         derived.drop_vectors(tx, kind, (item,))
     return f"dropped {len(wrong)} wrong vectors, to be made anew"
 
 
-def _fell(tx: Tx, kinds: Collection[str]) -> None:
-    """Drop all trees of some kinds; with those of scenes the scenes, whose only places are trees."""
-    for kind, _, head in tree_rows.heads(tx):
-        if kind in kinds:
-            tree_rows.drop_tree(tx, head)
+def _indexes(tx: Tx, attached: Attached, found: VerifyReport) -> str:
+    """Empty the indexes that something is wrong with, and what is of no index; `resume` then makes them anew."""
     drop_strays(tx)
-    if "scene" in kinds:
-        scene_rows.drop_scenes(tx)
+    broken = sorted({one.index for one in found.problems if one.index is not None})
+    for name in broken:
+        attached.clear(tx, name, "repair() makes it anew")
+    return f"made the index anew: {', '.join(broken)}" if broken else "dropped leaves of no tree"
 
 
-def _scenes(tx: Tx, config: Config) -> str:
-    """Derive all scenes again from the facts, with their trees."""
-    _fell(tx, ("scene",))
-    writer = ForestWriter(tx, config)
-    model = routed_by(tx)
-    if model is not None:
-        writer.scenes.derive(model)
-    writer.close()
-    return f"derived {scene_rows.scene_counts(tx)['scenes']} scenes anew"
-
-
-def _trees(tx: Tx, config: Config) -> str:
-    """Plant all trees anew, scenes derived again from all facts; their summaries are left to the refresh."""
-    _fell(tx, [kind for kind, _, _ in tree_rows.heads(tx)] + ["scene"])
-    writer = ForestWriter(tx, config)
-    for session in sessions.list_sessions(tx):
-        turns = [turn for _, turn in sessions.turns(tx, session.row)]
-        for cell in sessions.cells(tx, session.row):
-            if cell.status != "pending":
-                start, end = to_ms(turns[cell.first].said), to_ms(turns[cell.last].said)
-                key = (start, f"{session.session_id}\x1f{cell.ordinal:06d}")
-                writer.place_cell(session.row, cell.row, key, start, end + 1)
-    for entity in fact_rows.entities(tx):
-        if entity.active:
-            writer.fill(entity.row)
-    model = routed_by(tx)
-    if model is not None:
-        writer.scenes.derive(model)
-    writer.close()
-    return f"planted {len(writer.touched)} trees anew"
-
-
-_MENDERS: tuple[tuple[frozenset[str], Callable[[Tx, Config], str]], ...] = (
+_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, Attached, VerifyReport], str]], ...] = (
     (frozenset({"words"}), _words),
     (frozenset({"vector"}), _vectors),
-    (frozenset({"tree", "placement"}), _trees),
-    (frozenset({"scene"}), _scenes),
+    (frozenset({"tree", "placement", "scene", "index"}), _indexes),
 )
 
 

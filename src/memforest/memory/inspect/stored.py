@@ -128,8 +128,7 @@ class TreeView(Result):
 class Stats(Result):
     """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log.
 
-    `scenes` counts the scenes, the facts in one, in a second one and outside of all, and the largest's members;
-    `notes` says what the memory does not have, and why.
+    `indexes` has for each index its version, how far it lags behind, its trees, and what it says of itself; `notes` says what the memory does not have, and why.
     """
 
     user_id: str
@@ -153,7 +152,7 @@ class Stats(Result):
     """What has made the statements of chunks, and summaries: name, version and model -> how many."""
     spent: Mapping[str, Mapping[str, StepUsage]] = field(default_factory=dict)
     """Operation (``"ingest"``, ``"query"``, …) -> step -> what it has spent on models over the memory's life."""
-    scenes: Mapping[str, int] = field(default_factory=dict)
+    indexes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

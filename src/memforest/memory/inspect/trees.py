@@ -17,7 +17,6 @@ from memforest.memory.inspect.views import Look
 from memforest.store import derived
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
-from memforest.store import scenes as scene_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.text import cut, entity_key
@@ -31,7 +30,7 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
 
     Args:
         look: the transaction.
-        scope: only the trees of the session or entity with this name, or of a scene ("scene 7").
+        scope: only the trees of the session or entity with this name; a number needs its kind before it ("scene 7").
         depth: levels below the root to unfold, 0 for the roots alone.
         limit: most nodes; None for all. Where roots alone are more than half of it, only the largest trees
             of each kind are returned.
@@ -42,12 +41,25 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
     """
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
-    found = [entry for entry in tree_rows.heads(look.tx) if entry[2].root is not None]
-    heads = {head.tree: (kind, head) for kind, _, head in found}
-    labels = tree_rows.labels(look.tx, heads)
-    titles = _titles(look.tx, found, labels)
+    heads: dict[int, tuple[str, TreeHead]] = {}
+    labels: dict[int, str] = {}
+    titles: dict[int, str] = {}
+    called: set[int] = set()
+    for index in look.attached.of(look.tx):
+        found = [
+            (kind, head) for kind, _, head in tree_rows.heads(look.tx, index.name) if head.root is not None
+        ]
+        own = {head.tree: (kind, head) for kind, head in found}
+        heads |= own
+        labels |= index.labels(look.tx, own)
+        titles |= index.titles(look.tx, own)
+        called |= {
+            tree
+            for tree, (kind, _) in own.items()
+            if scope is None or _is_called(scope, kind, labels[tree], numbered=kind in index.numbered)
+        }
     if scope is not None:
-        heads = {tree: one for tree, one in heads.items() if _is_called(scope, *labels[tree])}
+        heads = {tree: one for tree, one in heads.items() if tree in called}
         if not heads:
             raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
     shown = _largest(heads.values(), limit)
@@ -57,22 +69,10 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
     return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
 
 
-def _titles(
-    tx: Tx, found: Collection[tuple[str, int, TreeHead]], labels: Mapping[int, tuple[str, str]]
-) -> dict[int, str]:
-    """Return the title of every tree: its kind and name, for a scene also what sets it apart."""
-    about = scene_rows.topics(tx)
-    titles = {}
-    for kind, number, head in found:
-        topics = f": {', '.join(about[number])}" if kind == "scene" and number in about else ""
-        titles[head.tree] = f"{kind} {labels[head.tree][1]}{topics}"
-    return titles
-
-
-def _is_called(scope: str, kind: str, label: str) -> bool:
-    """Return whether a tree is what a scope's name means; scenes have numbers, so theirs need the word before."""
-    if kind == "scene":
-        return scope.casefold() == f"scene {label}"
+def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:
+    """Return whether a tree is what a scope's name means; where scopes have numbers, the kind stands in front."""
+    if numbered:
+        return scope.casefold() == f"{kind} {label}"
     return bool({label, entity_key(label)} & {scope, entity_key(scope)})
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
-
-import numpy as np
 
 from memforest.facts.canonical import fact_identity, tie_end
 from memforest.facts.entities import is_short_form, speaker_key
@@ -13,9 +12,8 @@ from memforest.interval import from_ms
 from memforest.memory.ingest.restate import restated
 from memforest.memory.results import Problem, VerifyReport
 from memforest.search.texts import digest, index_tokens, mean_digest, turn_text
-from memforest.store import checks, contradictions, derived, meta, sessions
+from memforest.store import checks, contradictions, derived, sessions
 from memforest.store import facts as fact_rows
-from memforest.store import scenes as scene_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
 from memforest.store.aliases import unsettled_aliases
@@ -23,14 +21,9 @@ from memforest.store.db import Tx
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.faults import RESTORE, UNEXPECTED
-from memforest.store.trees import SqliteArena
-from memforest.systems.memforest.scenes import no_scenes, routed_by
-from memforest.tree import check
+from memforest.systems.attached import Attached
 
 __all__ = ["DERIVED", "first_problem", "verify", "wrong_vectors", "wrong_words"]
-
-CENTROID_ERROR = 1e-4
-"""By how much a coordinate of a centroid may be off: it is updated in float32, once per fact that comes or goes."""
 
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
 """How the makers of cells begin whose quotes are pieces of turns."""
@@ -39,11 +32,15 @@ DERIVED = frozenset({"tree", "placement", "scene", "vector", "words"})
 """Parts that `repair` makes anew from what was said."""
 
 
-def verify(tx: Tx) -> VerifyReport:
+_Find = Callable[[Tx, dict[str, int]], list[Problem]]
+
+
+def verify(tx: Tx, attached: Attached) -> VerifyReport:
     """Check the file, what was said, the trees, placements, facts, and derived rows of a memory.
 
     Args:
         tx: a read transaction of a fresh connection (`Database.fresh`) in which nothing was read yet.
+        attached: the memory's indexes.
 
     Returns:
         The problems found, in words, and how many things of each kind were looked at. In a damaged file
@@ -51,22 +48,23 @@ def verify(tx: Tx) -> VerifyReport:
     """
     checked = {"trees": 0, "leaves": 0}
     found = checks.integrity(tx)
-    notes = [note for note in (no_scenes(tx), found.note) if note is not None]
     if found.file:
         return VerifyReport(tuple(Problem("file", message) for message in found.file), checked)
     problems = [Problem("words", message) for message in found.index]
-    for part, find in _PARTS.items():
+    notes = [] if found.note is None else [found.note]
+    parts: dict[str, _Find] = {**_PARTS, "tree": partial(_trees, attached=attached)}
+    for part, find in parts.items():
         try:
             problems += find(tx, checked)
         except UNEXPECTED as exc:
             # Rows that SQLite finds sound and that cannot be: a checker must not trust what it checks.
             problems.append(Problem(part, f"the rows contradict each other: {exc!r}"))
-    return VerifyReport(tuple(problems), checked, tuple(notes))
+    return VerifyReport(tuple(problems), checked, (*attached.notes(tx), *notes))
 
 
-def first_problem(tx: Tx) -> str | None:
+def first_problem(tx: Tx, attached: Attached) -> str | None:
     """Return the first thing that is wrong with a memory and what to do about it; None when nothing is."""
-    problems = verify(tx).problems
+    problems = verify(tx, attached).problems
     if not problems:
         return None
     first = next((one for one in problems if one.part not in DERIVED), problems[0])
@@ -94,14 +92,14 @@ def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     return _of("session", checks.session_problems(tx) + contradictions.cell_contradictions(tx))
 
 
-def _settings(tx: Tx, _checked: dict[str, int]) -> list[Problem]:
+def _settings(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check settings, counters and the change log, and that texts are texts."""
     return _of("setting", contradictions.setting_contradictions(tx)) + _of(
         "text", contradictions.undecodable_texts(tx)
     )
 
 
-def _words(tx: Tx, _checked: dict[str, int]) -> list[Problem]:
+def _words(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that the lexical index has the words of what there is, and nothing else."""
     return [Problem("words", f"{kind} {item} {message}") for kind, item, message in wrong_words(tx)]
 
@@ -128,20 +126,21 @@ def wrong_words(tx: Tx) -> list[tuple[Literal["turn", "fact"], int, str]]:
     return problems
 
 
-def _trees(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check each tree's shape, that no node or leaf is outside, and that what has leaves has them where it belongs."""
-    arena = SqliteArena(tx)
-    problems = []
-    for kind, scope, head in tree_rows.heads(tx):
-        name = f"{kind} tree {scope}"
-        broken = check(arena, head)
-        problems += [Problem("tree", f"{name}: {message}") for message in broken]
-        checked["leaves"] += 0 if broken else head.count
-        checked["trees"] += 1
-    if not problems:
-        problems += [Problem("tree", f"node {node} is in no tree") for node in checks.orphans(tx)]
-    problems += _of("placement", checks.unplaced_items(tx))
-    return problems + _of("placement", contradictions.leaf_contradictions(tx))
+def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]:
+    """Check that every node and leaf is in a tree, and let each index that is up to date check its own."""
+    problems = _of(
+        "tree",
+        contradictions.leaf_contradictions(tx) + [f"node {one} is in no tree" for one in checks.orphans(tx)],
+    )
+    lagging = attached.lagging(tx)
+    for index in attached.of(tx):
+        found = index.check(tx)
+        checked["trees"] += len(tree_rows.heads(tx, index.name))
+        if index.name in lagging:  # what it lacks comes with what it has not placed yet
+            found = [one for one in found if one.part == "tree"]
+        problems += [Problem(one.part, one.message, index.name) for one in found]
+    checked["leaves"] = tree_rows.leaf_count(tx)
+    return problems
 
 
 def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
@@ -241,40 +240,12 @@ def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
     return problems
 
 
-def _scenes(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check that scenes and their trees are one to one, and that centroids and memberships are those of the facts."""
-    members = scene_rows.all_members(tx)
-    trees = {scope: head.count for kind, scope, head in tree_rows.heads(tx) if kind == "scene"}
-    messages = [f"scene {scene} has no tree" for scene in sorted(members.keys() - trees.keys())]
-    messages += [
-        f"there is a tree of scene {scene}, which is none" for scene in sorted(trees.keys() - members.keys())
-    ]
-    model = meta.get(tx, "embedder")
-    for scene, made_by, size, centroid in scene_rows.all_scenes(tx):
-        if made_by != model:
-            messages.append(f"scene {scene} is of vectors by {made_by!r}, not {model!r}")
-        if not size == len(members[scene]) == trees.get(scene, size):
-            messages.append(
-                f"scene {scene}: size {size}, {len(members[scene])} members, {trees.get(scene)} leaves"
-            )
-        vectors = [one.vector for one in scene_rows.member_vectors(tx, scene)]
-        if len(vectors) < size:
-            continue  # a missing vector is made anew by the next write; nothing can be compared till then
-        if not np.allclose(np.mean(vectors, axis=0), centroid, atol=CENTROID_ERROR):
-            messages.append(f"scene {scene}: the centroid is not the mean of its facts' vectors")
-    messages += scene_rows.membership_problems(tx, routed=routed_by(tx) is not None)
-    checked["scenes"] = len(members)
-    return [Problem("scene", message) for message in messages]
-
-
-_PARTS: dict[str, Callable[[Tx, dict[str, int]], list[Problem]]] = {
+_PARTS: dict[str, _Find] = {
     "turn": _turns,
     "session": _sessions,
     "setting": _settings,
-    "tree": _trees,
     "fact": _facts,
     "entity": _entities,
     "vector": _vectors,
-    "scene": _scenes,
     "words": _words,
 }

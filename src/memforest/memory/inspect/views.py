@@ -27,12 +27,11 @@ from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import counts, meta, migrations, sessions, spent
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
-from memforest.store import scenes as scene_rows
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow
+from memforest.systems.attached import Attached
 from memforest.systems.filters import valid_end
-from memforest.systems.memforest.scenes import no_scenes
 from memforest.systems.states import timelines, valid_until
 from memforest.text import cut, entity_key
 
@@ -46,6 +45,7 @@ class Look:
     tx: Tx
     cache: SnapshotCache
     config: Config
+    attached: Attached
 
     @property
     def snapshot(self) -> Snapshot:
@@ -199,7 +199,7 @@ def _successors(look: Look) -> dict[int, str]:
 def _entity(look: Look, name: str) -> int:
     found = fact_rows.entity_by_key(look.tx, entity_key(name) or "")
     if found is None:
-        known = ", ".join(sorted(e.label for e in fact_rows.entities(look.tx) if e.active)[:8])
+        known = ", ".join(sorted(fact_rows.most_named(look.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
         )
@@ -286,6 +286,6 @@ def stats(look: Look, user_id: str) -> Stats:
         unfinished=counts.unread_sessions(tx),
         makers=counts.makers(tx),
         spent=spent.total(tx),
-        scenes=scene_rows.scene_counts(tx),
-        notes=() if (lack := no_scenes(tx)) is None else (lack,),
+        indexes=look.attached.stats(tx),
+        notes=tuple(look.attached.notes(tx)),
     )

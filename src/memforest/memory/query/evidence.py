@@ -16,7 +16,7 @@ from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
 from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
-from memforest.systems.base import Hit
+from memforest.systems.base import Hit, MemoryIndex
 from memforest.systems.filters import valid_end
 from memforest.text import entity_key
 
@@ -128,46 +128,33 @@ class _Found:
     supports: Mapping[int, Sequence[tuple[str, str]]]
     days: Mapping[int, str]
     """Node id -> its interval in days."""
-    sessions: Mapping[int, str]
+    titles: Mapping[int, str]
+    """Tree -> its kind and scope."""
 
 
-def make_evidence(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit]) -> list[Evidence]:
-    """Return the evidence of ranked hits."""
+def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]) -> list[Evidence]:
+    """Return the evidence of hits that an index ranked."""
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
     forest = snapshot.forest
     nodes = {int(forest.ids[row]) for hit in hits if hit.leaf >= 0 for row in snapshot.path(hit.leaf)}
+    trees = sorted({int(forest.tree[hit.leaf]) for hit in hits if hit.leaf >= 0})
     found = _Found(
         turns=rows.turn_texts(tx, turn_ids),
         facts=rows.fact_texts(tx, fact_ids),
         supports=rows.fact_sources(tx, fact_ids),
         days={node: f"{_day(span[0])}..{_day(span[1])}" for node, span in rows.node_spans(tx, nodes).items()},
-        sessions=_session_names(tx, snapshot, {int(forest.tree[hit.leaf]) for hit in hits if hit.leaf >= 0}),
+        titles=dict(zip(trees, tree_titles(tx, snapshot, index, trees), strict=True)),
     )
     until = valid_end(snapshot)
     return [_evidence(snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits]
 
 
-def tree_title(snapshot: Snapshot, tree: int, sessions: Mapping[int, str]) -> str:
-    """Return a tree's kind and scope ("entity Ana"); `sessions` maps session rows to their public ids."""
-    kind, scope = snapshot.forest.tree_kind[tree], int(snapshot.forest.tree_scope[tree])
-    if kind == "scene":
-        return f"scene {scope}"
-    return f"{kind} {snapshot.entities[scope].label if kind == 'entity' else sessions[scope]}"
-
-
-def tree_titles(tx: Tx, snapshot: Snapshot, trees: Iterable[int]) -> list[str]:
-    """Return the titles of trees, in order."""
-    wanted = list(trees)
-    sessions = _session_names(tx, snapshot, wanted)
-    return [tree_title(snapshot, tree, sessions) for tree in wanted]
-
-
-def _session_names(tx: Tx, snapshot: Snapshot, trees: Iterable[int]) -> dict[int, str]:
-    forest = snapshot.forest
-    return rows.session_names(
-        tx, [int(forest.tree_scope[tree]) for tree in trees if forest.tree_kind[tree] == "session"]
-    )
+def tree_titles(tx: Tx, snapshot: Snapshot, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
+    """Return kind and scope ("entity Ana") of an index's trees, in order."""
+    forest, wanted = snapshot.forest, list(trees)
+    labels = index.labels(tx, {int(forest.tree_ids[tree]) for tree in wanted})
+    return [f"{forest.tree_kind[tree]} {labels[int(forest.tree_ids[tree])]}" for tree in wanted]
 
 
 def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
@@ -213,7 +200,7 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
 def _path(snapshot: Snapshot, leaf: int, found: _Found) -> tuple[str, ...]:
     """Name the nodes from a root down to a leaf: the scope, then each node's interval."""
     forest = snapshot.forest
-    title = tree_title(snapshot, int(forest.tree[leaf]), found.sessions)
+    title = found.titles[int(forest.tree[leaf])]
     return (title, *(found.days[int(forest.ids[row])] for row in snapshot.path(leaf)))
 
 

@@ -143,7 +143,7 @@ class GuidedBrowse:
     def _recall(self, index: TreeIndex, request: Search) -> tuple[Snapshot, tuple[RecalledTree, ...]]:
         with self._db.read() as tx:
             snapshot = self._cache.get(tx)
-            return snapshot, recalled_trees(tx, snapshot, index.recall(snapshot, request))
+            return snapshot, recalled_trees(tx, snapshot, index, index.recall(snapshot, request))
 
     async def _guided(
         self,

@@ -10,6 +10,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
+from memforest.systems.base import MemoryIndex
 from memforest.types import TreeCard
 
 __all__ = ["RecalledTree", "node_cards", "recalled_trees"]
@@ -35,19 +36,21 @@ class RecalledTree:
 
 
 def recalled_trees(
-    tx: Tx, snapshot: Snapshot, trees: Sequence[tuple[int, float]]
+    tx: Tx, snapshot: Snapshot, index: MemoryIndex, trees: Sequence[tuple[int, float]]
 ) -> tuple[RecalledTree, ...]:
     """Return trees of the snapshot, given as (tree row, score), with their cards.
 
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
+        index: whose trees they are.
         trees: as `TreeIndex.recall` returns them.
     """
     forest = snapshot.forest
-    labels = tree_rows.labels(tx, [int(forest.tree_ids[tree]) for tree, _ in trees])
+    labels = index.labels(tx, [int(forest.tree_ids[tree]) for tree, _ in trees])
     scopes = {
-        int(forest.ids[forest.tree_root[tree]]): labels[int(forest.tree_ids[tree])] for tree, _ in trees
+        int(forest.ids[forest.tree_root[tree]]): (forest.tree_kind[tree], labels[int(forest.tree_ids[tree])])
+        for tree, _ in trees
     }
     cards = node_cards(tx, scopes)
     roots = [(int(forest.tree_root[tree]), score) for tree, score in trees]

@@ -46,6 +46,7 @@ from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.store.digests import AGAIN
+from memforest.systems.attached import Attached
 from memforest.systems.base import MemoryIndex, Search, TreeIndex
 from memforest.text import cut
 from memforest.tokens import count_tokens
@@ -73,7 +74,7 @@ class Asked:
     top_k: int
     max_facts: int
     max_tokens: int | None
-    index: MemoryIndex
+    index: str | None
     ranking: Ranking
     rerank_top: int = 20
     mode: str | None = None
@@ -92,6 +93,7 @@ class Reader:
     steps: Steps
     embedder: Embedder | None
     warnings: tuple[str, ...]
+    attached: Attached
 
     async def query(self, asked: Asked, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
@@ -102,13 +104,13 @@ class Reader:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
-        snapshot, waiting = await asyncio.to_thread(self._snapshot)
+        snapshot, waiting, index = await asyncio.to_thread(self._snapshot, asked.index)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
-        browsed = await self._browse(asked, request, mode, timer, embeds=not unread)
+        browsed = await self._browse(asked, index, request, mode, timer, embeds=not unread)
         request = replace(request, plan=browsed.plan, leaves=browsed.leaves)
         started = time.perf_counter()
-        found = await asyncio.to_thread(self._search, asked, request)
+        found = await asyncio.to_thread(self._search, asked, index, request)
         found = replace(found, trees=found.trees or list(browsed.trees))
         timer.add("search", started)
         unranked: list[str] = []
@@ -122,7 +124,7 @@ class Reader:
             top_facts=tuple(found.facts[: asked.max_facts]),
             plan=request.plan,
             reference_date=asked.reference,
-            index=asked.index.name,
+            index=index.name,
             usage=usage(ledger, timer.ms),
             trace={
                 "generation": snapshot.generation,
@@ -140,7 +142,7 @@ class Reader:
                 *browsed.warnings,
                 *found.warnings,
                 *unranked,
-                *_waiting(waiting),
+                *waiting,
                 *ledger.warnings,
             ),
         )
@@ -173,21 +175,29 @@ class Reader:
         return request, warnings
 
     async def _browse(
-        self, asked: Asked, request: Search, mode: str, timer: Timer, *, embeds: bool
+        self, asked: Asked, index: MemoryIndex, request: Search, mode: str, timer: Timer, *, embeds: bool
     ) -> Browsed:
         """Browse before the search, unless the mode leaves that to the index; `embeds` is False without an embedder."""
-        if mode == "emb" or (asked.mode is None and not isinstance(asked.index, TreeIndex)):
+        if mode == "emb" or (asked.mode is None and not isinstance(index, TreeIndex)):
             return Browsed(request.plan)
         embedder = self.embedder if embeds else None
         guided = GuidedBrowse(
             self.db, self.cache, self.steps, embedder, mode=mode, most_calls=asked.browse_calls
         )
-        return await guided.browse(asked.index, request, asked.reference, timer)
+        return await guided.browse(index, request, asked.reference, timer)
 
-    def _snapshot(self) -> tuple[Snapshot, int]:
-        """Return the snapshot, and how many sessions are received but not ingested."""
+    def _snapshot(self, index: str | None) -> tuple[Snapshot, list[str], MemoryIndex]:
+        """Return the snapshot, what it does not have yet, and the index to search."""
         with self.db.read() as tx:
-            return self.cache.get(tx), sessions.waiting(tx)
+            snapshot = self.cache.get(tx)
+            found = self.attached.default(tx) if index is None else self.attached.get(tx, index)
+            lag = self.attached.lagging(tx).get(found.name)
+            behind = (
+                []
+                if lag is None
+                else [f"the index {found.name!r} has not placed the last {lag} change(s); resume() does"]
+            )
+            return snapshot, [*_waiting(sessions.waiting(tx)), *behind], found
 
     async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
         """Return the vectors of the question, and of the question without participants' names.
@@ -215,20 +225,22 @@ class Reader:
     def _reranks(self, asked: Asked) -> bool:
         return self.steps.reranker is not None and asked.ranking.rerank != 0
 
-    def _search(self, asked: Asked, request: Search) -> Searched:
+    def _search(self, asked: Asked, index: MemoryIndex, request: Search) -> Searched:
         """Return the evidence asked for; what a reranker may put there or takes away from it is in it too."""
         reranks = self._reranks(asked)
         wanted = max(asked.top_k, asked.rerank_top) if reranks else asked.top_k
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            found = asked.index.search(tx, snapshot, request)
+            found = index.search(tx, snapshot, request)
             damage: dict[str, None] = {}
             sound = sound_hits(tx, snapshot, found.hits, damage)
             best, facts = cut_hits(once_per_fact(sound), wanted, asked.max_facts)
             shared = {hit.turn for hit in best}
             hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
-            made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
-            titles = tree_titles(tx, snapshot, [tree for tree, _ in found.trees])
+            made = {
+                hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, index, hits), strict=True)
+            }
+            titles = tree_titles(tx, snapshot, index, [tree for tree, _ in found.trees])
             before = said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else []
         evidence = [made[hit.turn] for hit in best]
         return Searched(

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.interval import from_ms
 from memforest.ranking import Scores, best_first, group_place, order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
+from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
-from memforest.systems.base import Found, Hit, Search
+from memforest.systems.base import Found, Hit, Index, IndexProblem, Kind, NodeWork, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
+from memforest.systems.memforest import rows
+from memforest.systems.memforest.check import check_forest
+from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
+from memforest.systems.memforest.scenes import no_scenes
+from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts
+from memforest.tree import Node
+from memforest.types import SummaryRequest
 
-__all__ = ["MemForestIndex"]
+__all__ = ["INDEX", "MemForestIndex"]
 
 ANSWERS_LEAD = 1_000.0
 """Added to what time order says is the answer: it stands in front of everything that is only similar."""
@@ -38,10 +48,73 @@ class _Led:
     why: str
 
 
-class MemForestIndex:
+class MemForestIndex(Index):
     """Ranks turns and facts as one candidate set, by the trees they stand in."""
 
-    name = "memforest"
+    name = OWNER
+    follows = frozenset[Kind]({"cell", "fact", "entity"})
+    tables = (rows.first_tables,)
+    Settings = MemForestSettings
+    numbered = frozenset({"scene"})
+
+    def placing(self, tx: Tx) -> ForestPlacing:
+        """Begin to edit the forest inside a write transaction."""
+        return ForestPlacing(tx, self.settings)
+
+    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
+        """Return what nodes are to be summarised from; those of scenes need no vector.
+
+        How near a scene's nodes are to a question is how near the facts below them are on average
+        (`memforest.systems.memforest.recall`).
+        """
+        trees = {node.tree for node in nodes}
+        scopes, labels, roots = (
+            tree_rows.scopes(tx, trees),
+            self.labels(tx, trees),
+            tree_rows.roots(tx, trees),
+        )
+        return [
+            NodeWork(
+                node.id,
+                SummaryRequest(
+                    kind=scopes[node.tree][0],
+                    label=labels[node.tree],
+                    start=from_ms(node.start_ms),
+                    end=from_ms(node.end_ms),
+                    inputs=inputs[node.id],
+                    level=node.level,
+                    root=node.id in roots,
+                ),
+                vector=scopes[node.tree][0] != "scene",
+            )
+            for node in nodes
+        ]
+
+    def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
+        """Return the names of trees' scopes: a session's id, an entity's display name, a scene's number."""
+        return rows.labels(tx, trees)
+
+    def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
+        """Return kind and name of trees, of a scene also what sets it apart."""
+        labels, about = self.labels(tx, trees), rows.topics(tx)
+        titles = {}
+        for tree, (kind, scope) in tree_rows.scopes(tx, trees).items():
+            topics = f": {', '.join(about[scope])}" if kind == "scene" and scope in about else ""
+            titles[tree] = f"{kind} {labels[tree]}{topics}"
+        return titles
+
+    def check(self, tx: Tx) -> list[IndexProblem]:
+        """Return everything that is wrong with the forest."""
+        return check_forest(tx, self.settings)
+
+    def stats(self, tx: Tx) -> dict[str, Any]:
+        """Return how many entities have a tree, and the numbers of scenes and of facts in them."""
+        return {"active": rows.active_count(tx), **rows.scene_counts(tx)}
+
+    def notes(self, tx: Tx) -> list[str]:
+        """Say why there are no scene trees, if there are none."""
+        lack = no_scenes(tx)
+        return [] if lack is None else [lack]
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""
@@ -174,3 +247,6 @@ def _diversify(
     scores.add("diversity", lowered)
     sessions = len(np.unique(snapshot.turns.session[ranked])) if len(ranked) else 0
     return {"weight": weight, "sessions": sessions, "turns_lowered": int((lowered < 0).sum())}
+
+
+INDEX = MemForestIndex

@@ -15,12 +15,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memforest.store import facts as fact_rows
 from memforest.store import meta
-from memforest.store import scenes as rows
 from memforest.store.db import Tx
 from memforest.store.facts import FactRow
+from memforest.systems.memforest import rows
 from memforest.systems.memforest.clusters import Clusters, Member, derive
 from memforest.systems.memforest.thresholds import scene_thresholds
 
@@ -29,7 +30,7 @@ __all__ = ["YOUNG", "SceneTrees", "Scenes", "no_scenes", "routed_by"]
 YOUNG = 64
 """Facts up to which a memory's scenes are derived anew at each write."""
 
-ROUTED = "scenes"
+ROUTED = "ix_memforest_routed"
 """Key of `meta`: the embedder by whose vectors all facts have been routed; absent before the first time."""
 
 
@@ -102,13 +103,19 @@ class Scenes:
         meta.put(self._tx, ROUTED, model)
         self._clusters = None
 
-    def leave(self, fact: int) -> None:
-        """Take a fact out of its scenes, while its vector is still stored."""
+    def leave(self, fact: int, vector: NDArray[np.float32] | None) -> None:
+        """Take a fact out of its scenes; the vector is the one that it was routed by.
+
+        Raises:
+            LookupError: if it is in a scene, and has no vector to be taken out of the centroid.
+        """
         found = rows.scenes_of(self._tx, fact)
-        if found:
-            (stored,) = rows.fact_vectors(self._tx, (fact,))
-            for scene in found:
-                self._loaded().leave(scene, fact, stored.vector)
+        if not found:
+            return
+        if vector is None:
+            raise LookupError(f"fact {fact} is in a scene and has no vector")
+        for scene in found:
+            self._loaded().leave(scene, fact, vector)
 
     def save(self) -> None:
         """Write the changed sizes and centroids."""

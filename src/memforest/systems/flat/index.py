@@ -12,18 +12,18 @@ from memforest.ranking import order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
-from memforest.systems.base import Found, Hit, Search
+from memforest.systems.base import Found, Hit, Index, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts
 
-__all__ = ["LEXICAL", "FlatIndex"]
+__all__ = ["INDEX", "LEXICAL", "FlatIndex"]
 
 LEXICAL = 0.35
 """Weight of the lexical leg; the dense one has the rest. Chosen on LoCoMo, and held on human chat."""
 
 
-class FlatIndex:
+class FlatIndex(Index):
     """Ranks turns; a turn scores as well as the best fact it supports."""
 
     name = "flat"
@@ -58,3 +58,6 @@ class FlatIndex:
             ),
             notes={"filters": filter_notes(keep)},
         )
+
+
+INDEX = FlatIndex

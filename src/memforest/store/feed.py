@@ -1,0 +1,82 @@
+"""The feed: which turns, chunks, facts and entities were written, changed or deleted, in order.
+
+Triggers write it, so no write path can forget to. A note says that an item is new, different or gone; whether it is
+gone is read from its table. Numbers are never given again. Each index has a cursor in the feed: up to where it has
+placed what was noted. The newest note of an item that is stored stays, so that an index added later reads the whole
+memory from the start of the feed; notes of what is gone go when every cursor has passed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+from memforest.store import indexes, meta
+from memforest.store.db import Tx
+from memforest.store.migration_indexes import FEED_KINDS
+
+__all__ = ["Items", "Kind", "compact", "compacted", "position", "read"]
+
+Kind = Literal["turn", "cell", "fact", "entity"]
+"""What the feed notes: turns, chunks, facts, and entities whose kind changed."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""By their codes, which `memforest.store.migration_indexes` wrote into triggers."""
+
+assert KINDS == FEED_KINDS
+
+Items = Mapping[Kind, Sequence[int]]
+"""Row ids by kind, in the order in which they were noted last."""
+
+COMPACTED = 4_096
+"""Numbers between two compactions."""
+
+
+def position(tx: Tx) -> int:
+    """Return the number of the newest note, 0 when there was none."""
+    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'feed'").fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def read(tx: Tx, after: int, limit: int | None = None) -> tuple[Items, int]:
+    """Return what was noted after a number, and the number up to which that is.
+
+    Args:
+        tx: a transaction.
+        after: a cursor.
+        limit: most notes that are read; None for all.
+    """
+    rows = tx.execute(
+        "SELECT seq, kind, item FROM feed WHERE seq > ? ORDER BY seq LIMIT ?",
+        (after, -1 if limit is None else limit),
+    ).fetchall()
+    found: dict[Kind, dict[int, None]] = {kind: {} for kind in KINDS}
+    for _, kind, item in rows:
+        items = found[KINDS[kind]]
+        items.pop(item, None)
+        items[item] = None
+    end = rows[-1][0] if limit is not None and len(rows) == limit else position(tx)
+    return {kind: tuple(items) for kind, items in found.items() if items}, end
+
+
+def compacted(tx: Tx) -> int:
+    """Return the number up to which notes of gone items may be missing: no cursor but 0 may stand below it."""
+    return int(meta.get(tx, "feed_compacted") or 0)
+
+
+def compact(tx: Tx) -> None:
+    """Delete notes that a newer one repeats, and those of gone items that every index has passed.
+
+    It reads the whole feed, so it is done at few of the writes.
+    """
+    newest = position(tx)
+    if newest % COMPACTED >= COMPACTED // 64:
+        return
+    passed = min((row.cursor for row in indexes.rows(tx)), default=newest)
+    tx.execute("DELETE FROM feed WHERE seq NOT IN (SELECT max(seq) FROM feed GROUP BY kind, item)")
+    for code, kind in enumerate(FEED_KINDS):
+        tx.execute(
+            f"DELETE FROM feed WHERE kind = ? AND seq <= ? AND item NOT IN (SELECT id FROM {kind})",
+            (code, passed),
+        )
+    meta.put(tx, "feed_compacted", str(passed))

@@ -1,0 +1,64 @@
+"""What must hold of the forest: each tree's shape, what has leaves where, and scenes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memforest.store import meta
+from memforest.store import trees as tree_rows
+from memforest.store.db import Tx
+from memforest.store.trees import SqliteArena
+from memforest.systems.base import IndexProblem
+from memforest.systems.memforest import rows
+from memforest.systems.memforest.place import OWNER
+from memforest.systems.memforest.scenes import routed_by
+from memforest.systems.memforest.settings import MemForestSettings
+from memforest.tree import check
+
+__all__ = ["check_forest"]
+
+CENTROID_ERROR = 1e-4
+"""By how much a coordinate of a centroid may be off: it is updated in float32, once per fact that comes or goes."""
+
+
+def check_forest(tx: Tx, settings: MemForestSettings) -> list[IndexProblem]:
+    """Return everything that is wrong with the trees, placements and scenes of a memory."""
+    return [
+        *(IndexProblem("tree", message) for message in _trees(tx, settings)),
+        *(IndexProblem("placement", message) for message in rows.placement_problems(tx)),
+        *(IndexProblem("scene", message) for message in _scenes(tx)),
+    ]
+
+
+def _trees(tx: Tx, settings: MemForestSettings) -> list[str]:
+    arena = SqliteArena(tx)
+    problems = []
+    for kind, scope, head in tree_rows.heads(tx, OWNER):
+        if head.k != getattr(settings, f"{kind}_k", head.k):
+            problems.append(f"{kind} tree {scope} has a fan-out of {head.k}, which is not the memory's")
+        problems += [f"{kind} tree {scope}: {message}" for message in check(arena, head)]
+    return problems
+
+
+def _scenes(tx: Tx) -> list[str]:
+    """Check that scenes and their trees are one to one, and that centroids and memberships are those of the facts."""
+    members = rows.all_members(tx)
+    trees = {scope: head.count for kind, scope, head in tree_rows.heads(tx, OWNER) if kind == "scene"}
+    messages = [f"scene {scene} has no tree" for scene in sorted(members.keys() - trees.keys())]
+    messages += [
+        f"there is a tree of scene {scene}, which is none" for scene in sorted(trees.keys() - members.keys())
+    ]
+    model = meta.get(tx, "embedder")
+    for scene, made_by, size, centroid in rows.all_scenes(tx):
+        if made_by != model:
+            messages.append(f"scene {scene} is of vectors by {made_by!r}, not {model!r}")
+        if not size == len(members[scene]) == trees.get(scene, size):
+            messages.append(
+                f"scene {scene}: size {size}, {len(members[scene])} members, {trees.get(scene)} leaves"
+            )
+        vectors = [one.vector for one in rows.member_vectors(tx, scene)]
+        if len(vectors) < size:
+            continue  # a missing vector is made anew by the next write; nothing can be compared till then
+        if not np.allclose(np.mean(vectors, axis=0), centroid, atol=CENTROID_ERROR):
+            messages.append(f"scene {scene}: the centroid is not the mean of its facts' vectors")
+    return messages + rows.membership_problems(tx, routed=routed_by(tx) is not None)
