@@ -35,12 +35,11 @@ from memforest.memory.query.evidence import (
     make_evidence,
     once_per_fact,
     surface_names,
-    without_names,
 )
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import question_tokens
+from memforest.search.texts import question_tokens, without_names
 from memforest.steps.choose import Steps, choose_steps
 from memforest.systems.base import Search
 from memforest.systems.memforest.browse import Descent, merged, nearness_to, split
@@ -136,7 +135,7 @@ def measured(asked: Asked, leaves: dict[int, float] | None, weight: float = 1.0)
     with asked.memory.db.read() as tx:
         found = MemForestIndex().search(tx, asked.snapshot, request)
         best, _ = cut_hits(once_per_fact(found.hits), DEPTH, 0)
-        evidence = make_evidence(tx, asked.snapshot, best)
+        evidence = make_evidence(tx, asked.snapshot, MemForestIndex(), best)
     named = [turn for one in evidence for source in one.sources for turn in source.turn_ids]
     return tuple(measure(list(dict.fromkeys(named)), asked.gold, asked.where))
 

@@ -28,8 +28,8 @@ from locomo import memories
 from locomo.conversations import Conversation, read_conversations
 from memforest import Config, MemForest
 from memforest.memory.open import file_name
-from memforest.store import scenes as scene_rows
 from memforest.store.db import Database
+from memforest.systems.memforest import rows as scene_rows
 
 MULTI_HOP = 1
 DRAWS = 20
@@ -111,7 +111,7 @@ def _pairs(place: Mapping[int, tuple[int, int]], inside: Mapping[int, set[int]])
 def counts(forest: MemForest, user: str) -> dict[str, float]:
     """Return the numbers of facts, scenes and trees."""
     found = forest.user(user).stats()
-    scenes = found.scenes
+    scenes = found.indexes["memforest"]
     return {
         "facts": scenes["facts"],
         "outside": scenes["outside"],

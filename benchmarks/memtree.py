@@ -145,15 +145,15 @@ def time_sqlite(directory: Path, k: int, days: Sequence[int]) -> Timed:
         db = Database(Path(folder) / "memtree.db")
         migrations.apply(db, datetime(2026, 1, 1, tzinfo=timezone.utc))
         with db.write() as tx:
-            tree = trees.put_head(tx, "entity", 1, TreeHead(0, k)).tree
+            tree = trees.put_head(tx, "memforest", "entity", 1, TreeHead(0, k)).tree
         for day in days:
             with db.write() as tx:
                 start = perf_counter_ns()
-                head = trees.find_head(tx, "entity", 1)
+                head = trees.find_head(tx, "memforest", "entity", 1)
                 assert head is not None
                 tx.execute(_FACT, (day, str(day), day))
                 arena = trees.SqliteArena(tx)
-                trees.put_head(tx, "entity", 1, _insert(arena, head, day))
+                trees.put_head(tx, "memforest", "entity", 1, _insert(arena, head, day))
                 arena.flush()
                 done = perf_counter_ns()
             took.append(done - start)

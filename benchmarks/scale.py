@@ -347,7 +347,7 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
     db = Database(directory / "tree.db")
     migrations.apply(db, NOW)
     with db.write() as tx:
-        trees.put_head(tx, "entity", 1, TreeHead(0, k))
+        trees.put_head(tx, "memforest", "entity", 1, TreeHead(0, k))
     marks = {size for size in (1_000, 10_000, 100_000, 1_000_000, leaves) if size <= leaves}
     for first in range(0, leaves, window):
         took, written, splits = [], [], 0
@@ -360,7 +360,7 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
                     (number + 1, str(number), at, f"{number:08d}"),
                 )
                 started = time.perf_counter()
-                head = trees.find_head(tx, "entity", 1)
+                head = trees.find_head(tx, "memforest", "entity", 1)
                 assert head is not None
                 arena = trees.SqliteArena(tx)
                 grown = insert(
@@ -372,7 +372,7 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
                     item_kind="fact",
                     item=number + 1,
                 )[0]
-                trees.put_head(tx, "entity", 1, grown)
+                trees.put_head(tx, "memforest", "entity", 1, grown)
                 arena.flush()
                 took.append((time.perf_counter() - started) * 1e6)
                 written.append(arena.written - grown.height - 1)

@@ -19,8 +19,8 @@ from time import process_time
 import numpy as np
 
 from memforest.store import migrations
-from memforest.store import scenes as rows
 from memforest.store.db import Database
+from memforest.systems.memforest import rows
 from memforest.systems.memforest.clusters import Clusters, DictPlaces, Member, SceneThresholds
 from memforest.systems.memforest.thresholds import scene_thresholds
 

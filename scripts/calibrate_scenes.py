@@ -41,8 +41,8 @@ from memforest import Config, IngestResult, MemForest  # noqa: E402
 from memforest.cli.formats import read_chat  # noqa: E402
 from memforest.memory.open import file_name  # noqa: E402
 from memforest.models import available  # noqa: E402
-from memforest.store import scenes as scene_rows  # noqa: E402
 from memforest.store.db import Database  # noqa: E402
+from memforest.systems.memforest import rows as scene_rows  # noqa: E402
 from temporal.phrasing import load_phrasing  # noqa: E402 - the benchmarks are no package
 from temporal.worlds import make_worlds  # noqa: E402
 

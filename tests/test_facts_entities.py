@@ -115,7 +115,7 @@ def test_a_mentioned_person_becomes_a_participant_when_they_speak(tx: Tx) -> Non
     assert book.participant("Tom") == mentioned
     assert mentioned is not None
     entity = rows.entity_with_row(tx, mentioned)
-    assert (entity.kind, entity.active) == ("participant", True)
+    assert entity.kind == "participant"
 
 
 def test_names_without_letters_are_no_entities(tx: Tx) -> None:

@@ -33,11 +33,11 @@ from memforest.errors import (
 from memforest.forest.options import QueryOptions, read_options
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.query.modes import adopted, choose_mode, sub_queries
 from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.choose import Steps, choose_steps
+from memforest.systems.modes import adopted, choose_mode, sub_queries
 from memforest.types import BrowsePlan, QuestionPlan, TreeCard
 
 T = TypeVar("T")

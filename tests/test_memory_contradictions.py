@@ -21,7 +21,7 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
-from memforest.systems.memforest.grow import ForestWriter
+from memforest.systems.memforest.place import ForestPlacing
 
 UNSEEN = {
     "cell": {"maker", "reason"},
@@ -63,7 +63,9 @@ VALUES = {
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small memory with trees of all kinds, states, aliases and scenes, closed."""
     folder = tmp_path_factory.mktemp("whole")
-    with MemForest(folder, fast_config(active_min_facts=2, active_min_sessions=1)) as forest:
+    with MemForest(
+        folder, fast_config(index_settings={"memforest": {"active_min_facts": 2, "active_min_sessions": 1}})
+    ) as forest:
         for name, turns in make_sessions(3, sessions=4, most_turns=6):
             forest.ingest_session("u", name, turns)
         forest.ingest_session(
@@ -156,7 +158,10 @@ def run(folder: Path) -> tuple[bool, list[str]]:
     """Return whether `verify` is content, and what was raised that is no error of ours."""
     errors = []
     try:
-        with MemForest(folder, fast_config(active_min_facts=2, active_min_sessions=1)) as forest:
+        with MemForest(
+            folder,
+            fast_config(index_settings={"memforest": {"active_min_facts": 2, "active_min_sessions": 1}}),
+        ) as forest:
             content = forest.user("u").verify().ok
             for name, verb in VERBS.items():
                 try:
@@ -207,11 +212,11 @@ def test_verify_catches_a_write_that_forgets_to_withdraw_a_fact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Mel was Melanie in a session that was overwritten: what is said of the other Mel may not stay in her tree."""
-    config = fast_config(active_min_facts=1, active_min_sessions=1)
+    config = fast_config(index_settings={"memforest": {"active_min_facts": 1, "active_min_sessions": 1}})
     mel = "Mel works at Acme."
     for number, forgets in enumerate((False, True)):
         if forgets:
-            monkeypatch.setattr(ForestWriter, "withdraw_fact", lambda self, fact, named: None)
+            monkeypatch.setattr(ForestPlacing, "_withdraw", lambda self, fact, named: None)
         with MemForest(tmp_path / str(number), config) as forest:
             forest.ingest_session("u", "c", said("I like tea.", speaker="Melanie"))
             first = said(mel, day=2, speaker="Bob") + said("I like tea.", day=3, speaker="Melanie")

@@ -12,8 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.hand_made import Said, hand_made
 
-from memforest.memory.query.evidence import cut_hits, once_per_fact, surface_names, without_names
+from memforest.memory.query.evidence import cut_hits, once_per_fact, surface_names
 from memforest.search.snapshot import Snapshot, once_per_snapshot
+from memforest.search.texts import without_names
 from memforest.systems.base import Hit
 
 

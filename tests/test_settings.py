@@ -77,7 +77,9 @@ def test_the_papers_settings_are_presets(
     monkeypatch.setattr(socket, "socket", None)
     monkeypatch.setattr(socket, "getaddrinfo", None)
     config = load_default_config(name, environ={})
-    assert (config.cell_turns, config.session_k, config.entity_k, config.scene_k) == (2, 3, 8, 10)
+    assert config.cell_turns == 2
+    own = config.index_settings["memforest"]
+    assert (own["session_k"], own["entity_k"], own["scene_k"]) == (3, 8, 10)
     assert (config.top_k, config.summary_words, config.mode) == (10, 200, "llm+planner")
     chat, embedder = config.chat, config.embedder
     assert (chat.model, chat.base_url) == (model, f"http://127.0.0.1:{port}/v1")

@@ -64,14 +64,14 @@ def test_every_fact_has_a_scene_and_every_scene_a_tree(folder: Path) -> None:
         for session_id, turns in make_sessions(2, sessions=16, most_turns=12):
             result = forest.ingest_session("u", session_id, turns)
             found = user.stats()
-            assert found.scenes["outside"] == 0
-            assert found.scenes["facts"] == found.facts
-            assert found.scenes["scenes"] == found.trees.get("scene", 0)
+            assert found.indexes["memforest"]["outside"] == 0
+            assert found.indexes["memforest"]["facts"] == found.facts
+            assert found.indexes["memforest"]["scenes"] == found.trees.get("scene", 0)
             assert result.nodes_dirty == 0
         assert found.facts > YOUNG
         assert found.notes == ()
         report = user.verify()
-        assert (report.problems, report.checked["scenes"]) == ((), found.scenes["scenes"])
+        assert (report.problems, report.checked["scenes"]) == ((), found.indexes["memforest"]["scenes"])
 
 
 def test_scenes_ask_no_model_for_a_vector(folder: Path) -> None:
@@ -128,11 +128,11 @@ def test_a_rebuild_makes_lost_summaries_and_words_again(folder: Path) -> None:
 def test_a_replaced_session_leaves_its_scenes(folder: Path) -> None:
     """Facts that go are taken out of members, trees and centroids."""
     with grown(folder) as forest:
-        before = forest.user("u").stats().scenes["facts"]
+        before = forest.user("u").stats().indexes["memforest"]["facts"]
         for number in range(5):
             turn = {"speaker": "Ana", "content": "I bought a boat.", "timestamp": f"2024-01-0{number + 1}"}
             forest.ingest_session("u", f"s{number}", [turn], replace=True)
-        assert forest.user("u").stats().scenes["facts"] < before
+        assert forest.user("u").stats().indexes["memforest"]["facts"] < before
         assert forest.user("u").verify().ok
 
 
@@ -150,7 +150,7 @@ def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) 
     with MemForest(folder, fast_config()) as forest:
         forest.resume()
         found = forest.user("u").stats()
-        assert found.scenes["facts"] == found.facts > 0
+        assert found.indexes["memforest"]["facts"] == found.facts > 0
         assert forest.user("u").verify().ok
 
 
@@ -172,7 +172,7 @@ def test_a_memory_of_an_older_version_gets_its_scenes(folder: Path) -> None:
         assert "yet" in forest.user("u").verify().notes[0]
         forest.ingest_session("u", *last)
         found = forest.user("u").stats()
-        assert found.scenes["facts"] == found.facts
+        assert found.indexes["memforest"]["facts"] == found.facts
         assert found.notes == ()
         assert forest.user("u").verify().ok
 

@@ -321,7 +321,9 @@ class Memory:
     @property
     def reader(self) -> Reader:
         """The read path."""
-        return Reader(self.db, self._cache, self._steps, self._embedder, self._warnings, self._attached)
+        return Reader(
+            self.db, self._cache, self._steps, self._embedder, self._warnings, self._attached, self.config
+        )
 
     async def query(self, asked: Asked) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""

@@ -19,14 +19,11 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.feed import Kind
 from memforest.store.indexes import IndexRow
-from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing
+from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing, place_next
 from memforest.systems.registry import kept_settings, make_index, open_stored, settings_of
 from memforest.tree import Node
 
 __all__ = ["Attached", "Placings"]
-
-STEP = 512
-"""Notes of the feed that are placed in one transaction when an index catches up: a tenth of a second's work."""
 
 
 class Attached:
@@ -206,28 +203,14 @@ class Attached:
         end = feed.position(tx)
         return {row.name: end - row.cursor for row in indexes.rows(tx) if row.cursor != end}
 
-    def step(self, tx: Tx, name: str, most: int = STEP) -> bool:
+    def step(self, tx: Tx, name: str) -> bool:
         """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
 
         Raises:
-            IndexStateError: if it cannot; the message names the index.
+            IndexStateError: if it is not known here, or its cursor is in no place of the feed.
         """
         row = indexes.find(tx, name)
-        end = feed.position(tx)
-        if row is None or row.cursor == end:
-            return False
-        if row.cursor > end or (row.cursor and row.cursor < feed.compacted(tx)):
-            raise IndexStateError(
-                f"the index {name!r} stands at note {row.cursor} of the feed, which is not kept any more; "
-                f"rebuild(scopes=True) makes it anew"
-            )
-        index = self.open(row)
-        items, upto = feed.read(tx, row.cursor, most)
-        placing = index.placing(tx)
-        placing.place({kind: found for kind, found in items.items() if kind in index.follows})
-        placing.close()
-        indexes.move(tx, name, upto)
-        return upto != end
+        return row is not None and place_next(tx, self.open(row))
 
     def _upgrade(self, tx: Tx, row: IndexRow) -> None:
         """Bring the tables of an index to the version of this process."""

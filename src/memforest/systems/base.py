@@ -7,23 +7,29 @@ owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Ranking
+from memforest.errors import IndexStateError
 from memforest.search.snapshot import Snapshot
-from memforest.store import indexes
+from memforest.store import feed, indexes
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.feed import Items, Kind
+from memforest.systems.host import Host
 from memforest.tree import Node
 from memforest.types import QuestionPlan, SummaryRequest
 
 __all__ = [
+    "MOST_ROUNDS",
+    "STEP",
+    "Candidate",
     "Found",
     "Hit",
     "Index",
@@ -31,16 +37,25 @@ __all__ = [
     "Items",
     "Kind",
     "MemoryIndex",
+    "NoSettings",
     "NodeWork",
     "Placed",
     "Placing",
+    "Prepared",
+    "Refined",
     "Search",
-    "TreeIndex",
     "Upgrade",
+    "place_next",
 ]
 
 Upgrade = Callable[[Tx], None]
 """Makes or changes an index's own tables, from one version to the next."""
+
+STEP = 512
+"""Notes of the feed that are placed in one transaction when an index catches up: a tenth of a second's work."""
+
+MOST_ROUNDS = 4
+"""Times that an index may rank anew for one question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +63,9 @@ class Search:
     """A question made ready: tokens, vectors, plan, and the time filters in UTC ms.
 
     `vector` is the question's unit vector and `bare_vector` that of the question without participants'
-    names; both are None in a memory without an embedder. `as_of_ms` keeps what was so at that instant;
+    names; both are None in a memory without an embedder. `mode` is one of `memforest.config.MODES`, `asked_mode` the one
+    that the caller named, if any; `browse_calls` bounds what browsing may ask a model. `leaves` are those that a browse
+    reached before the ranking, by node id, with their scores; None where none was made. `as_of_ms` keeps what was so at that instant;
     `during_ms` keeps what overlaps [start, end). `reference_ms` is the question's present.
     """
 
@@ -62,6 +79,9 @@ class Search:
     during_ms: tuple[int, int] | None = None
     ranking: Ranking = field(default_factory=Ranking)
     leaves: Mapping[int, float] | None = None
+    mode: str = "emb"
+    asked_mode: str | None = None
+    browse_calls: int = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,44 @@ class Found:
     hits: Iterable[Hit]
     trees: tuple[tuple[int, float], ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question as an index has prepared it for its ranking.
+
+    `trees` are the trees that were looked into, as (title, score); `trace` and `warnings` go into the result.
+    """
+
+    request: Search
+    trees: tuple[tuple[str, float], ...] = ()
+    trace: Mapping[str, Any] = field(default_factory=lambda: {"mode": "emb"})
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Evidence as an index sees it that refines a ranking: what is handed out, before it is cut to the asked number."""
+
+    text: str
+    quote: str
+    speaker: str
+    said_ms: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """What an index makes of its first candidates.
+
+    `again` is a request to rank anew, for a question that has become another one. `kept` are the places of the
+    candidates to keep, best first; None keeps all as they are.
+    """
+
+    again: Search | None = None
+    kept: tuple[int, ...] | None = None
+    trace: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +233,29 @@ class MemoryIndex(Protocol):
         """
         ...
 
+    async def prepare(self, host: Host, request: Search) -> Prepared:
+        """Do what has to be done before the ranking and may wait: ask models, browse, bring nodes up to date.
+
+        It runs inside the query's budget, ledger and trace. No transaction is open.
+        """
+        ...
+
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first; deterministic for equal inputs."""
+        ...
+
+    async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
+        """Look at the first candidates, and rank again, or drop some; None leaves them as they are.
+
+        It is asked again about what it ranked again, `MOST_ROUNDS` times at most.
+        """
+        ...
+
+    async def advance(self, host: Host, until: int) -> None:
+        """Place what the feed has noted up to a number, as far as the index is behind; for a `deferred` index.
+
+        It may ask models and read summaries, a leaf a transaction. The present is `host.now`.
+        """
         ...
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
@@ -204,6 +283,34 @@ class MemoryIndex(Protocol):
         ...
 
 
+def place_next(tx: Tx, index: MemoryIndex, most: int = STEP) -> bool:
+    """Let an index place the next notes of the feed and move its cursor; return whether more are left.
+
+    Args:
+        tx: a write transaction.
+        index: one of the memory's.
+        most: most notes.
+
+    Raises:
+        IndexStateError: if its cursor is in no place of the feed.
+    """
+    row = indexes.find(tx, index.name)
+    end = feed.position(tx)
+    if row is None or row.cursor == end:
+        return False
+    if row.cursor > end or 0 < row.cursor < feed.compacted(tx):
+        raise IndexStateError(
+            f"the index {index.name!r} stands at note {row.cursor} of the feed, which is not kept any more; "
+            f"rebuild(scopes=True) makes it anew"
+        )
+    items, upto = feed.read(tx, row.cursor, most)
+    placing = index.placing(tx)
+    placing.place({kind: found for kind, found in items.items() if kind in index.follows})
+    placing.close()
+    indexes.move(tx, index.name, upto)
+    return upto != end
+
+
 class _NoPlacing:
     """The placing of an index that reads the memory as it is."""
 
@@ -225,19 +332,27 @@ class NoSettings:
     KEPT: ClassVar[tuple[str, ...]] = ()
 
 
-class Index:
+def _no_tables(tx: Tx) -> None:
+    """Make no tables."""
+
+
+class Index(ABC):
     """What indexes have in common; an index says its name, and changes what is different in it."""
 
     name: str
     version = 1
     follows: frozenset[Kind] = frozenset()
     deferred = False
-    tables: Sequence[Upgrade] = (lambda tx: None,)
+    tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings
     numbered: frozenset[str] = frozenset()
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
+
+    @abstractmethod
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+        """Return every candidate turn, best first; deterministic for equal inputs."""
 
     def placing(self, tx: Tx) -> Placing:
         """Place nothing."""
@@ -246,6 +361,22 @@ class Index:
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
         """Ask for no summaries."""
         return []
+
+    async def prepare(self, host: Host, request: Search) -> Prepared:
+        """Leave a question as it is; there are no trees to look into before."""
+        if request.asked_mode in (None, "emb"):
+            return Prepared(request)
+        why = f"mode {request.asked_mode!r} did what 'emb' does: this index has no trees to browse"
+        return Prepared(request, warnings=(why,))
+
+    async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
+        """Leave the candidates as they are."""
+        return None
+
+    async def advance(self, host: Host, until: int) -> None:
+        """Place what the feed has noted, some notes a transaction."""
+        while await host.write(lambda tx: place_next(tx, self)):
+            pass
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return the numbers of the scopes of its trees."""
@@ -272,12 +403,3 @@ class Index:
         """Delete its trees and the rows of its tables."""
         tree_rows.drop_trees(tx, self.name)
         indexes.empty_tables(tx, self.name)
-
-
-@runtime_checkable
-class TreeIndex(MemoryIndex, Protocol):
-    """An index with trees that can be browsed before it is searched; see `Search.leaves`."""
-
-    def recall(self, snapshot: Snapshot, request: Search) -> Sequence[tuple[int, float]]:
-        """Return the trees to browse as (tree row of the snapshot, score), best first; none without an embedder."""
-        ...

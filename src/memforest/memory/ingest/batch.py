@@ -185,6 +185,7 @@ class Writes:
                 await self._writer.fill_vectors()
             except ModelError as exc:
                 self._failures.append(f"vectors are left: {exc}; resume() makes them")
+        self.warn(await self._writer.catch_up(failed=False))
         if refresh and (self._processed or not self._arrived):
             timer = self._arrived[max(self._processed)].timer if self._processed else Timer()
             self._refreshed = await self._writer.refresh(timer)

@@ -9,21 +9,26 @@ from __future__ import annotations
 import asyncio
 
 from memforest.errors import IndexStateError
-from memforest.store import meta, savepoint
+from memforest.store import indexes, meta, savepoint
 from memforest.store.db import Database
 from memforest.systems.attached import Attached
 
 __all__ = ["catch_up"]
 
 
-async def catch_up(db: Database, attached: Attached) -> list[str]:
+async def catch_up(db: Database, attached: Attached, *, failed: bool = True) -> list[str]:
     """Bring every index up to the end of the feed; return which could not be, and why.
+
+    Args:
+        db: the memory.
+        attached: its indexes.
+        failed: also those that have failed before.
 
     Raises:
         StoreError: if the memory cannot be written.
     """
     problems = []
-    for name in await asyncio.to_thread(_lagging, db, attached):
+    for name in await asyncio.to_thread(_lagging, db, attached, failed):
         try:
             while await asyncio.to_thread(_step, db, attached, name):
                 pass
@@ -36,9 +41,10 @@ class _IndexError(Exception):
     """An index raised; its own error is the cause."""
 
 
-def _lagging(db: Database, attached: Attached) -> list[str]:
+def _lagging(db: Database, attached: Attached, failed: bool) -> list[str]:
     with db.read() as tx:
-        return sorted(attached.lagging(tx))
+        lag = attached.lagging(tx)
+        return [row.name for row in indexes.rows(tx) if row.name in lag and (failed or row.reason is None)]
 
 
 def _step(db: Database, attached: Attached, name: str) -> bool:

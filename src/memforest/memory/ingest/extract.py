@@ -258,9 +258,9 @@ class Writer:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
         return 0 if self.vectors is None else await fill_vectors(self.db, self.attached, self.vectors)
 
-    async def catch_up(self) -> list[str]:
-        """Let indexes that are behind place what they have not; return which could not, and why."""
-        return await catch_up(self.db, self.attached)
+    async def catch_up(self, *, failed: bool = True) -> list[str]:
+        """Let indexes that are behind place what they have not, also those that `failed`; return which could not, and why."""
+        return await catch_up(self.db, self.attached, failed=failed)
 
 
 def _statements(outcomes: Sequence[ChunkOutcome]) -> list[str]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memforest.errors import ModelRefusedError
-from memforest.memory.query.modes import FALLS_BACK
 from memforest.memory.results import Evidence
 from memforest.search.texts import asks, turn_text
 from memforest.steps.base import Answer, Answerer, AnswerEvidence
 from memforest.steps.local.answer import LocalAnswerer
+from memforest.systems.modes import FALLS_BACK
 from memforest.text import cut
 from memforest.types import QuestionPlan
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ __all__ = [
     "sound_hits",
     "surface_names",
     "tree_titles",
-    "without_names",
 ]
 
 
@@ -52,22 +50,6 @@ def _names(snapshot: Snapshot) -> dict[str, str]:
     for entity in snapshot.entities.values():
         names.setdefault(entity.label.casefold(), entity.label)
     return names
-
-
-def without_names(question: str, speakers: Sequence[str]) -> str:
-    """Return a question without participants' names, which say whose tree to look in but not for what.
-
-    Example:
-        >>> without_names("What did Ana's sister buy?", ["Ana"])
-        'What did sister buy?'
-    """
-    parts = sorted({part for name in speakers for part in (name, *name.split())}, key=len, reverse=True)
-    named = "|".join(re.escape(part) for part in parts if len(part) > 1)
-    if not named:
-        return question
-    bare = re.sub(rf"(?<!\w)(?:{named})(?:['’]s)?(?!\w)", " ", question, flags=re.IGNORECASE)
-    bare = " ".join(bare.split()).replace(" ?", "?")
-    return bare if any(ch.isalnum() for ch in bare) else question
 
 
 def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:

@@ -13,10 +13,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.config import Ranking
+from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.interval import to_ms
+from memforest.memory.host import MemoryHost
 from memforest.memory.query.answer import answered, telling
 from memforest.memory.query.evidence import (
     cut_hits,
@@ -25,11 +26,8 @@ from memforest.memory.query.evidence import (
     sound_hits,
     surface_names,
     tree_titles,
-    without_names,
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
-from memforest.memory.query.guided import Browsed, GuidedBrowse
-from memforest.memory.query.modes import choose_mode
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult
 from memforest.memory.timing import Timer
@@ -41,13 +39,14 @@ from memforest.models.ledger import Ledger, keeping
 from memforest.search.budget import render
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import question_tokens
+from memforest.search.texts import question_tokens, without_names
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.store.digests import AGAIN
 from memforest.systems.attached import Attached
-from memforest.systems.base import MemoryIndex, Search, TreeIndex
+from memforest.systems.base import MOST_ROUNDS, Candidate, MemoryIndex, Prepared, Search
+from memforest.systems.modes import choose_mode
 from memforest.text import cut
 from memforest.tokens import count_tokens
 
@@ -94,6 +93,7 @@ class Reader:
     embedder: Embedder | None
     warnings: tuple[str, ...]
     attached: Attached
+    config: Config
 
     async def query(self, asked: Asked, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
@@ -107,22 +107,24 @@ class Reader:
         snapshot, waiting, index = await asyncio.to_thread(self._snapshot, asked.index)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
-        browsed = await self._browse(asked, index, request, mode, timer, embeds=not unread)
-        request = replace(request, plan=browsed.plan, leaves=browsed.leaves)
-        started = time.perf_counter()
-        found = await asyncio.to_thread(self._search, asked, index, request)
-        found = replace(found, trees=found.trees or list(browsed.trees))
-        timer.add("search", started)
+        embedder = None if unread else self.embedder
+        host = MemoryHost(self.db, self.cache, self.config, self.steps, embedder, timer)
+        prepared = await index.prepare(host, replace(request, mode=mode))
+        found, prepared = await self._searched(asked, index, host, prepared)
         unranked: list[str] = []
         if self._reranks(asked):
             found, unranked = await _timed(timer, "rerank", partial(self._rerank, asked, found))
         evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
-        why = {"explain": explanation(request, found, evidence, browsed.trace)} if asked.explain else {}
+        why = (
+            {"explain": explanation(prepared.request, found, evidence, prepared.trace)}
+            if asked.explain
+            else {}
+        )
         return QueryResult(
             question=asked.question,
             evidence=evidence,
             top_facts=tuple(found.facts[: asked.max_facts]),
-            plan=request.plan,
+            plan=prepared.request.plan,
             reference_date=asked.reference,
             index=index.name,
             usage=usage(ledger, timer.ms),
@@ -132,14 +134,14 @@ class Reader:
                 "planner": self.steps.planner.name,
                 "trees": found.trees,
                 "reranker": found.reranker,
-                **browsed.trace,
+                **prepared.trace,
                 **why,
             },
             warnings=(
                 *self.warnings,
                 *asked.warnings,
                 *unread,
-                *browsed.warnings,
+                *prepared.warnings,
                 *found.warnings,
                 *unranked,
                 *waiting,
@@ -171,20 +173,33 @@ class Reader:
             as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
+            asked_mode=asked.mode,
+            browse_calls=asked.browse_calls,
         )
         return request, warnings
 
-    async def _browse(
-        self, asked: Asked, index: MemoryIndex, request: Search, mode: str, timer: Timer, *, embeds: bool
-    ) -> Browsed:
-        """Browse before the search, unless the mode leaves that to the index; `embeds` is False without an embedder."""
-        if mode == "emb" or (asked.mode is None and not isinstance(index, TreeIndex)):
-            return Browsed(request.plan)
-        embedder = self.embedder if embeds else None
-        guided = GuidedBrowse(
-            self.db, self.cache, self.steps, embedder, mode=mode, most_calls=asked.browse_calls
-        )
-        return await guided.browse(index, request, asked.reference, timer)
+    async def _searched(
+        self, asked: Asked, index: MemoryIndex, host: MemoryHost, prepared: Prepared
+    ) -> tuple[Searched, Prepared]:
+        """Rank, and let the index look at what comes first and rank again, as often as it may."""
+        for _ in range(MOST_ROUNDS):
+            with host.timed("search"):
+                found = await asyncio.to_thread(self._search, asked, index, prepared.request)
+            seen = [Candidate(e.text, e.quote, e.speaker, to_ms(e.said), e.score) for e in found.evidence]
+            refined = await index.refine(host, prepared.request, seen)
+            if refined is None:
+                break
+            prepared = replace(
+                prepared,
+                request=refined.again or prepared.request,
+                trace={**prepared.trace, **refined.trace},
+                warnings=(*prepared.warnings, *refined.warnings),
+            )
+            if refined.kept is not None:
+                found = replace(found, evidence=[found.evidence[place] for place in refined.kept])
+            if refined.again is None:
+                break
+        return replace(found, trees=found.trees or list(prepared.trees)), prepared
 
     def _snapshot(self, index: str | None) -> tuple[Snapshot, list[str], MemoryIndex]:
         """Return the snapshot, what it does not have yet, and the index to search."""

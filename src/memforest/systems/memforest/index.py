@@ -16,10 +16,13 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
-from memforest.systems.base import Found, Hit, Index, IndexProblem, Kind, NodeWork, Search
+from memforest.systems.base import Found, Hit, Index, IndexProblem, Kind, NodeWork, Prepared, Search, Upgrade
 from memforest.systems.filters import Allowed, allowed, filter_notes
+from memforest.systems.host import Host
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.check import check_forest
+from memforest.systems.memforest.guided import GuidedBrowse
+from memforest.systems.memforest.node_summaries import RecalledTree, recalled_trees
 from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
@@ -53,7 +56,7 @@ class MemForestIndex(Index):
 
     name = OWNER
     follows = frozenset[Kind]({"cell", "fact", "entity"})
-    tables = (rows.first_tables,)
+    tables: Sequence[Upgrade] = (rows.first_tables,)
     Settings = MemForestSettings
     numbered = frozenset({"scene"})
 
@@ -150,6 +153,15 @@ class MemForestIndex(Index):
             "diversity": crowded,
         }
         return Found(hits, recalled.trees, notes)
+
+    async def prepare(self, host: Host, request: Search) -> Prepared:
+        """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself."""
+        if request.mode == "emb":
+            return Prepared(request)
+        return await GuidedBrowse(host, self._recall_cards, request).browse()
+
+    def _recall_cards(self, tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[RecalledTree]:
+        return recalled_trees(tx, snapshot, self, self.recall(snapshot, request))
 
     def recall(self, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
         """Return the trees to browse, best first; none without an embedder."""

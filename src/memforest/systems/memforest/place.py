@@ -140,16 +140,18 @@ class ForestPlacing:
             for kind, scope in lifted.scopes:
                 if same or kind != "scene":
                     self._insert_fact(kind, scope, fact)
-        here = set()
-        for tree, leaf in placements(self._tx, OWNER, "fact", fact.row):
+        self._withdraw(fact.row, named)
+        scopes = [self._scope_of(tree) for tree, _ in placements(self._tx, OWNER, "fact", fact.row)]
+        for entity in sorted((named & active) - {scope for kind, scope in scopes if kind == "entity"}):
+            self._insert_fact("entity", entity, fact)
+
+    def _withdraw(self, fact: int, named: set[int]) -> None:
+        """Take a fact out of the trees of entities that it does not name any more."""
+        for tree, leaf in placements(self._tx, OWNER, "fact", fact):
             kind, scope = self._scope_of(tree)
             if kind == "entity" and scope not in named:
                 self._take_out(tree, leaf)
                 self._lost.add(scope)
-            elif kind == "entity":
-                here.add(scope)
-        for entity in sorted((named & active) - here):
-            self._insert_fact("entity", entity, fact)
 
     def _leave_scenes(self, fact: int) -> None:
         """Take a fact that was lifted out of its scenes."""

@@ -12,10 +12,9 @@ store when they are needed, and leaves are handed on by node id: what is gone by
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,39 +22,23 @@ from numpy.typing import NDArray
 
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
-from memforest.memory.query.evidence import without_names
-from memforest.memory.query.modes import FALLS_BACK, adopted, sub_queries
-from memforest.memory.query.node_summaries import RecalledTree, node_cards, recalled_trees
-from memforest.memory.timing import Timer
-from memforest.models import Embedder
-from memforest.search.cache import SnapshotCache
+from memforest.interval import from_ms
 from memforest.search.snapshot import Snapshot
-from memforest.steps.choose import Steps
-from memforest.store.db import Database
-from memforest.systems.base import Search, TreeIndex
+from memforest.search.texts import without_names
+from memforest.store.db import Tx
+from memforest.systems.base import Prepared, Search
+from memforest.systems.host import Host
 from memforest.systems.memforest.browse import Descent, browse_by, merged, nearness_to, split
+from memforest.systems.memforest.node_summaries import RecalledTree, node_cards
 from memforest.systems.memforest.recall import BEAM_WIDTH
+from memforest.systems.modes import FALLS_BACK, adopted, sub_queries
 from memforest.text import cut
 from memforest.types import QuestionPlan, TreeCard
 
-__all__ = ["Browsed", "GuidedBrowse"]
+__all__ = ["GuidedBrowse", "Recall"]
 
 Row = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Browsed:
-    """What browsing brings into the search.
-
-    `leaves` is for `Search.leaves`: None means that the index browses itself, as in mode ``"emb"``. `trees` are the
-    recalled ones as (title, score), and `trace` goes into the trace of the query.
-    """
-
-    plan: QuestionPlan
-    leaves: Mapping[int, float] | None = None
-    trees: tuple[tuple[str, float], ...] = ()
-    trace: Mapping[str, Any] = field(default_factory=lambda: {"mode": "emb"})
-    warnings: tuple[str, ...] = ()
+Recall = Callable[[Tx, Snapshot, Search], Sequence[RecalledTree]]
 
 
 @dataclass(slots=True)
@@ -91,90 +74,63 @@ class GuidedBrowse:
     """Browses the trees recalled for one question.
 
     Args:
-        db: the memory's database.
-        cache: keeps its snapshot.
-        steps: with what the mode needs.
-        embedder: None in a memory that works by words alone.
-        mode: one of `MODES`, other than ``"emb"``.
-        most_calls: most calls of the browser.
+        host: the memory.
+        recall: returns the trees to browse, best first, in a read transaction.
+        request: the question, with a mode other than ``"emb"``.
     """
 
-    def __init__(
-        self,
-        db: Database,
-        cache: SnapshotCache,
-        steps: Steps,
-        embedder: Embedder | None,
-        *,
-        mode: str,
-        most_calls: int,
-    ) -> None:
-        self._db = db
-        self._cache = cache
-        self._steps = steps
-        self._embedder = embedder
-        self._mode = mode
-        self._most_calls = most_calls
+    def __init__(self, host: Host, recall: Recall, request: Search) -> None:
+        self._host = host
+        self._recall = recall
+        self._request = request
+        self._reference = from_ms(request.reference_ms)
         self._calls = 0
 
-    async def browse(self, index: object, request: Search, reference: datetime, timer: Timer) -> Browsed:
+    async def browse(self) -> Prepared:
         """Return what browsing the recalled trees reaches; as in mode ``"emb"`` where nothing can be guided."""
-        if not isinstance(index, TreeIndex):
-            return self._not_guided(request, "this index has no trees to browse")
-        if self._embedder is None:
-            return self._not_guided(request, "without vectors of an embedder no trees can be recalled")
-        started = time.perf_counter()
-        snapshot, recalled = await asyncio.to_thread(self._recall, index, request)
-        timer.add("recall", started)
+        if not self._host.embeds or self._request.vector is None:
+            return self._not_guided("without vectors of an embedder no trees can be recalled")
+        with self._host.timed("recall"):
+            snapshot, recalled = await self._host.read(
+                lambda tx, snapshot: (snapshot, self._recall(tx, snapshot, self._request))
+            )
         if not recalled:
-            return Browsed(request.plan, trace={"mode": self._mode, "browse": []})
+            return Prepared(self._request, trace={"mode": self._request.mode, "browse": []})
         if all(tree.card.leaves > 1 and not tree.card.summary for tree in recalled):
-            return self._not_guided(request, "the trees have no summaries yet; resume() makes them")
+            return self._not_guided("the trees have no summaries yet; resume() makes them")
         try:
-            return await self._guided(snapshot, recalled, request, reference, timer)
+            return await self._guided(snapshot, recalled)
         except ModelRefusedError as exc:
-            return self._not_guided(request, str(exc))
+            return self._not_guided(str(exc))
 
-    def _not_guided(self, request: Search, why: str) -> Browsed:
-        return Browsed(
-            request.plan, warnings=(f"mode {self._mode!r} did what 'emb' does: {why}",), trace={"mode": "emb"}
+    def _not_guided(self, why: str) -> Prepared:
+        return Prepared(
+            self._request,
+            warnings=(f"mode {self._request.mode!r} did what 'emb' does: {why}",),
+            trace={"mode": "emb"},
         )
 
-    def _recall(self, index: TreeIndex, request: Search) -> tuple[Snapshot, tuple[RecalledTree, ...]]:
-        with self._db.read() as tx:
-            snapshot = self._cache.get(tx)
-            return snapshot, recalled_trees(tx, snapshot, index, index.recall(snapshot, request))
-
-    async def _guided(
-        self,
-        snapshot: Snapshot,
-        recalled: Sequence[RecalledTree],
-        request: Search,
-        reference: datetime,
-        timer: Timer,
-    ) -> Browsed:
-        trace: dict[str, Any] = {"mode": self._mode}
+    async def _guided(self, snapshot: Snapshot, recalled: Sequence[RecalledTree]) -> Prepared:
+        request = self._request
+        trace: dict[str, Any] = {"mode": request.mode}
         warnings: list[str] = []
         plan = request.plan
         queries: list[tuple[str, ...]] = [(request.question,)] * len(recalled)
-        if "+planner" in self._mode:
-            started = time.perf_counter()
-            plan, queries, trace["guide"], said = await self._plan(recalled, request, reference)
-            timer.add("guide", started)
+        if "+planner" in request.mode:
+            with self._host.timed("guide"):
+                plan, queries, trace["guide"], said = await self._plan(recalled)
             warnings += said
-        started = time.perf_counter()
-        trees = [
-            _Tree(tree, own, [Descent(snapshot, tree.root) for _ in own])
-            for tree, own in zip(recalled, queries, strict=True)
-        ]
-        if self._mode.startswith("llm"):
-            await self._by_model(snapshot, trees, reference)
-        warnings += await self._by_embedding(snapshot, trees, request)
-        timer.add("browse", started)
+        with self._host.timed("browse"):
+            trees = [
+                _Tree(tree, own, [Descent(snapshot, tree.root) for _ in own])
+                for tree, own in zip(recalled, queries, strict=True)
+            ]
+            if request.mode.startswith("llm"):
+                await self._by_model(snapshot, trees)
+            warnings += await self._by_embedding(snapshot, trees)
         trace["browse"] = [self._told(tree) for tree in trees]
-        return Browsed(
-            plan=plan,
-            leaves=_best_of(snapshot, trees),
+        return Prepared(
+            replace(request, plan=plan, leaves=_best_of(snapshot, trees)),
             trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
             trace=trace,
             warnings=(*warnings, *_fallbacks(trees)),
@@ -185,7 +141,7 @@ class GuidedBrowse:
         return {
             "title": tree.of.title,
             "queries": list(tree.queries),
-            "mode": "llm" if self._mode.startswith("llm") and tree.fallback is None else "emb",
+            "mode": "llm" if self._request.mode.startswith("llm") and tree.fallback is None else "emb",
             "calls": tree.calls,
             "levels": max(way.levels for way in tree.ways),
             "leaves": len({row for way in tree.ways for row in way.reached}),
@@ -195,17 +151,17 @@ class GuidedBrowse:
     # -- what to look for -------------------------------------------------------------------------
 
     async def _plan(
-        self, recalled: Sequence[RecalledTree], request: Search, reference: datetime
+        self, recalled: Sequence[RecalledTree]
     ) -> tuple[QuestionPlan, list[tuple[str, ...]], dict[str, Any], list[str]]:
         """Return the plan of the question, the sub-queries of each tree, and what became of planning."""
-        guide = self._steps.guide
+        guide, request = self._host.steps.guide, self._request
         assert guide is not None
         told: dict[str, Any] = {"name": guide.name, "kind": None, "anchor": None, "failure": None}
         try:
             made = await guide.plan_browse(
                 request.question,
                 plan=request.plan,
-                reference=reference,
+                reference=self._reference,
                 trees=[tree.card for tree in recalled],
             )
             queries = sub_queries(made, request.question, len(recalled))
@@ -222,28 +178,40 @@ class GuidedBrowse:
 
     # -- by a model -------------------------------------------------------------------------------
 
-    async def _by_model(self, snapshot: Snapshot, trees: Sequence[_Tree], reference: datetime) -> None:
+    async def _by_model(self, snapshot: Snapshot, trees: Sequence[_Tree]) -> None:
         """Go down all trees together, a level at a time, asking the browser where there is a choice."""
         for tree in trees:
             if not tree.of.summarised:
                 tree.fallback = "it has no summary yet; resume() makes it"
         while waiting := _waiting(trees):
-            asks = await asyncio.to_thread(self._asks, snapshot, waiting)
-            jobs = [self._choose(ask, run, reference) for ask in asks for run in ask.runs]
+            cards = await self._host.read(partial(self._cards, snapshot, waiting))
+            asks = self._asks(snapshot, waiting, cards)
+            jobs = [self._choose(ask, run) for ask in asks for run in ask.runs]
             answers = iter(await all_of(jobs))
             for ask in asks:
                 self._follow(ask, [next(answers) for _ in ask.runs])
 
-    def _asks(self, snapshot: Snapshot, waiting: Sequence[tuple[_Tree, Descent, str]]) -> list[_Ask]:
-        """Return what is to be asked of this level, as far as calls are left."""
+    @staticmethod
+    def _cards(
+        snapshot: Snapshot, waiting: Sequence[tuple[_Tree, Descent, str]], tx: Tx, _now: Snapshot
+    ) -> dict[int, TreeCard]:
+        """Return the cards of the nodes of this level."""
         ids = snapshot.forest.ids
         scopes = {
             int(ids[row]): (tree.of.card.kind, tree.of.card.label)
             for tree, way, _ in waiting
             for row in way.below
         }
-        with self._db.read() as tx:
-            found = node_cards(tx, scopes)
+        return node_cards(tx, scopes)
+
+    def _asks(
+        self,
+        snapshot: Snapshot,
+        waiting: Sequence[tuple[_Tree, Descent, str]],
+        found: Mapping[int, TreeCard],
+    ) -> list[_Ask]:
+        """Return what is to be asked of this level, as far as calls are left."""
+        ids = snapshot.forest.ids
         asks = []
         for tree, way, query in waiting:
             cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
@@ -252,21 +220,23 @@ class GuidedBrowse:
                 way.keep(list(cards), ordered=False)
             elif not all(card.summary for card in cards.values()):
                 tree.fallback = "a node on the way has no summary yet; resume() makes it"
-            elif self._calls + len(runs) > self._most_calls:
-                tree.fallback = f"the limit of {self._most_calls} browse calls is reached"
+            elif self._calls + len(runs) > self._request.browse_calls:
+                tree.fallback = f"the limit of {self._request.browse_calls} browse calls is reached"
             else:
                 self._calls += len(runs)
                 tree.calls += len(runs)
                 asks.append(_Ask(tree, way, query, runs, cards))
         return asks
 
-    async def _choose(self, ask: _Ask, run: Sequence[int], reference: datetime) -> list[int] | ModelError:
+    async def _choose(self, ask: _Ask, run: Sequence[int]) -> list[int] | ModelError:
         """Return the chosen of one run of children, best first, or why there is no choice."""
-        browser = self._steps.browser
+        browser = self._host.steps.browser
         assert browser is not None
         children = [ask.cards[row] for row in run]
         try:
-            chosen = await browser.choose(ask.query, reference=reference, children=children, most=BEAM_WIDTH)
+            chosen = await browser.choose(
+                ask.query, reference=self._reference, children=children, most=BEAM_WIDTH
+            )
         except FALLS_BACK as exc:
             return exc
         known = (place for place in dict.fromkeys(chosen) if 0 <= place < len(run))
@@ -285,7 +255,7 @@ class GuidedBrowse:
 
     # -- by embedding -----------------------------------------------------------------------------
 
-    async def _by_embedding(self, snapshot: Snapshot, trees: Sequence[_Tree], request: Search) -> list[str]:
+    async def _by_embedding(self, snapshot: Snapshot, trees: Sequence[_Tree]) -> list[str]:
         """Go the rest of every way down by embedding, which is all of it where no model was asked; return warnings."""
         left = [
             (way, query)
@@ -295,19 +265,17 @@ class GuidedBrowse:
         ]
         warnings = []
         try:
-            vectors = await self._vectors(snapshot, {query for _, query in left}, request)
+            vectors = await self._vectors(snapshot, {query for _, query in left})
         except ModelError as exc:  # the question has its vector already
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
-            left = [(way, request.question) for way, _ in left]
-            vectors = await self._vectors(snapshot, (), request)
+            left = [(way, self._request.question) for way, _ in left]
+            vectors = await self._vectors(snapshot, ())
         await asyncio.to_thread(_by_vectors, snapshot, left, vectors)
         return warnings
 
-    async def _vectors(
-        self, snapshot: Snapshot, queries: Iterable[str], request: Search
-    ) -> Mapping[str, tuple[Row, Row]]:
+    async def _vectors(self, snapshot: Snapshot, queries: Iterable[str]) -> Mapping[str, tuple[Row, Row]]:
         """Return the vectors of sub-queries, with and without participants' names, from one call of the embedder."""
-        assert self._embedder is not None
+        request = self._request
         assert request.vector is not None
         own = (request.vector, request.vector if request.bare_vector is None else request.bare_vector)
         new = sorted(set(queries) - {request.question})
@@ -315,8 +283,7 @@ class GuidedBrowse:
             return {request.question: own}
         bare = {query: without_names(query, snapshot.speakers) for query in new}
         texts = sorted({*new, *bare.values()})
-        embed = getattr(self._embedder, "embed_questions", self._embedder.embed)
-        rows = dict(zip(texts, await embed(texts), strict=True))
+        rows = dict(zip(texts, await self._host.embed_questions(texts), strict=True))
         return {request.question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
 
 

@@ -1,0 +1,86 @@
+"""One memory as its indexes may use it for work that waits; see `memforest.systems.host.Host`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import Config
+from memforest.errors import ModelError
+from memforest.memory.timing import Timer
+from memforest.models import Embedder
+from memforest.search.cache import SnapshotCache
+from memforest.search.snapshot import Snapshot
+from memforest.steps.choose import Steps
+from memforest.store.db import Database, Tx
+
+__all__ = ["MemoryHost"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHost:
+    """Lends one memory to its indexes. `embedder` is None where there is none, or it has just failed."""
+
+    db: Database
+    cache: SnapshotCache
+    config: Config
+    steps: Steps
+    embedder: Embedder | None
+    timer: Timer = field(default_factory=Timer)
+
+    @property
+    def now(self) -> datetime:
+        """The present, by the configured clock."""
+        return self.config.clock()
+
+    @property
+    def embeds(self) -> bool:
+        """Whether texts can be embedded here and now."""
+        return self.embedder is not None
+
+    async def read(self, work: Callable[[Tx, Snapshot], T]) -> T:
+        """Run work in a read transaction, with the snapshot of its state, in another thread."""
+
+        def run() -> T:
+            with self.db.read() as tx:
+                return work(tx, self.cache.get(tx))
+
+        return await asyncio.to_thread(run)
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        """Run work in a write transaction, in another thread."""
+
+        def run() -> T:
+            with self.db.write() as tx:
+                return work(tx)
+
+        return await asyncio.to_thread(run)
+
+    async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a unit vector for each text, as questions are embedded; some models want an instruction before them.
+
+        Raises:
+            ModelError: if the embedder fails, or there is none.
+        """
+        if self.embedder is None:
+            raise ModelError("this memory has no embedder here")
+        embed = getattr(self.embedder, "embed_questions", self.embedder.embed)
+        rows: NDArray[np.float32] = await embed(list(texts))
+        return rows
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Count the time that passes inside for a step, if it comes to its end."""
+        started = time.perf_counter()
+        yield
+        self.timer.add(step, started)

@@ -1,0 +1,58 @@
+"""What a memory lends to an index for work that may wait: the file, models, and other threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.search.snapshot import Snapshot
+from memforest.steps.choose import Steps
+from memforest.store.db import Tx
+
+__all__ = ["Host"]
+
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    """One memory, as an index may use it outside of a transaction. What it asks models counts for the operation."""
+
+    @property
+    def now(self) -> datetime:
+        """The present, by the memory's clock."""
+        ...
+
+    @property
+    def steps(self) -> Steps:
+        """The steps that models do."""
+        ...
+
+    @property
+    def embeds(self) -> bool:
+        """Whether texts can be embedded here and now."""
+        ...
+
+    async def read(self, work: Callable[[Tx, Snapshot], T]) -> T:
+        """Run work in a read transaction, with the snapshot of its state, in another thread."""
+        ...
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        """Run work in a write transaction, in another thread."""
+        ...
+
+    async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a unit vector for each text, as questions are embedded, shape (n, d).
+
+        Raises:
+            ModelError: if the embedder fails, or there is none.
+        """
+        ...
+
+    def timed(self, step: str) -> AbstractContextManager[None]:
+        """Count the time that passes inside for a step of the operation, in its usage."""
+        ...
