@@ -27,6 +27,8 @@ UNSEEN = {
     "cell": {"maker", "reason"},
     "change": {"item", "kind", "seq"},
     "fact": {"stored_ms"},
+    "feed": {"item", "kind", "seq"},
+    "index_": {"reason"},
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},
@@ -93,6 +95,11 @@ TABLES = [
     "change",
     "entity",
     "fact",
+    "feed",
+    "index_",
+    "ix_memforest_active",
+    "ix_memforest_scene",
+    "ix_memforest_scene_member",
     "leaf",
     "mention",
     "meta",
@@ -100,8 +107,6 @@ TABLES = [
     "node",
     "occurrence",
     "occurrence_turn",
-    "scene",
-    "scene_member",
     "session",
     "spent",
     "state",
@@ -199,8 +204,8 @@ def test_a_leaf_in_a_tree_where_it_does_not_belong_is_found(whole: Path, tmp_pat
     shutil.copy(whole, tmp_path)
     with closing(sqlite3.connect(tmp_path / whole.name, isolation_level=None)) as conn:
         conn.execute(
-            """DELETE FROM mention WHERE roles = 2 AND (fact, entity) IN (SELECT fact, entity FROM mention m
-               JOIN entity e ON e.id = m.entity AND e.active GROUP BY fact, entity HAVING max(roles) = 2)"""
+            """DELETE FROM mention WHERE roles = 2 AND (fact, entity) IN (SELECT fact, m.entity FROM mention m
+               JOIN ix_memforest_active e ON e.entity = m.entity GROUP BY fact, m.entity HAVING max(roles) = 2)"""
         )
     with MemForest(tmp_path, fast_config()) as forest:
         messages = [one.message for one in forest.user("u").verify().problems if one.part == "placement"]

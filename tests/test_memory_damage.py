@@ -216,7 +216,7 @@ def test_damaged_scenes_are_derived_anew(tmp_path: Path) -> None:
     """A centroid that is not its facts' is made again, as scenes hold nothing that was said."""
     path = make(tmp_path, fast_config().embedder)
     before = dump(path)
-    alter(path, "UPDATE scene SET centroid = zeroblob(length(centroid))")
+    alter(path, "UPDATE ix_memforest_scene SET centroid = zeroblob(length(centroid))")
     with MemForest(tmp_path, fast_config()) as forest:
         assert {problem.part for problem in forest.user("u").verify().problems} == {"scene"}
         assert forest.user("u").repair().ok

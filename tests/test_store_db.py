@@ -105,7 +105,7 @@ def test_every_table_is_strict(db: Database) -> None:
 def test_a_wrong_type_is_refused(db: Database) -> None:
     """Text in an integer column is an error of ours, and nothing is written."""
     with pytest.raises(StoreError), db.write() as tx:
-        tx.execute("INSERT INTO entity (key, label, kind, active) VALUES ('k', 'l', 'x', 'many')")
+        tx.execute("INSERT INTO fact (id) VALUES ('many')")
     with db.read() as tx:
         assert tx.execute("SELECT count(*) FROM entity").fetchone()[0] == 0
 

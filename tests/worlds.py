@@ -142,15 +142,15 @@ _PARTS = {
         (SELECT group_concat(name, ' ') FROM (SELECT ({_TURN} = x.turn) AS name FROM occurrence_turn x
             WHERE x.occurrence = o.id ORDER BY 1))
         FROM occurrence o JOIN fact f ON f.id = o.fact""",
-    "entities": "SELECT key, active, kind = 'participant' FROM entity",
+    "entities": "SELECT key, id IN (SELECT entity FROM ix_memforest_active), kind = 'participant' FROM entity",
     "aliases": "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity",
     "mentions": """SELECT DISTINCT f.fact_id, e.key, roles FROM mention m JOIN fact f ON f.id = m.fact
         JOIN entity e ON e.id = m.entity""",
     "states": """SELECT DISTINCT f.fact_id, e.key, attribute, value, previous, change FROM state s
         JOIN fact f ON f.id = s.fact JOIN entity e ON e.id = s.entity""",
     "dirty": "SELECT count(*) FROM node WHERE dirty AND level > 0",
-    "scenes": """SELECT f.fact_id, m.main, (SELECT group_concat(fact_id, ' ') FROM (SELECT g.fact_id FROM scene_member o
-        JOIN fact g ON g.id = o.fact WHERE o.scene = m.scene ORDER BY 1)) FROM scene_member m
+    "scenes": """SELECT f.fact_id, m.main, (SELECT group_concat(fact_id, ' ') FROM (SELECT g.fact_id FROM ix_memforest_scene_member o
+        JOIN fact g ON g.id = o.fact WHERE o.scene = m.scene ORDER BY 1)) FROM ix_memforest_scene_member m
         JOIN fact f ON f.id = m.fact""",
     "turn words": f"""SELECT ({_TURN} = w.rowid), words FROM derived_turn_words w""",
     "fact words": "SELECT f.fact_id, words FROM derived_fact_words w JOIN fact f ON f.id = w.rowid",
@@ -312,32 +312,69 @@ def _as_before_it_was_lean(conn: sqlite3.Connection) -> None:
         )
 
 
+def _as_before_it_had_indexes(conn: sqlite3.Connection) -> None:
+    """Write into the tables of an older version what the attached database has as its index's own."""
+    conn.execute(
+        """INSERT INTO main.entity (id, key, label, kind, active) SELECT id, key, label, kind, kind = 'participant'
+           OR EXISTS (SELECT 1 FROM new.ix_memforest_active WHERE entity = id) FROM new.entity"""
+    )
+    conn.execute(
+        """INSERT INTO main.meta SELECT replace(key, 'ix_memforest_routed', 'scenes'), value FROM new.meta
+           WHERE key NOT LIKE 'next:ix%' AND key != 'feed_compacted' AND key NOT IN (SELECT key FROM main.meta)"""
+    )
+    conn.execute(
+        "UPDATE main.meta SET value = (SELECT value FROM new.meta n WHERE n.key = meta.key) WHERE key != 'scenes'"
+    )
+    conn.execute("INSERT INTO main.meta VALUES ('session_k', 3), ('entity_k', 8), ('scene_k', 10)")
+    if conn.execute("SELECT 1 FROM main.sqlite_master WHERE name = 'scene'").fetchone():
+        conn.execute("INSERT INTO main.scene SELECT * FROM new.ix_memforest_scene")
+        conn.execute("INSERT INTO main.scene_member SELECT * FROM new.ix_memforest_scene_member")
+        conn.execute(
+            """INSERT OR IGNORE INTO main.meta
+               SELECT 'next:scene', value FROM new.meta WHERE key = 'next:ix_memforest_scene'"""
+        )
+
+
 def older_file(new: Path, old: Path, before: str = "m0007_compact") -> None:
     """Write what a file holds into another one as a version without a migration and those after it would have."""
     known = [migration.__name__ for migration in migrations.MIGRATIONS]
     database = Database(old)
     migrations.apply(database, CLOCK, migrations.MIGRATIONS[: known.index(before)])
     database.close()
+    lean = known.index(before) > known.index("m0008_lean")
+    own = r"sqlite_|(migration|change|entity|meta|scene|scene_member|derived_summary)$"
+    if not lean:
+        own += r"|(node|placement|occurrence|mention|derived_vector)$|derived_\w+_(?!words$)"
     with sqlite3.connect(old) as conn:
         conn.execute("ATTACH ? AS new", (str(new),))
-        tables = conn.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall()
+        tables = conn.execute(
+            "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'derived_%_words_%'"
+        ).fetchall()
         for (table,) in tables:
-            if re.match(
-                r"sqlite_|(migration|change|node|placement|occurrence|mention)$|derived_\w+_(?!words$)", table
-            ):
-                continue
-            if table in ("derived_vector", "derived_summary"):
+            if re.match(own, table) or table.endswith("_terms"):
                 continue
             columns = [row[1] for row in conn.execute(f"PRAGMA main.table_info({table})")]
             names = ", ".join(columns + (["rowid"] if columns == ["words"] else []))
             conn.execute(f"DELETE FROM main.{table}")
             conn.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")
-        _as_before_it_was_lean(conn)
-        long = "(SELECT fact_id FROM fact f WHERE substr(f.fact_id, 4, 8) = substr({0}, -8))"
-        for table, column in (("occurrence", "tie"), ("node", "key_tie"), ("fact", "tie")):
-            whole = long.format(f"{table}.{column}")
+        _as_before_it_had_indexes(conn)
+        if lean:
             conn.execute(
-                f"""UPDATE main.{table} SET {column} = substr({column}, 1, length({column}) - 8) || {whole}
-                    WHERE {whole} IS NOT NULL"""
+                """INSERT INTO main.derived_summary SELECT node, text,
+                   maker || CASE vector WHEN 'mean' THEN '+kept' ELSE '' END FROM new.derived_summary"""
             )
+        else:
+            _as_before_it_was_lean(conn)
+            _lengthen_keys(conn)
     conn.close()
+
+
+def _lengthen_keys(conn: sqlite3.Connection) -> None:
+    """Write whole fact ids at the end of keys, as they were before they were shortened."""
+    long = "(SELECT fact_id FROM fact f WHERE substr(f.fact_id, 4, 8) = substr({0}, -8))"
+    for table, column in (("occurrence", "tie"), ("node", "key_tie"), ("fact", "tie")):
+        whole = long.format(f"{table}.{column}")
+        conn.execute(
+            f"""UPDATE main.{table} SET {column} = substr({column}, 1, length({column}) - 8) || {whole}
+                WHERE {whole} IS NOT NULL"""
+        )

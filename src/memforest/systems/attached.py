@@ -191,6 +191,18 @@ class Attached:
                 found += index.notes(tx)
         return found
 
+    def unusable(self, tx: Tx) -> dict[str, str]:
+        """Return the indexes that cannot be used as the file has them, and why."""
+        found = {}
+        for row in indexes.rows(tx):
+            try:
+                self.open(row)
+            except IndexStateError as exc:
+                found[row.name] = str(exc)
+            except ConfigError:
+                pass  # not installed here, which `notes` says
+        return found
+
     def known(self, row: IndexRow) -> MemoryIndex | None:
         """Return the index of a row; None when this process does not know it or its settings."""
         try:

@@ -69,7 +69,7 @@ def first_problem(tx: Tx, attached: Attached) -> str | None:
         return None
     first = next((one for one in problems if one.part not in DERIVED), problems[0])
     more = f", and {len(problems) - 1} more that verify() lists" if len(problems) > 1 else ""
-    if first.part == "turn":  # the message says what helps
+    if first.part in ("turn", "index"):  # the message says what helps
         return f"{first.message}{more}"
     return f"{first.message}{more}; {'run repair()' if first.part in DERIVED else RESTORE}"
 
@@ -133,6 +133,7 @@ def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]
         contradictions.leaf_contradictions(tx) + [f"node {one} is in no tree" for one in checks.orphans(tx)],
     )
     lagging = attached.lagging(tx)
+    problems += [Problem("index", message, name) for name, message in attached.unusable(tx).items()]
     for index in attached.of(tx):
         found = index.check(tx)
         checked["trees"] += len(tree_rows.heads(tx, index.name))

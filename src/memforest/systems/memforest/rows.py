@@ -300,6 +300,11 @@ def membership_problems(tx: Tx, *, routed: bool) -> list[str]:
 
 _CONTRADICTIONS: tuple[tuple[str, str], ...] = (
     (
+        """SELECT n.id FROM node n JOIN tree t ON t.id = n.tree AND t.owner = 'memforest'
+           WHERE coalesce(n.span_lo, n.span_hi, n.window, n.state) IS NOT NULL""",
+        "node {0} has a span, window or state, which nodes of this index have not",
+    ),
+    (
         """SELECT id, kind, scope FROM tree WHERE owner = 'memforest' AND NOT CASE kind
            WHEN 'session' THEN EXISTS (SELECT 1 FROM session WHERE id = scope)
            WHEN 'entity' THEN EXISTS (SELECT 1 FROM entity WHERE id = scope)
