@@ -320,7 +320,7 @@ def _as_before_it_had_indexes(conn: sqlite3.Connection) -> None:
     )
     conn.execute(
         """INSERT INTO main.meta SELECT replace(key, 'ix_memforest_routed', 'scenes'), value FROM new.meta
-           WHERE key NOT LIKE 'next:ix%' AND key != 'feed_compacted' AND key NOT IN (SELECT key FROM main.meta)"""
+           WHERE key NOT LIKE 'next:ix%' AND key NOT LIKE 'feed_compact%' AND key NOT IN (SELECT key FROM main.meta)"""
     )
     conn.execute(
         "UPDATE main.meta SET value = (SELECT value FROM new.meta n WHERE n.key = meta.key) WHERE key != 'scenes'"

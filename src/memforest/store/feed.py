@@ -67,16 +67,17 @@ def compacted(tx: Tx) -> int:
 def compact(tx: Tx) -> None:
     """Delete notes that a newer one repeats, and those of gone items that every index has passed.
 
-    It reads the whole feed, so it is done at few of the writes.
+    It reads the whole feed, so it is done once in `COMPACTED` notes.
     """
     newest = position(tx)
-    if newest % COMPACTED >= COMPACTED // 64:
+    if newest < int(meta.get(tx, "feed_compact_next") or COMPACTED):
         return
     passed = min((row.cursor for row in indexes.rows(tx)), default=newest)
     tx.execute("DELETE FROM feed WHERE seq NOT IN (SELECT max(seq) FROM feed GROUP BY kind, item)")
-    for code, kind in enumerate(FEED_KINDS):
+    for code, kind in enumerate(KINDS):
         tx.execute(
             f"DELETE FROM feed WHERE kind = ? AND seq <= ? AND item NOT IN (SELECT id FROM {kind})",
             (code, passed),
         )
     meta.put(tx, "feed_compacted", str(passed))
+    meta.put(tx, "feed_compact_next", str(newest + COMPACTED))
