@@ -125,7 +125,7 @@ def write(forest: MemForest, facts: int, at_once: int) -> None:
 
 def config_of(k: int, **settings: Any) -> Config:
     """Return a configuration whose trees of persons have a fan-out of k, without vectors and hence without scenes."""
-    return Config(embedder="none", entity_k=k, **settings)
+    return Config(embedder="none", index_settings={"memforest": {"entity_k": k}}, **settings)
 
 
 def count_calls(facts: int, k: int, at_once: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from memforest import MemForest
 from memforest.config import Config, Ranking
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.memory.open import file_name
+from memforest.settings import INDEX_SETTINGS, hints_of
 from memforest.steps.llm.prompt import load_prompt
 from memforest.store import migrations
 from memforest.store.connections import PRAGMAS
@@ -217,7 +218,7 @@ def _fields(kind: type) -> list[tuple[str, str, str]]:
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = []
     for field, below in pairwise(body):
-        if isinstance(field, ast.AnnAssign):
+        if isinstance(field, ast.AnnAssign) and not ast.unparse(field.target).startswith("_"):
             said = below.value if isinstance(below, ast.Expr) else None
             text = said.value if isinstance(said, ast.Constant) and isinstance(said.value, str) else ""
             default = "required" if field.value is None else f"`{ast.unparse(field.value)}`"
@@ -227,10 +228,16 @@ def _fields(kind: type) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("settings", Config), ("weights", Ranking), ("chat", ChatEndpoint), ("embeddings", EmbeddingEndpoint)],
+    [
+        ("settings", Config),
+        ("weights", Ranking),
+        ("chat", ChatEndpoint),
+        ("embeddings", EmbeddingEndpoint),
+        *((f"index.{name}", kind) for name, kind in INDEX_SETTINGS.items() if hints_of(kind)),
+    ],
 )
 def test_settings_are_documented(name: str, kind: type) -> None:
-    """docs/configuration.md lists every setting and weight with its default and what it does."""
+    """docs/configuration.md lists every setting and weight, those of indexes too, with its default and what it does."""
     rows = [
         f"| `{field}` | {default} | {text.replace('``', '`')} |" for field, default, text in _fields(kind)
     ]

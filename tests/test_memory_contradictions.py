@@ -58,12 +58,15 @@ VALUES = {
     "BLOB": ("x''", "x'01'", "x'0100000000000000'", "{other}"),
 }
 
+FEW = {"memforest": {"active_min_facts": 2, "active_min_sessions": 1}}
+"""Settings with which entities have trees in small memories."""
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small memory with trees of all kinds, states, aliases and scenes, closed."""
     folder = tmp_path_factory.mktemp("whole")
-    with MemForest(folder, fast_config(active_min_facts=2, active_min_sessions=1)) as forest:
+    with MemForest(folder, fast_config(index_settings=FEW)) as forest:
         for name, turns in make_sessions(3, sessions=4, most_turns=6):
             forest.ingest_session("u", name, turns)
         forest.ingest_session(
@@ -156,7 +159,7 @@ def run(folder: Path) -> tuple[bool, list[str]]:
     """Return whether `verify` is content, and what was raised that is no error of ours."""
     errors = []
     try:
-        with MemForest(folder, fast_config(active_min_facts=2, active_min_sessions=1)) as forest:
+        with MemForest(folder, fast_config(index_settings=FEW)) as forest:
             content = forest.user("u").verify().ok
             for name, verb in VERBS.items():
                 try:
@@ -207,7 +210,7 @@ def test_verify_catches_a_write_that_forgets_to_withdraw_a_fact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Mel was Melanie in a session that was overwritten: what is said of the other Mel may not stay in her tree."""
-    config = fast_config(active_min_facts=1, active_min_sessions=1)
+    config = fast_config(index_settings={"memforest": {"active_min_facts": 1, "active_min_sessions": 1}})
     mel = "Mel works at Acme."
     for number, forgets in enumerate((False, True)):
         if forgets:

@@ -15,9 +15,9 @@ from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder
 from memforest.memory.query.reader import Asked
-from memforest.settings import fits, instead, wanted, with_article
+from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
-from memforest.systems.choose import open_index
+from memforest.systems.choose import check_indexes, open_index
 
 __all__ = [
     "QueryOptions",
@@ -94,7 +94,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         top_k=top_k,
         max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
-        index=open_index(_given("query", "index", options.get("index"), str) or "memforest"),
+        index=open_index(_given("query", "index", options.get("index"), str) or config.indexes[0]),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
         rerank_top=config.rerank_top,
         mode=_mode(options.get("mode")) or config.mode,
@@ -133,6 +133,7 @@ def check_forest(directory: object, config: object, max_workers: object) -> None
         raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
         check_embedder(config)
+        check_indexes(config)
 
 
 def check_flags(verb: str, **flags: object) -> None:
@@ -143,7 +144,7 @@ def check_flags(verb: str, **flags: object) -> None:
     """
     for name, value in flags.items():
         if not isinstance(value, bool):
-            raise InputError(f"{verb}({name}=...) takes True or False, {instead(verb, name, value, bool)}")
+            raise InputError(f"{verb}({name}=...) takes True or False, not {brief(value)}")
 
 
 def read_budget(verb: str, value: object) -> Budget | None:
@@ -191,8 +192,9 @@ def check_mapping(verb: str, name: str, value: object) -> None:
 
 def _given(verb: str, name: str, value: Any, kind: Any) -> Any:
     """Return an argument of a type, or None."""
-    if value is not None and not fits(value, kind):
-        raise InputError(f"{verb}({name}=...) takes {wanted(kind)}, {instead(verb, name, value, kind)}")
+    if value is not None and not isinstance(value, kind):
+        takes = {str: "a text", Mapping: "a mapping"}.get(kind) or with_article(kind.__name__)
+        raise InputError(f"{verb}({name}=...) takes {takes}, {instead(verb, name, value, kind)}")
     return value
 
 

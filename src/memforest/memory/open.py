@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
@@ -27,11 +26,13 @@ from memforest.memory.plain import Result
 from memforest.memory.vectors import other_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
+from memforest.ports import EmbedderSetting, is_embedder
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
 from memforest.store.faults import mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
+from memforest.systems.memforest.settings import settings_of
 
 __all__ = [
     "Survey",
@@ -228,12 +229,16 @@ def open_memory(
     except BaseException:
         db.close()
         raise
-    kept = replace(
-        config,
-        cell_turns=int(stored["cell_turns"]),
+    shape = replace(
+        settings_of(config),
         session_k=int(stored["session_k"]),
         entity_k=int(stored["entity_k"]),
         scene_k=int(stored["scene_k"]),
+    )
+    kept = replace(
+        config,
+        cell_turns=int(stored["cell_turns"]),
+        index_settings={**config.index_settings, "memforest": shape},
     )
     if not db.file.private:
         opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
@@ -270,6 +275,7 @@ def _settle(db: Database, user_id: str, config: Config, label: str | None) -> di
     """Write a new memory's identity, or read and check a stored one's."""
     with db.read() as tx:
         stored = _stored(tx)
+    shape = settings_of(config)
     # A memory of an older version lacks the settings of what it did not have.
     lacks = [key for key in SHAPE_KEYS if stored[key] is None]
     if lacks or stored["user_id"] is None or (label is not None and stored["label"] != label):
@@ -281,7 +287,7 @@ def _settle(db: Database, user_id: str, config: Config, label: str | None) -> di
                 meta.put(tx, "label", label)
             for key in lacks:
                 if meta.get(tx, key) is None:
-                    meta.put(tx, key, str(getattr(config, key)))
+                    meta.put(tx, key, str(getattr(config if key == "cell_turns" else shape, key)))
             stored = _stored(tx)
     if stored["user_id"] != user_id:
         raise ForeignStoreError(f"{db.path.name!r} belongs to another user id; it was renamed or copied here")
@@ -323,14 +329,15 @@ def check_embedder(config: Config) -> None:
             _configured(config.embedder)
 
 
-def _configured(value: Any) -> Embedder | None:
+def _configured(value: EmbedderSetting) -> Embedder | None:
     if value is None or value == "none":
         return None
     if isinstance(value, str):
         return open_embedder(SHORT_NAMES.get(value, value))
     if isinstance(value, EmbeddingEndpoint):
         return open_embedding_endpoint(value)
-    if hasattr(value, "embed") and hasattr(value, "model_id"):
-        return value  # type: ignore[no-any-return]  # has the port's attributes
-    name = getattr(value, "__name__", type(value).__name__)  # a function, as `Config` has checked
+    if is_embedder(value):
+        return value
+    assert callable(value)  # a function, as `Config` has checked
+    name = getattr(value, "__name__", type(value).__name__)
     return CallableEmbedder(value, model_id=f"callable:{name}")

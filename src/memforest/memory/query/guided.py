@@ -28,6 +28,7 @@ from memforest.memory.query.modes import FALLS_BACK, adopted, sub_queries
 from memforest.memory.query.node_summaries import RecalledTree, node_cards, recalled_trees
 from memforest.memory.timing import Timer
 from memforest.models import Embedder
+from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
@@ -315,8 +316,7 @@ class GuidedBrowse:
             return {request.question: own}
         bare = {query: without_names(query, snapshot.speakers) for query in new}
         texts = sorted({*new, *bare.values()})
-        embed = getattr(self._embedder, "embed_questions", self._embedder.embed)
-        rows = dict(zip(texts, await embed(texts), strict=True))
+        rows = dict(zip(texts, await embed_questions(self._embedder, texts), strict=True))
         return {request.question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
 
 

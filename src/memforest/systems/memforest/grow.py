@@ -1,10 +1,9 @@
 """Structural edits of the forest inside one write transaction: where cells and facts get their leaves.
 
 Session trees hold a session's dialogue cells; entity trees hold the facts that name an entity, and every
-participant has one. An entity gets its tree when enough is known of it (`Config.active_min_facts` facts
-from `Config.active_min_sessions` sessions) and is then back-filled with all that was said before. Scene trees
-hold the facts of a scene, which `memforest.systems.memforest.scenes` decides. Routing makes no model call (paper §4.2). Source of the thresholds: the reference configuration
-(active_min_facts 3, active_min_sessions 2).
+participant has one. An entity gets its tree when enough is known of it (`active_min_facts` facts
+from `active_min_sessions` sessions, see `MemForestSettings`) and is then back-filled with all that was said before. Scene trees
+hold the facts of a scene, which `memforest.systems.memforest.scenes` decides. Routing makes no model call (paper §4.2).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from memforest.store.facts import FactRow
 from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
 from memforest.systems.memforest.scenes import Scenes
+from memforest.systems.memforest.settings import settings_of
 from memforest.tree import Key, TreeHead, delete, insert
 
 __all__ = ["ForestWriter", "TreeKind"]
@@ -35,7 +35,7 @@ class ForestWriter:
 
     def __init__(self, tx: Tx, config: Config) -> None:
         self._tx = tx
-        self._config = config
+        self._settings = settings_of(config)
         self._arena = SqliteArena(tx)
         self._heads: dict[tuple[str, int], TreeHead] = {}
         self._scopes: dict[int, tuple[str, int]] = {}
@@ -124,7 +124,7 @@ class ForestWriter:
 
     def _known_enough(self, entity: int) -> bool:
         facts, sessions = fact_rows.entity_support(self._tx, entity)
-        return facts >= self._config.active_min_facts and sessions >= self._config.active_min_sessions
+        return facts >= self._settings.active_min_facts and sessions >= self._settings.active_min_sessions
 
     # -- scenes -------------------------------------------------------------------------------
 
@@ -180,8 +180,8 @@ class ForestWriter:
         return head
 
     def _fan_out(self, kind: str) -> int:
-        config = self._config
-        return {"session": config.session_k, "entity": config.entity_k, "scene": config.scene_k}[kind]
+        own = self._settings
+        return {"session": own.session_k, "entity": own.entity_k, "scene": own.scene_k}[kind]
 
     def _keep(self, kind: str, scope: int, head: TreeHead) -> None:
         self._heads[kind, scope] = head
