@@ -212,6 +212,13 @@ def test_every_dependency_has_its_reason() -> None:
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
+def _default(code: str) -> str:
+    """Return what a dataclass's ``field(...)`` makes where a value is not given."""
+    return re.sub(
+        r"field\(default=([^,)]+).*", r"\1", re.sub(r"field\(default_factory=(\w+).*", r"\1()", code)
+    )
+
+
 def _fields(kind: type) -> list[tuple[str, str, str]]:
     """Return (name, default, the string under it) of every field of a dataclass of settings."""
     tree = ast.parse(inspect.getsource(kind))
@@ -221,7 +228,7 @@ def _fields(kind: type) -> list[tuple[str, str, str]]:
         if isinstance(field, ast.AnnAssign) and not ast.unparse(field.target).startswith("_"):
             said = below.value if isinstance(below, ast.Expr) else None
             text = said.value if isinstance(said, ast.Constant) and isinstance(said.value, str) else ""
-            default = "required" if field.value is None else f"`{ast.unparse(field.value)}`"
+            default = "required" if field.value is None else f"`{_default(ast.unparse(field.value))}`"
             found.append((ast.unparse(field.target), default, " ".join(text.split())))
     return found
 

@@ -208,10 +208,12 @@ def test_a_configuration_stays_what_it_was() -> None:
     names, own = ["flat"], {"memforest": {"entity_k": 9}}
     config = Config(indexes=names, index_settings=own)
     names.append("memforest")
+    own["memforest"]["entity_k"] = 4
     own["flat"] = {}
     assert config == Config(indexes=["flat"], index_settings={"memforest": {"entity_k": 9}})
     assert replace(config, top_k=3).index_settings == config.index_settings
     assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(config) == hash(replace(config))
 
 
 def test_defaults_are_not_checked_by_pydantic() -> None:

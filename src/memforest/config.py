@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest.clock import Clock, system_clock
-from memforest.endpoint import STEPS, Budget, ChatEndpoint, Count, EmbeddingEndpoint, Whole
+from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
 from memforest.ports import (
     PORTS,
@@ -29,7 +29,9 @@ from memforest.ports import (
 )
 from memforest.settings import (
     Bound,
+    Count,
     Settings,
+    Whole,
     build,
     checked,
     hints_of,
@@ -101,7 +103,7 @@ class Ranking(Settings):
 class Config(Settings):
     """How a memory is written and read.
 
-    `cell_turns`, `indexes` with their settings, and the embedder are kept by a memory from its first write; changing
+    `cell_turns`, the fan-outs of an index's trees and the embedder are kept by a memory from its first write; changing
     them here affects new memories only (another embedder is refused, see `EmbedderMismatchError`).
     """
 
@@ -117,7 +119,7 @@ class Config(Settings):
     """Turns per dialogue cell, the unit of extraction (b of paper §4.1). At least 1."""
     indexes: Sequence[str] = ("memforest",)
     """The indexes that a new memory has, at least one; the first answers queries that name none."""
-    index_settings: Mapping[str, object] = field(default_factory=dict)
+    index_settings: Mapping[str, object] = field(default_factory=dict, hash=False)
     """Name of an index -> its settings, as a mapping or as the index's own object; in a file ``[index.NAME]``. Those that
     are not named have their defaults."""
     summary_words: Annotated[int, Bound(ge=8)] | None = None
@@ -192,7 +194,10 @@ class Config(Settings):
                 f"chat_steps: there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}"
             )
         object.__setattr__(self, "indexes", tuple(self.indexes))
-        object.__setattr__(self, "index_settings", dict(self.index_settings))
+        own = {
+            name: dict(one) if isinstance(one, Mapping) else one for name, one in self.index_settings.items()
+        }
+        object.__setattr__(self, "index_settings", own)
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as exc:

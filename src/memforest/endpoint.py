@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from memforest.errors import ConfigError
-from memforest.settings import Bound, Settings, refuse_unknown
+from memforest.settings import Bound, Count, Settings, Whole, refuse_unknown
 
 __all__ = ["STEPS", "Budget", "ChatEndpoint", "EmbeddingEndpoint", "Private", "check_url"]
 
@@ -32,8 +32,6 @@ _PER_STEP = (
     "max_reply_tokens",
     "extra_body",
 )
-Count: TypeAlias = Annotated[int, Bound(ge=1)]
-Whole: TypeAlias = Annotated[int, Bound(ge=0)]
 Seconds: TypeAlias = Annotated[float, Bound(gt=0)]
 _ADDRESS = "give an address such as 'http://127.0.0.1:8000/v1'"
 

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from memforest.errors import ConfigError
 
@@ -31,8 +31,10 @@ __all__ = [
     "INDEX_SETTINGS",
     "PRESETS",
     "Bound",
+    "Count",
     "NoSettings",
     "Settings",
+    "Whole",
     "brief",
     "build",
     "checked",
@@ -78,6 +80,10 @@ class Bound:
         return {**handler(source), **{key: one for key, one in asdict(self).items() if one is not None}}
 
 
+Count: TypeAlias = Annotated[int, Bound(ge=1)]
+Whole: TypeAlias = Annotated[int, Bound(ge=0)]
+
+
 @cache
 def _adapter(hint: Any) -> Any:
     from pydantic import ConfigDict, InstanceOf, TypeAdapter
@@ -105,9 +111,8 @@ def _check(before: str, name: str, after: str, value: Any, hint: Any) -> None:
         return
     place, wrong = "", value
     if get_origin(hint) not in (Union, UnionType) or get_args(hint)[1:] == (NoneType,):
-        errors = errors[
-            :1
-        ]  # in a union, there is one for each type; else the first says where in the value it is
+        # Not a union, which has an error for each of its types: the first says where in the value it is.
+        errors = errors[:1]
         place, wrong = "".join(f"[{part!r}]" for part in errors[0]["loc"][:1]), errors[0]["input"]
     said = " or ".join(dict.fromkeys(_words(one["type"], one["msg"]) for one in errors))
     said += (" or None" if after else ' or "none"') if _may_be_none(hint) else ""

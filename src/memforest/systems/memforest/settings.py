@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from memforest.config import Config
-from memforest.endpoint import Count
 from memforest.errors import ConfigError
-from memforest.settings import Bound, Settings, read_index_settings
+from memforest.settings import Bound, Count, Settings, read_index_settings
 
 __all__ = ["FAMILIES", "Family", "MemForestSettings", "settings_of"]
 
@@ -26,7 +25,7 @@ Likeness: TypeAlias = Annotated[float, Bound(ge=-1)] | None
 
 @dataclass(frozen=True, slots=True)
 class MemForestSettings(Settings):
-    """How the memforest index grows its trees and reads them; kept by a memory from its first write on."""
+    """How the memforest index grows its trees and reads them."""
 
     session_k: FanOut = 3
     """Most children of a node in a session's tree. At least 3."""
