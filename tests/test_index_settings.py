@@ -148,6 +148,27 @@ def test_a_setting_that_is_an_index_s_is_found(tmp_path: Path, monkeypatch: pyte
                 make()
 
 
+def test_where_settings_of_indexes_stand_is_said_before_any_is_imported() -> None:
+    """`Config` alone knows no index, and says where to look."""
+    code = "from memforest import Config\ntry: Config(session_k=3)\nexcept ValueError as exc: print(exc)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100
+    )
+    assert "no setting session_k" in ran.stdout
+    assert "[index.NAME]" in ran.stdout
+
+
+def test_a_file_that_the_environment_names_is_checked_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forest without a configuration of its own refuses settings that no index has, before anything is made."""
+    file = tmp_path / "memforest.toml"
+    file.write_text("[index.memforest]\ndepth = 3\n", encoding="utf-8")
+    monkeypatch.setenv("MEMFOREST_CONFIG", str(file))
+    with pytest.raises(ConfigError, match=r"\[index\.memforest\] there is no setting depth"):
+        MemForest(tmp_path / "forest")
+
+
 def test_stored_settings_are_read_back() -> None:
     """What `to_json` writes, `from_json` reads: an equal object."""
     for kind, settings in (

@@ -251,9 +251,9 @@ def refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], before: s
         if name not in known:
             owner = next((one for one, kind in INDEX_SETTINGS.items() if name in hints_of(kind)), None)
             if owner is None:
-                raise ConfigError(
-                    f"{before}there is no setting {own}{name}; known: {', '.join(known) or 'none'}"
-                )
+                more = "; those of an index stand in [index.NAME], Config(index_settings={'NAME': ...})"
+                listed = f"{', '.join(known) or 'none'}{more if 'indexes' in known else ''}"
+                raise ConfigError(f"{before}there is no setting {own}{name}; known: {listed}")
             raise ConfigError(
                 f"{before}there is no setting {own}{name} here: it is one of the index {owner!r}; write it under "
                 f"[index.{owner}], or Config(index_settings={{{owner!r}: {{{name!r}: ...}}}})"

@@ -17,7 +17,7 @@ from memforest.memory.open import check_embedder
 from memforest.memory.query.reader import Asked
 from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
-from memforest.systems.choose import check_indexes, open_index
+from memforest.systems.choose import open_index
 
 __all__ = [
     "QueryOptions",
@@ -133,7 +133,6 @@ def check_forest(directory: object, config: object, max_workers: object) -> None
         raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
         check_embedder(config)
-        check_indexes(config)
 
 
 def check_flags(verb: str, **flags: object) -> None:
