@@ -22,6 +22,7 @@ from memforest import MemForest
 from memforest.config import Config, Ranking
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.memory.open import file_name
+from memforest.settings import INDEX_SETTINGS, hints_of
 from memforest.steps.llm.prompt import load_prompt
 from memforest.store import migrations
 from memforest.store.connections import PRAGMAS
@@ -211,26 +212,39 @@ def test_every_dependency_has_its_reason() -> None:
     assert [name for name in names if f"`{name}`" not in text] == []
 
 
+def _default(code: str) -> str:
+    """Return what a dataclass's ``field(...)`` makes where a value is not given."""
+    return re.sub(
+        r"field\(default=([^,)]+).*", r"\1", re.sub(r"field\(default_factory=(\w+).*", r"\1()", code)
+    )
+
+
 def _fields(kind: type) -> list[tuple[str, str, str]]:
     """Return (name, default, the string under it) of every field of a dataclass of settings."""
     tree = ast.parse(inspect.getsource(kind))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = []
     for field, below in pairwise(body):
-        if isinstance(field, ast.AnnAssign):
+        if isinstance(field, ast.AnnAssign) and not ast.unparse(field.target).startswith("_"):
             said = below.value if isinstance(below, ast.Expr) else None
             text = said.value if isinstance(said, ast.Constant) and isinstance(said.value, str) else ""
-            default = "required" if field.value is None else f"`{ast.unparse(field.value)}`"
+            default = "required" if field.value is None else f"`{_default(ast.unparse(field.value))}`"
             found.append((ast.unparse(field.target), default, " ".join(text.split())))
     return found
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("settings", Config), ("weights", Ranking), ("chat", ChatEndpoint), ("embeddings", EmbeddingEndpoint)],
+    [
+        ("settings", Config),
+        ("weights", Ranking),
+        ("chat", ChatEndpoint),
+        ("embeddings", EmbeddingEndpoint),
+        *((f"index.{name}", kind) for name, kind in INDEX_SETTINGS.items() if hints_of(kind)),
+    ],
 )
 def test_settings_are_documented(name: str, kind: type) -> None:
-    """docs/configuration.md lists every setting and weight with its default and what it does."""
+    """docs/configuration.md lists every setting and weight, those of indexes too, with its default and what it does."""
     rows = [
         f"| `{field}` | {default} | {text.replace('``', '`')} |" for field, default, text in _fields(kind)
     ]

@@ -138,7 +138,7 @@ def test_no_secret_is_shown_of_settings_right_or_wrong(secret: str) -> None:
             ChatEndpoint(**{"model": "m", **wrong})
         shown += "".join(traceback.format_exception(error.value))
     with pytest.raises(ConfigError) as error:
-        choose_steps(Config(chat={"api_key": secret}))
+        choose_steps(Config(chat={"api_key": secret}))  # type: ignore[arg-type]
     shown += str(error.value)
     assert secret not in shown
 

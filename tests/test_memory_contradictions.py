@@ -60,6 +60,9 @@ VALUES = {
     "BLOB": ("x''", "x'01'", "x'0100000000000000'", "{other}"),
 }
 
+FEW = {"memforest": {"active_min_facts": 2, "active_min_sessions": 1}}
+"""Settings with which entities have trees in small memories."""
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -220,14 +220,15 @@ def test_one_bad_request_fails_alone(folder: Path) -> None:
 def test_a_chunk_that_fails_is_named_and_tried_again(folder: Path) -> None:
     """The chunk's turns and the reason are in the result; resume reads it when the fault is over."""
     settings = config(Model())
-    settings.extractor.fails_on = "Initech"
+    extractor: Any = settings.extractor
+    extractor.fails_on = "Initech"
     turns = said("I live in Oslo.", "I like it.", "I work at Initech.", "It is fine.")
     with MemForest(folder, settings) as forest:
         result = forest.ingest_session("u", "s", turns)
         assert [(one.turn_ids, one.failure) for one in result.failed] == [
             (("2", "3"), "the reply is no JSON")
         ]
-        settings.extractor.fails_on = ""
+        extractor.fails_on = ""
         [again] = forest.resume("u")
         assert any("Initech" in text for text in again.added)
         assert forest.user("u").stats().failed_chunks == 0

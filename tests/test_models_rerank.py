@@ -95,7 +95,7 @@ def test_unknown_reranker() -> None:
     with pytest.raises(ConfigError, match="local"):
         open_reranker("gpt")
     with pytest.raises(ConfigError, match="function of a question"):
-        choose_steps(Config(reranker=7))
+        choose_steps(Config(reranker=7))  # type: ignore[arg-type]
     assert choose_steps(Config()).reranker is None
     assert choose_steps(Config(reranker="none")).reranker is None
 

@@ -56,11 +56,16 @@ def write(tmp_path: Path) -> Any:
     return write
 
 
+def load(name: str | None = None, **given: Any) -> Any:
+    """Return the configuration, of which nobody here knows whether its models are endpoints."""
+    return load_default_config(name, **given)
+
+
 def test_without_settings_everything_is_local() -> None:
     """No endpoint is configured; a key in the environment alone changes nothing."""
     env = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": "http://h/v1", "MEMFOREST_CHAT_API_KEY": "sk-x"}
-    assert load_default_config(environ={}) == load_default_config(environ=env) == Config()
-    assert load_default_config("default", environ={}).chat is None
+    assert load(environ={}) == load(environ=env) == Config()
+    assert load("default", environ={}).chat is None
 
 
 @pytest.mark.parametrize(
@@ -76,10 +81,9 @@ def test_the_papers_settings_are_presets(
     """They are those of the reference configuration, and loading one contacts nothing."""
     monkeypatch.setattr(socket, "socket", None)
     monkeypatch.setattr(socket, "getaddrinfo", None)
-    config = load_default_config(name, environ={})
+    config = load(name, environ={})
     assert config.cell_turns == 2
-    own = config.index_settings["memforest"]
-    assert (own["session_k"], own["entity_k"], own["scene_k"]) == (3, 8, 10)
+    assert config.index_settings == {"memforest": {"session_k": 3, "entity_k": 8, "scene_k": 10}}
     assert (config.top_k, config.summary_words, config.mode) == (10, 200, "llm+planner")
     chat, embedder = config.chat, config.embedder
     assert (chat.model, chat.base_url) == (model, f"http://127.0.0.1:{port}/v1")
@@ -92,12 +96,12 @@ def test_the_papers_settings_are_presets(
 def test_an_unknown_preset_is_refused() -> None:
     """The message lists those that there are."""
     with pytest.raises(ConfigError, match=r"'default_8b'.*'default_4b'"):
-        load_default_config("default_8b")
+        load("default_8b")
 
 
 def test_a_file_sets_everything_that_it_can_hold(write: Any) -> None:
     """Fields, endpoints with their steps, weights and budgets; a key is taken from the variable that it names."""
-    config = load_default_config(file=write(FULL), environ={"MY_KEY": "sk-mine\n"})
+    config = load(file=write(FULL), environ={"MY_KEY": "sk-mine\n"})
     assert config == Config(
         timezone="Europe/Madrid",
         top_k=7,
@@ -122,7 +126,7 @@ def test_a_file_sets_everything_that_it_can_hold(write: Any) -> None:
 def test_nothing_is_expanded(write: Any) -> None:
     """A text that looks like a variable is that text."""
     path = write('[chat]\nmodel = "${MODEL}"\nbase_url = "http://h/v1"\napi_key = "${KEY}"')
-    config = load_default_config(file=path, environ={"MODEL": "m", "KEY": "k"})
+    config = load(file=path, environ={"MODEL": "m", "KEY": "k"})
     assert (config.chat.model, config.chat.api_key) == ("${MODEL}", "${KEY}")
 
 
@@ -139,18 +143,18 @@ def test_the_environment_names_a_file_and_models(write: Any) -> None:
         "MEMFOREST_EMBEDDING_BASE_URL": "http://v/v1",
         "MEMFOREST_EMBEDDING_API_KEY": "sk-vec",
     }
-    config = load_default_config(environ=env)
+    config = load(environ=env)
     assert (config.top_k, config.mode, config.trace) == (4, "llm", "here.jsonl")
     assert config.chat == ChatEndpoint("env", "http://h/v1", "sk-env", timeout_s=9)
     assert config.embedder == EmbeddingEndpoint("vec", "http://v/v1", "sk-vec")
-    other = load_default_config(file=write("top_k = 5", "other.toml"), environ=env, mode="emb", chat=None)
+    other = load(file=write("top_k = 5", "other.toml"), environ=env, mode="emb", chat=None)
     assert (other.top_k, other.mode, other.chat) == (5, "emb", None)
 
 
 def test_a_file_stands_over_a_preset(write: Any) -> None:
     """Setting by setting in a section; the rest of the preset stays."""
     path = write('[chat]\nbase_url = "http://gpu:9000/v1"\n[embeddings]\nbatch = 8\n')
-    config = load_default_config("default_4b", file=path, environ={})
+    config = load("default_4b", file=path, environ={})
     assert config.chat.base_url == "http://gpu:9000/v1"
     assert config.chat.model == "Qwen3-4B-Instruct-2507"
     assert (config.embedder.batch, config.embedder.dimensions) == (8, 1024)
@@ -161,50 +165,53 @@ def test_a_key_stays_with_its_address(write: Any, key: str) -> None:
     """Another address from the environment gets neither the key nor the headers of the file's."""
     path = write(f'[chat]\nmodel = "m"\nbase_url = "http://a/v1"\nheaders = {{ h = "v" }}\n{key}\n')
     env = {"FILE_KEY": "sk-file"}
-    assert load_default_config(file=path, environ=env).chat.api_key == "sk-file"
-    moved = load_default_config(file=path, environ={**env, "MEMFOREST_CHAT_BASE_URL": "http://b/v1"}).chat
+    assert load(file=path, environ=env).chat.api_key == "sk-file"
+    moved = load(file=path, environ={**env, "MEMFOREST_CHAT_BASE_URL": "http://b/v1"}).chat
     assert (moved.base_url, moved.api_key, dict(moved.headers)) == ("http://b/v1", None, {})
-    keyed = load_default_config(file=path, environ={**env, "MEMFOREST_CHAT_API_KEY": "sk-env"}).chat
+    keyed = load(file=path, environ={**env, "MEMFOREST_CHAT_API_KEY": "sk-env"}).chat
     assert (keyed.base_url, keyed.api_key) == ("http://a/v1", "sk-env")
 
 
 def test_one_embedder_stands_over_another(write: Any) -> None:
     """A local embedder in the environment stands over an endpoint in the file, and the other way round."""
     remote, local = write('[embeddings]\nmodel = "m"'), write('embedder = "minilm"', "local.toml")
-    assert load_default_config(file=remote, environ={"MEMFOREST_EMBEDDER": "none"}).embedder == "none"
-    assert load_default_config(file=remote, environ={}, embedder="none").embedder == "none"
+    assert load(file=remote, environ={"MEMFOREST_EMBEDDER": "none"}).embedder == "none"
+    assert load(file=remote, environ={}, embedder="none").embedder == "none"
     env = {"MEMFOREST_EMBEDDING_MODEL": "vec"}
-    assert load_default_config(file=local, environ=env).embedder == EmbeddingEndpoint("vec")
+    assert load(file=local, environ=env).embedder == EmbeddingEndpoint("vec")
     with pytest.raises(ConfigError, match="MEMFOREST_EMBEDDER and MEMFOREST_EMBEDDING_MODEL"):
-        load_default_config(environ={**env, "MEMFOREST_EMBEDDER": "none"})
+        load(environ={**env, "MEMFOREST_EMBEDDER": "none"})
 
 
 @pytest.mark.parametrize("section", ["CHAT", "EMBEDDING"])
 def test_an_address_without_a_model_is_refused(section: str) -> None:
     """The variable that is missing is named."""
     with pytest.raises(ConfigError, match=f"MEMFOREST_{section}_MODEL"):
-        load_default_config(environ={f"MEMFOREST_{section}_BASE_URL": "http://h/v1"})
+        load(environ={f"MEMFOREST_{section}_BASE_URL": "http://h/v1"})
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("top = 3", "setting top;"),
-        ("top_k = 'many'", "top_k = 'many'.*whole number"),
+        ("top_k = 'many'", "top_k should be a valid integer, not 'many'"),
         ("top_k = true", "top_k"),
-        ("top_k = 0", "top_k=0"),
-        ("timezone = 1", "timezone = 1.*text"),
+        ("top_k = 0", "top_k should be greater than or equal to 1, not 0"),
+        ("timezone = 1", "timezone should be a valid string, not 1"),
         ("timezone = 'Mars/Phobos'", "Mars"),
-        ("mode = 'fast'", "mode='fast'"),
+        ("mode = 'fast'", "mode should be 'emb', .*not 'fast'"),
         ("clock = 'now'", "clock is an object"),
-        ("embedder = 3", "embedder = 3"),
-        ("chat = 'gpt'", "chat = 'gpt'.*table"),
+        ("embedder = 3", "embedder should be a valid string, not 3"),
+        ("chat = 'gpt'", "chat should be a valid dictionary, not 'gpt'"),
         ("chat_steps = 'extract'", "chat_steps"),
         ("[chat]\nbase_url = 'http://h/v1'", r"chat\.model"),
         ("[chat]\nmodel = 'm'\nmodels = 'n'", r"chat\.models"),
-        ("[chat]\nmodel = 'm'\ntemperature = 'hot'", r"chat\.temperature = 'hot'.*a number or \"none\""),
+        (
+            "[chat]\nmodel = 'm'\ntemperature = 'hot'",
+            r"chat\.temperature .*a valid number or \"none\", not 'hot'",
+        ),
         ("[chat]\nmodel = 'm'\nstructured = 'xml'", r"chat\.structured.*'schema'"),
-        ("[chat]\nmodel = 'm'\ntimeout_s = -1", r"\[chat\] timeout_s=-1"),
+        ("[chat]\nmodel = 'm'\ntimeout_s = -1", r"chat\.timeout_s .*greater than 0, not -1"),
         ("[chat]\nmodel = 'm'\nheaders = { a = 1 }", r"chat\.headers"),
         ("[chat]\nmodel = 'm'\napi_key = 'a'\napi_key_env = 'B'", "api_key and api_key_env"),
         ("[chat]\nmodel = 'm'\napi_key_env = 'NOT_THERE'", "NOT_THERE"),
@@ -217,14 +224,14 @@ def test_an_address_without_a_model_is_refused(section: str) -> None:
         ("embedder = 'none'\n[embeddings]\nmodel = 'm'", r"embedder and \[embeddings\]"),
         ("[ranking]\nlexical = 'much'", r"ranking\.lexical"),
         ("[ranking]\nspeed = 1", r"ranking\.speed"),
-        ("[query_budget]\nmax_calls = -1", r"\[query_budget\] max_calls=-1"),
+        ("[query_budget]\nmax_calls = -1", r"query_budget\.max_calls .*, not -1"),
         ("[chat\n", "no TOML.*line 1"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(write: Any, text: str, said: str) -> None:
     """Unknown settings, values of the wrong kind or out of range: the message names the file and the setting."""
     with pytest.raises(ConfigError, match=said) as error:
-        load_default_config(file=write(text), environ={})
+        load(file=write(text), environ={})
     assert "memforest.toml" in str(error.value)
 
 
@@ -234,25 +241,25 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe")
     for path in (tmp_path / "missing.toml", tmp_path, binary):
         with pytest.raises(ConfigError, match=path.name):
-            load_default_config(file=path, environ={})
+            load(file=path, environ={})
     with pytest.raises(ConfigError, match="missing"):
-        load_default_config(environ={"MEMFOREST_CONFIG": str(tmp_path / "missing.toml")})
+        load(environ={"MEMFOREST_CONFIG": str(tmp_path / "missing.toml")})
 
 
 def test_a_key_in_a_file_is_not_shown(write: Any) -> None:
     """Not even when it is of the wrong kind, or cannot be sent."""
     for wrong in ("api_key = 123456", "api_key = 'has space 123456'", "headers = { a = 123456 }"):
         with pytest.raises(ConfigError) as error:
-            load_default_config(file=write(f"[chat]\nmodel = 'm'\n{wrong}\n"), environ={})
+            load(file=write(f"[chat]\nmodel = 'm'\n{wrong}\n"), environ={})
         assert "123456" not in str(error.value)
 
 
 def test_an_unknown_argument_is_refused() -> None:
     """Arguments are fields of `Config`; a value out of range says so."""
-    with pytest.raises(ConfigError, match="'tops'"):
-        load_default_config(tops=3)
-    with pytest.raises(ConfigError, match="top_k=0"):
-        load_default_config(environ={}, top_k=0)
+    with pytest.raises(ConfigError, match="setting tops;"):
+        load(tops=3)
+    with pytest.raises(ConfigError, match=r"top_k.* not 0"):
+        load(environ={}, top_k=0)
 
 
 @pytest.mark.parametrize("page", ["configuration.md", "models.md"])
@@ -262,5 +269,5 @@ def test_files_in_the_docs_are_settings(page: str, write: Any) -> None:
     blocks = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:
-        config = load_default_config(file=write(block), environ={"MY_OPENAI_KEY": "k", "LITELLM_KEY": "k"})
+        config = load(file=write(block), environ={"MY_OPENAI_KEY": "k", "LITELLM_KEY": "k"})
         assert config.chat.model

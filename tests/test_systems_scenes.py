@@ -166,7 +166,9 @@ def test_a_memory_of_an_older_version_gets_its_scenes(folder: Path) -> None:
     with sqlite3.connect(new) as conn:
         conn.execute("PRAGMA foreign_keys=ON")
         conn.execute("DELETE FROM tree WHERE kind = 'scene'")
-        conn.execute("DELETE FROM meta WHERE key IN ('scenes', 'scene_k', 'next:scene', 'ix_memforest_routed')")
+        conn.execute(
+            "DELETE FROM meta WHERE key IN ('scenes', 'scene_k', 'next:scene', 'ix_memforest_routed')"
+        )
     conn.close()
     with MemForest(folder, fast_config()) as forest:
         assert "has not placed" in forest.user("u").verify().notes[0]
@@ -180,10 +182,16 @@ def test_a_memory_of_an_older_version_gets_its_scenes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("UPDATE ix_memforest_scene SET size = size + 1 WHERE id = (SELECT min(id) FROM ix_memforest_scene)", "size"),
+        (
+            "UPDATE ix_memforest_scene SET size = size + 1 WHERE id = (SELECT min(id) FROM ix_memforest_scene)",
+            "size",
+        ),
         ("UPDATE ix_memforest_scene SET model = 'other'", "other"),
         ("UPDATE ix_memforest_scene_member SET main = 0", "main scenes"),
-        ("DELETE FROM ix_memforest_scene_member WHERE fact = (SELECT min(fact) FROM ix_memforest_scene_member)", "is in no scene"),
+        (
+            "DELETE FROM ix_memforest_scene_member WHERE fact = (SELECT min(fact) FROM ix_memforest_scene_member)",
+            "is in no scene",
+        ),
         ("DELETE FROM tree WHERE kind = 'scene'", "has no tree"),
         (
             "UPDATE ix_memforest_scene SET centroid = (SELECT s.centroid FROM ix_memforest_scene s WHERE s.id != ix_memforest_scene.id ORDER BY s.id)",

@@ -36,6 +36,8 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
         ("embedder", "reranker"), lambda value: value is None or isinstance(value, str) or value is len
     ),
     **dict.fromkeys(("extractor", "summariser", "planner", "answerer", "chat"), lambda value: value is None),
+    "indexes": lambda value: value == ["x"],
+    "index_settings": lambda value: value == {},
     "chat_steps": lambda value: value in ([], ()),
     "max_cache_mb": lambda value: value == 0,
     "browse_calls": lambda value: value == 0,
@@ -74,20 +76,22 @@ def test_a_weight_is_a_finite_number(name: str) -> None:
     assert getattr(Ranking(**{name: 1}), name) == 1
     for value in WRONG:
         if not is_plain(value) or not isinstance(value, (int, float)) or value not in (0, -1, 1.5):
-            with pytest.raises(ConfigError, match=rf"Ranking\({name}=\.\.\.\) takes a number"):
+            with pytest.raises(
+                ConfigError, match=rf"Ranking\({name}=\.\.\.\) should be a (valid|finite) number"
+            ):
                 Ranking(**{name: value})
 
 
 @pytest.mark.parametrize(
     ("write", "fix"),
     [
-        (lambda: Config(chat="gpt-4o"), "write Config(chat=ChatEndpoint(model='gpt-4o'))"),
-        (lambda: Config(chat={"model": "gpt-4o"}), "write Config(chat=ChatEndpoint(model='gpt-4o'))"),
-        (lambda: Config(extractor="llm"), "Config(chat=ChatEndpoint(model='llm'), chat_steps=['extract'])"),
-        (lambda: Config(extractor=LocalExtractor), "write LocalExtractor(...)"),
+        (lambda: Config(chat="gpt-4o"), "write Config(chat=ChatEndpoint(model='gpt-4o'))"),  # type: ignore[arg-type]
+        (lambda: Config(chat={"model": "gpt-4o"}), "write Config(chat=ChatEndpoint(model='gpt-4o'))"),  # type: ignore[arg-type]
+        (lambda: Config(extractor="llm"), "Config(chat=ChatEndpoint(model='llm'), chat_steps=['extract'])"),  # type: ignore[arg-type]
+        (lambda: Config(extractor=LocalExtractor), "write LocalExtractor(...)"),  # type: ignore[arg-type]
         (lambda: Config(ranking={"lexical": 0.5}), "write Config(ranking=Ranking(lexical=0.5))"),  # type: ignore[arg-type]
         (lambda: Config(query_budget=5), "write Config(query_budget=Budget(max_calls=...))"),  # type: ignore[arg-type]
-        (lambda: Config(chat_steps="extract"), "takes a list of texts, not 'extract'"),
+        (lambda: Config(chat_steps="extract"), "should be a list, not 'extract'"),
         (lambda: MemForest("x", {"top_k": 5}), "write MemForest(directory, Config(top_k=...))"),  # type: ignore[arg-type]
         (lambda: MemForest("x", "config.toml"), "takes a Config, not a str"),  # type: ignore[arg-type]
         (lambda: MemForest(None), "MemForest(directory) takes a path, not None"),  # type: ignore[arg-type]
@@ -127,7 +131,8 @@ def test_what_a_setting_takes_is_taken() -> None:
         async def embed(self, texts: list[str]) -> Any:
             """Never called."""
 
-    for embedder in (Embeds(), HashEmbedder(), EmbeddingEndpoint("m"), "minilm", None, len):
+    takes: tuple[Any, ...] = (Embeds(), HashEmbedder(), EmbeddingEndpoint("m"), "minilm", None, len)
+    for embedder in takes:
         assert Config(embedder=embedder).embedder is embedder
     assert Config(trace=Path("x"), busy_timeout_s=3, chat_steps=("extract",), summary_words=9).top_k == 10
 

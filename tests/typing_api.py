@@ -44,6 +44,7 @@ from memforest.memory.results import (
     TreeView,
     VerifyReport,
 )
+from memforest.ports import Extractor
 
 
 def settings(fn: Any) -> None:
@@ -56,6 +57,9 @@ def settings(fn: Any) -> None:
     assert_type(chat.for_step("judge"), ChatEndpoint)
     Config(chat=chat, embedder=EmbeddingEndpoint("m", dimensions=8), query_budget=Budget(max_calls=3))
     ChatEndpoint()  # type: ignore[call-arg]  # a model is named
+    Config(extractor="llm")  # type: ignore[arg-type]  # a step is an object with its port
+    Config(embedder=fn, indexes=["flat"], index_settings={"flat": {}})
+    assert_type(config.extractor, Extractor | None)
     embedder: Embedder = CallableEmbedder(fn, model_id="mine")
     assert_type(embedder.dimension, int)
     reranker: Reranker = CallableReranker(fn, model_id="mine")

@@ -1,43 +1,55 @@
 """Settings: frozen values, chosen once. Precedence: argument > environment > file > preset > default.
 
-Sources of the constants: MemForest paper §4.1 (chunk size b = 2) and §6.1 (moderate fan-out); the fan-outs
-per tree kind and the activation threshold are the reference configuration's (session 3, entity 8, scene 10, three
-facts in two sessions). Ranking weights were chosen by hand on five LoCoMo conversations, keeping only
-parts that had also held on human chat; `benchmarks/locomo_recall.py` prints what each one adds.
+Source of the chunk size (b = 2): MemForest paper §4.1. Ranking weights were chosen by hand on five LoCoMo conversations,
+keeping only parts that had also held on human chat; `benchmarks/locomo_recall.py` prints what each one adds. The
+settings of an index stand with the index.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memforest.clock import Clock, system_clock
 from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
-from memforest.ports import PORTS
+from memforest.ports import (
+    PORTS,
+    Answerer,
+    ChatSetting,
+    EmbedderSetting,
+    Extractor,
+    Planner,
+    RerankerSetting,
+    Summariser,
+)
 from memforest.settings import (
-    Source,
-    brief,
+    Bound,
+    Count,
+    Settings,
+    Whole,
     build,
-    check,
-    check_fields,
+    checked,
+    hints_of,
     overlaid,
     preset,
     read_file,
+    refuse_unknown,
 )
 
 __all__ = ["MODES", "Config", "Ranking", "load_default_config"]
 
-MODES = ("emb", "emb+planner", "llm", "llm+planner")
+Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Settings):
     """Weights of the query's score flow. Every signal is z-scored before it is weighted.
 
     Setting a weight to 0 switches the part off, which is how the benchmark's ablation works.
@@ -86,77 +98,72 @@ class Ranking:
     rerank: float = 0.5
     """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
 
-    def __post_init__(self) -> None:
-        """Refuse what is no finite number.
-
-        Raises:
-            ConfigError: if a weight is none.
-        """
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class Config(Settings):
     """How a memory is written and read.
 
-    `cell_turns`, the fan-outs and the embedder are kept by a memory from its first write; changing them
-    here affects new memories only (another embedder is refused, see `EmbedderMismatchError`).
+    `cell_turns`, the fan-outs of an index's trees and the embedder are kept by a memory from its first write; changing
+    them here affects new memories only (another embedder is refused, see `EmbedderMismatchError`).
     """
+
+    _apart: ClassVar[Collection[str]] = PORTS
 
     timezone: str = "UTC"
     """The zone that naive times are read in, and that local days ("yesterday") are taken in."""
-    embedder: Any = "auto"
+    embedder: EmbedderSetting = "auto"
     """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (lexical only), an
     `EmbeddingEndpoint`, an object with the `Embedder` port, or a plain function from a list of texts to rows of
     numbers."""
-    cell_turns: int = 2
+    cell_turns: Count = 2
     """Turns per dialogue cell, the unit of extraction (b of paper §4.1). At least 1."""
-    summary_words: int | None = None
+    indexes: Sequence[str] = ("memforest",)
+    """The indexes that a new memory has, at least one; the first answers queries that name none."""
+    index_settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """Name of an index -> its settings, as a mapping or as the index's own object; in a file ``[index.NAME]``. Those that
+    are not named have their defaults."""
+    summary_words: Annotated[int, Bound(ge=8)] | None = None
     """Most words of a node's summary, at least 8; None is 60, and 200 where `chat` summarises (reference
     configuration)."""
-    max_turn_chars: int = 100_000
+    max_turn_chars: Count = 100_000
     """A longer turn is refused alone, with a reason that names this setting."""
-    busy_timeout_s: float = 30.0
+    busy_timeout_s: Annotated[float, Bound(ge=0)] = 30.0
     """How long a write waits for another process that is writing the same memory."""
-    max_open_files: int = 48
+    max_open_files: Annotated[int, Bound(ge=3)] = 48
     """Files that the memories of one forest keep open between calls, over all users. The memory used longest
     ago is closed first and opens again by itself; calls under way may open more. At least 3."""
-    max_cache_mb: int = 512
+    max_cache_mb: Whole = 512
     """Megabytes of arrays that the memories of one forest keep between queries, over all users. The one
     used longest ago is dropped first and read again by its next query. At least 0."""
-    top_k: int = 10
+    top_k: Count = 10
     """Most evidence of a query that names no `top_k` of its own."""
-    reranker: Any = None
+    reranker: RerankerSetting = None
     """A second look at the best candidates, with question and candidate read together: None for none,
     ``"local"`` (the weights of the extra ``[bge]``), an object with the `Reranker` port, or a plain function from a
     question and a list of texts to numbers."""
-    rerank_top: int = 20
+    rerank_top: Count = 20
     """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
     ranking: Ranking = field(default_factory=Ranking)
     """Weights of the query's score flow."""
-    indexes: Sequence[str] = ("memforest",)
-    """The indexes of new memories; the first is the one that a query searches."""
-    index_settings: Mapping[str, Any] = field(default_factory=dict)
-    """Index -> its settings, as a mapping or the index's own settings object."""
     clock: Clock = system_clock
     """A function that returns the present as an aware datetime."""
-    extractor: Any = None
+    extractor: Extractor | None = None
     """An object with the `Extractor` port; None is that of `chat`, or the local one. Likewise the next three."""
-    summariser: Any = None
+    summariser: Summariser | None = None
     """An object with the `Summariser` port."""
-    planner: Any = None
+    planner: Planner | None = None
     """An object with the `Planner` port."""
-    answerer: Any = None
+    answerer: Answerer | None = None
     """An object with the `Answerer` port."""
-    chat: Any = None
+    chat: ChatSetting = None
     """The model that does the model-guided steps: None for none (every step is local), a `ChatEndpoint`, or an
     object with the `ChatModel` port."""
     chat_steps: Sequence[str] = STEPS
     """The steps that `chat` does; the others stay local."""
-    mode: str | None = None
+    mode: Mode | None = None
     """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;
     None is ``"llm+planner"`` with a `chat` model and ``"emb"`` without."""
-    browse_calls: int = 32
+    browse_calls: Whole = 32
     """Most calls to `chat` that one query spends on choosing where to go down in trees; what is left is browsed by
     embedding. At least 0."""
     ingest_budget: Budget = field(default_factory=Budget)
@@ -168,38 +175,29 @@ class Config:
     redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
     """Sees every record before it is written to `trace`, and returns what to write of it."""
 
-    def __post_init__(self) -> None:
-        """Refuse impossible values.
-
-        Raises:
-            ConfigError: if a value is of the wrong type or out of range, or the time zone is unknown.
-        """
-        check_fields(self)
+    def _check(self) -> None:
+        """Refuse what is no model or step, and zones and indexes that there cannot be."""
         for name, port in PORTS.items():
             port.check(name, getattr(self, name))
-        for name, least in (
-            ("cell_turns", 1),
-            ("top_k", 1),
-            ("rerank_top", 1),
-            ("max_turn_chars", 1),
-            ("max_open_files", 3),
-            ("max_cache_mb", 0),
-            ("browse_calls", 0),
-        ):
-            value = getattr(self, name)
-            if value < least:
-                raise ConfigError(f"{name}={brief(value)}: give a whole number of at least {least}")
-        words = self.summary_words
-        if words is not None and words < 8:
-            raise ConfigError(f"summary_words={brief(words)}: give a whole number of at least 8, or None")
-        if self.mode not in (None, *MODES):
-            raise ConfigError(f"mode={self.mode!r}: give one of {', '.join(MODES)}")
+        for name in ("clock", "redact"):
+            if isinstance(getattr(self, name), type):
+                raise ConfigError(f"Config({name}=...) should be a function, not a class")
+        if not self.indexes or len(set(self.indexes)) < len(self.indexes):
+            raise ConfigError("Config(indexes=...) should be at least one name, and none twice")
+        for name, given in self.index_settings.items():
+            if not isinstance(given, Mapping) and (isinstance(given, type) or not is_dataclass(given)):
+                raise ConfigError(
+                    f"Config(index_settings[{name!r}]=...) should be a mapping, or the index's settings"
+                )
         if unknown := sorted(set(self.chat_steps) - set(STEPS)):
             raise ConfigError(
                 f"chat_steps: there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}"
             )
-        if self.busy_timeout_s < 0:
-            raise ConfigError(f"busy_timeout_s={self.busy_timeout_s!r}: give seconds, 0 or more")
+        object.__setattr__(self, "indexes", tuple(self.indexes))
+        own = {
+            name: dict(one) if isinstance(one, Mapping) else one for name, one in self.index_settings.items()
+        }
+        object.__setattr__(self, "index_settings", own)
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
@@ -221,7 +219,10 @@ _SECTIONS: Mapping[str, type] = {
     "query_budget": Budget,
 }
 """Sections of a settings file. ``embeddings`` is the setting `embedder`, as an endpoint."""
+_INDEX = "index"
+"""The section of a file that holds the tables of indexes, `Config.index_settings`."""
 _OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "redact")
+"""Settings that no file can hold."""
 _ENVIRONMENT = {
     "timezone": "MEMFOREST_TIMEZONE",
     "embedder": "MEMFOREST_EMBEDDER",
@@ -256,10 +257,7 @@ def load_default_config(
         ConfigError: if the name or a setting is unknown, a value is of the wrong kind or out of range, or the file
             cannot be read; it names file and setting.
     """
-    if unknown := sorted(set(settings) - set(Config.__dataclass_fields__)):
-        raise ConfigError(
-            f"there is no setting {unknown[0]!r}; known: {', '.join(Config.__dataclass_fields__)}"
-        )
+    refuse_unknown(settings, hints_of(Config), "")
     env = os.environ if environ is None else environ
     sources: list[tuple[str, dict[str, Any]]] = [(f"preset {name}", preset(name or "default"))]
     path = file or env.get("MEMFOREST_CONFIG")
@@ -268,15 +266,27 @@ def load_default_config(
     sources.append(("environment", _from_environment(env)))
     table: dict[str, Any] = {}
     for source, given in sources:
-        check(given, Source(source, Config, _OBJECTS, _SECTIONS))
-        table = _laid_over(table, given, source)
+        table = _laid_over(table, _read(given, f"{source}: "), source)
     where = " and ".join(source for source, given in sources if given) or "defaults"
-    built = _built(table, set(settings), where, env)
+    built = _built(table, set(settings), f"{where}: ", env)
     try:
         base = Config(**built)
     except ConfigError as exc:
         raise ConfigError(f"{where}: {exc}") from exc
     return replace(base, **settings)
+
+
+def _read(table: Mapping[str, Any], before: str) -> dict[str, Any]:
+    """Return the table of a source, checked; the tables of indexes are sections of it, called ``index.NAME``."""
+    if objects := sorted(set(table) & set(_OBJECTS)):
+        raise ConfigError(f"{before}{objects[0]} is an object, which no file can hold; give it to Config()")
+    hints = {**hints_of(Config), "embedder": str, "reranker": str}
+    known = {name: hint for name, hint in hints.items() if name not in (*_OBJECTS, "index_settings")}
+    known |= {**dict.fromkeys(_SECTIONS, Mapping[str, Any]), _INDEX: Mapping[str, Mapping[str, Any]]}
+    read = checked(table, known, before)
+    for name in set(read) & set(_SECTIONS):
+        read[name] = checked(read[name], hints_of(_SECTIONS[name]), before, name)
+    return read | {f"{_INDEX}.{index}": own for index, own in read.pop(_INDEX, {}).items()}
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
@@ -286,6 +296,8 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         given = {key: env[name].strip() for key, name in names.items() if env.get(name, "").strip()}
         if given:
             table[section] = given
+    if env.get("MEMFOREST_INDEXES"):
+        table["indexes"] = [name.strip() for name in env["MEMFOREST_INDEXES"].split(",")]
     return table
 
 
@@ -312,21 +324,19 @@ def _laid_over(table: Mapping[str, Any], given: Mapping[str, Any], source: str) 
         below.pop("embeddings", None)
     if "embeddings" in above:
         below.pop("embedder", None)
-    return overlaid(below, above, _SECTIONS)
+    return overlaid(below, above)
 
 
 def _built(
-    table: Mapping[str, Any], overridden: set[str], where: str, env: Mapping[str, str]
+    table: Mapping[str, Any], overridden: set[str], before: str, env: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return fields of `Config` from a table; an endpoint that an argument stands for is not looked at."""
     values: dict[str, Any] = {}
     for key, value in table.items():
-        field_name = "embedder" if key == "embeddings" else key
-        if field_name in overridden:
-            continue
-        if key in _SECTIONS:
-            values[field_name] = build(_SECTIONS[key], value, key, where, env)
-        else:
-            may_be_none = key in ("mode", "trace", "summary_words")
-            values[key] = None if value == "none" and may_be_none else value
+        name = "embedder" if key == "embeddings" else key
+        section, _, index = key.partition(".")
+        if index:
+            values.setdefault("index_settings", {})[index] = value
+        elif name not in overridden:
+            values[name] = build(_SECTIONS[key], value, section, before, env) if key in _SECTIONS else value
     return values

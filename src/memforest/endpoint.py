@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from memforest.errors import ConfigError
+from memforest.settings import Bound, Count, Settings, Whole, refuse_unknown
 
 __all__ = ["STEPS", "Budget", "ChatEndpoint", "EmbeddingEndpoint", "Private", "check_url"]
 
@@ -31,6 +32,7 @@ _PER_STEP = (
     "max_reply_tokens",
     "extra_body",
 )
+Seconds: TypeAlias = Annotated[float, Bound(gt=0)]
 _ADDRESS = "give an address such as 'http://127.0.0.1:8000/v1'"
 
 
@@ -66,26 +68,15 @@ class Private(Mapping[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Settings):
     """What one ingest or query may spend on a chat model; None is no bound. Embeddings are counted, not bounded.
 
     `max_tokens` counts prompt and completion tokens together. A call is not begun when it is expected to pass the
     bound; as replies differ from what was expected, the sum may come out a little above it.
     """
 
-    max_calls: int | None = None
-    max_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values.
-
-        Raises:
-            ConfigError: if a bound is no whole number of at least 0.
-        """
-        for name in ("max_calls", "max_tokens"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                raise ConfigError(f"{name}={value!r}: give a whole number of at least 0, or None")
+    max_calls: Whole | None = None
+    max_tokens: Whole | None = None
 
     def narrowed(self, max_calls: int | None, max_tokens: int | None) -> Budget:
         """Return the same budget with the bounds that are given in the place of its own."""
@@ -103,7 +94,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatEndpoint:
+class ChatEndpoint(Settings):
     """A chat model behind an OpenAI-compatible endpoint.
 
     `steps` holds settings of single steps (see `STEPS`) that differ: any of ``model``, ``base_url``, ``api_key``,
@@ -121,50 +112,37 @@ class ChatEndpoint:
     """None sends no key to an endpoint that is named by `base_url`, and ``OPENAI_API_KEY`` to OpenAI's."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
-    timeout_s: float = 120.0
+    timeout_s: Seconds = 120.0
     """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
-    max_retries: int = 5
+    max_retries: Whole = 5
     """Tries after the first on 408, 409, 429, 5xx, time-outs and lost connections; each may take `timeout_s`."""
-    max_in_flight: int = 64
+    max_in_flight: Count = 64
     """Most requests under way at once."""
     structured: Literal["auto", "schema", "json", "text"] = "auto"
     """How JSON is asked for: by a schema, as JSON without one, or in words alone; ``"auto"`` finds out."""
-    temperature: float | None = 0.0
+    temperature: Annotated[float, Bound(ge=0)] | None = 0.0
     """None sends none. Not sent either to a model that says that it takes none."""
-    max_reply_tokens: int | None = None
+    max_reply_tokens: Count | None = None
     """Most tokens of every reply, thoughts included; None leaves the bound of each step."""
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of the request's body."""
     steps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Step -> settings of it that differ."""
 
-    def __post_init__(self) -> None:
-        """Refuse impossible values.
-
-        Raises:
-            ConfigError: if a value is out of range, or an address is none.
-        """
+    def _check(self) -> None:
+        """Refuse what cannot be sent, and settings of single steps that are wrong."""
         _check_model(self.model, "chat model")
         _keep_private(self, "headers", "extra_body", "steps")
         _check_place(self)
         _check_body(self.extra_body)
-        _check_numbers(self, {"max_retries": 0, "max_in_flight": 1}, ("timeout_s",))
-        if self.max_reply_tokens is not None:
-            _check_numbers(self, {"max_reply_tokens": 1}, ())
-        if self.temperature is not None and not _is_number(self.temperature, 0):
-            raise ConfigError(f"temperature={self.temperature!r}: give a number of at least 0, or None")
-        if self.structured not in ("auto", "schema", "json", "text"):
-            raise ConfigError(f"structured={self.structured!r}: give 'auto', 'schema', 'json' or 'text'")
         for step, settings in self.steps.items():
             if step not in STEPS:
                 raise ConfigError(f"there is no step {step!r}; known: {', '.join(STEPS)}")
-            if not isinstance(settings, Mapping):
-                raise ConfigError(f"the settings of step {step!r} are no mapping of names to values")
-            if unknown := sorted(set(settings) - set(_PER_STEP)):
-                raise ConfigError(
-                    f"step {step!r} has no setting {unknown[0]!r}; known: {', '.join(_PER_STEP)}"
-                )
-            self.for_step(step)
+            refuse_unknown(settings, dict.fromkeys(_PER_STEP), f"step {step!r}: ")
+            try:
+                self.for_step(step)
+            except ConfigError as exc:
+                raise ConfigError(f"step {step!r}: {exc}") from None
 
     def for_step(self, step: str) -> ChatEndpoint:
         """Return the endpoint with a step's own settings in place."""
@@ -179,7 +157,7 @@ class ChatEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingEndpoint:
+class EmbeddingEndpoint(Settings):
     """An embedding model behind an OpenAI-compatible endpoint.
 
     Its dimension is learnt from the first reply, stored with the memory, and checked from then on. Pickles hold the
@@ -194,35 +172,28 @@ class EmbeddingEndpoint:
     """As for `ChatEndpoint`."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
-    timeout_s: float = 60.0
+    timeout_s: Seconds = 60.0
     """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
-    max_retries: int = 5
+    max_retries: Whole = 5
     """Tries after the first; each may take `timeout_s`."""
-    max_in_flight: int = 8
+    max_in_flight: Count = 8
     """Most requests under way at once."""
-    batch: int = 64
+    batch: Count = 64
     """Most texts of one request."""
-    dimensions: int | None = None
+    dimensions: Count | None = None
     """Asked for from models that can shorten their vectors; None asks for none."""
     query_prefix: str = ""
     """Put in front of questions, for models that want an instruction there."""
 
-    def __post_init__(self) -> None:
-        """Refuse impossible values.
-
-        Raises:
-            ConfigError: if a value is out of range, or an address is none.
-        """
+    def _check(self) -> None:
+        """Refuse what cannot be sent."""
         _check_model(self.model, "embedding model")
         _keep_private(self, "headers")
         _check_place(self)
-        _check_numbers(self, {"max_retries": 0, "max_in_flight": 1, "batch": 1}, ("timeout_s",))
-        if self.dimensions is not None:
-            _check_numbers(self, {"dimensions": 1}, ())
 
 
-def _check_model(value: Any, what: str) -> None:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+def _check_model(value: str, what: str) -> None:
+    if not value.strip() or not value.isprintable():
         raise ConfigError(
             f"the {what} has no name, or one that cannot be printed; give the name that the endpoint knows it by"
         )
@@ -231,10 +202,7 @@ def _check_model(value: Any, what: str) -> None:
 def _keep_private(endpoint: ChatEndpoint | EmbeddingEndpoint, *names: str) -> None:
     """Keep mappings as copies that do not show their values."""
     for name in names:
-        value = getattr(endpoint, name)
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-            raise ConfigError(f"{name} is no mapping of names to values")
-        object.__setattr__(endpoint, name, Private(value))
+        object.__setattr__(endpoint, name, Private(getattr(endpoint, name)))
 
 
 def _check_body(fields: Mapping[str, Any]) -> None:
@@ -256,17 +224,15 @@ def _check_place(endpoint: ChatEndpoint | EmbeddingEndpoint) -> None:
             raise ConfigError(
                 "the name of a header is empty or holds a space, a line break or a letter outside ASCII"
             )
-        if not isinstance(value, str) or not all(" " <= ch <= "~" for ch in value):
-            raise ConfigError(
-                f"the header {name!r} is no text, or holds a line break or a letter outside ASCII"
-            )
+        if not all(" " <= ch <= "~" for ch in value):
+            raise ConfigError(f"the header {name!r} holds a line break or a letter outside ASCII")
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and all("!" <= ch <= "~" for ch in value)
+def _is_plain(value: str) -> bool:
+    return bool(value) and all("!" <= ch <= "~" for ch in value)
 
 
-def check_url(value: object, name: str) -> None:
+def check_url(value: str, name: str) -> None:
     """Refuse what requests cannot be sent to.
 
     Args:
@@ -276,8 +242,6 @@ def check_url(value: object, name: str) -> None:
     Raises:
         ConfigError: if it is no address of a server, or has a user name, a password, a query or a fragment.
     """
-    if not isinstance(value, str):
-        raise ConfigError(f"{name} is no text; {_ADDRESS}")
     try:
         parts = urlsplit(value)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -292,18 +256,3 @@ def check_url(value: object, name: str) -> None:
         )
     if not usable or not all("!" <= ch <= "~" for ch in value):
         raise ConfigError(f"{name} is no address of a server; {_ADDRESS}")
-
-
-def _is_number(value: Any, low: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < float("inf")
-
-
-def _check_numbers(settings: Any, least: Mapping[str, int], positive: tuple[str, ...]) -> None:
-    for name, low in least.items():
-        value = getattr(settings, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < low:
-            raise ConfigError(f"{name}={value!r}: give a whole number of at least {low}")
-    for name in positive:
-        value = getattr(settings, name)
-        if not _is_number(value, 0) or value == 0:
-            raise ConfigError(f"{name}={value!r}: give seconds above 0")

@@ -1,17 +1,277 @@
-"""What may stand for a model or a step in `Config`, told by its attributes; nothing is loaded or called."""
+"""The ports: what may stand for a model or a step in `Config`.
+
+Each is a protocol: an object with these attributes will do, of whatever class. `remote` and `embed_questions` are
+optional; `is_remote` and `embed_questions` say what holds of an object that lacks them. Whether a value has a port's
+attributes is told without loading or calling anything.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
-from memforest.errors import ConfigError
+from memforest.errors import ConfigError, ModelError
 from memforest.settings import with_article
+from memforest.types import Chunk, ChunkOutcome, QuestionPlan, SummaryRequest
 
-__all__ = ["PORTS", "Port"]
+if TYPE_CHECKING:  # settings do not wait for numpy
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "PORTS",
+    "Answer",
+    "AnswerEvidence",
+    "Answerer",
+    "ChatModel",
+    "ChatReply",
+    "ChatRequest",
+    "ChatSetting",
+    "Embedder",
+    "EmbedderSetting",
+    "EmbedsQuestions",
+    "Extractor",
+    "Message",
+    "Planner",
+    "Port",
+    "Remote",
+    "Reranker",
+    "RerankerSetting",
+    "Summariser",
+    "embed_questions",
+    "is_embedder",
+    "is_remote",
+    "is_reranker",
+]
+
+
+# -- models ---------------------------------------------------------------------------------------
+
+
+class Embedder(Protocol):
+    """Maps texts to unit vectors. A text's vector depends on the text alone, never on its company.
+
+    It may have the parts of `Remote` and `EmbedsQuestions` too.
+    """
+
+    model_id: str
+    """Identity stored beside every vector, e.g. ``"minilm-l6-v2-int8@8199be6f"``."""
+    dimension: int
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one unit row per text, in order; float32, shape (n, dimension).
+
+        Raises:
+            ModelError: if the model cannot be used.
+        """
+        ...
+
+
+class Reranker(Protocol):
+    """Reads a question and a text together and says how well the text answers it."""
+
+    model_id: str
+    """Identity shown in traces, e.g. ``"ms-marco-minilm-l12-int8@1225ccd6"``."""
+
+    async def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return one finite number per text, in order, higher is better; float64 of shape (n,).
+
+        A text's score depends on the question and the text alone, never on its company. Only differences
+        between the scores of one call are used, so any scale will do.
+
+        Raises:
+            ModelError: if the model cannot be used.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat request."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What a step asks a chat model.
+
+    `step` names the step ("extract", "judge", "summarise", "plan", "browse", "answer"). The first message is
+    the same for all requests of a step, so that servers can keep its prefix. `schema` is the JSON schema of the
+    reply, None when plain text is wanted; `max_tokens` bounds the reply.
+    """
+
+    step: str
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Any] | None = None
+    max_tokens: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What a chat model returned.
+
+    `finish` is ``"length"`` when the reply was cut at `max_tokens`. `cached_tokens` are those prompt tokens
+    that the server had kept. `retries` counts how often the call was tried again before it succeeded.
+    """
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    finish: Literal["stop", "length"] = "stop"
+    retries: int = 0
+
+
+class ChatModel(Protocol):
+    """Answers chat requests; safe to call many times at once, from any event loop."""
+
+    model_id: str
+    """Recorded with everything that is made with its replies, e.g. ``"qwen3-30b"``."""
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Return the reply to a request.
+
+        Raises:
+            ModelUnavailableError: if the model cannot be reached, after retries.
+            ModelRefusedError: if no call to the model can succeed until a setting is mended.
+            ModelRequestError: if this request is not accepted.
+        """
+        ...
+
+
+# -- steps ----------------------------------------------------------------------------------------
+
+
+class Extractor(Protocol):
+    """Turns chunks into candidate statements (paper §4.1). It may have the part of `Remote` too."""
+
+    name: str
+    """Name and version, recorded with what it made, e.g. ``"local-1"``."""
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Return one outcome per chunk, in order."""
+        ...
+
+
+class Summariser(Protocol):
+    """Summarises inner nodes from their children (paper Alg. 1)."""
+
+    name: str
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | ModelError]:
+        """Return one summary per request, in order, with an error in the place of one that could not be made.
+
+        A node whose summary failed stays dirty, and so does all above it. One that is `memforest.steps.base.Kept`
+        needs no embedding inside a tree: its vector is the mean of its children's.
+        """
+        ...
+
+
+class Planner(Protocol):
+    """Reads a question: which entities, which attribute, which time operator."""
+
+    name: str
+
+    async def plan(self, question: str, *, reference: datetime, names: Mapping[str, str]) -> QuestionPlan:
+        """Return the plan of a question.
+
+        Args:
+            question: as the user typed it.
+            reference: aware UTC; what "now" and "last month" are relative to.
+            names: every surface form the memory knows (case-folded) -> the entity's display name.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEvidence:
+    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote."""
+
+    text: str
+    quote: str
+    said: datetime
+    start: datetime | None = None
+    end: datetime | None = None
+    score: float = 0.0
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with the indices of the evidence it rests on; `text` is None when it abstains."""
+
+    text: str | None
+    cited: tuple[int, ...] = ()
+    reason: str = ""
+
+
+class Answerer(Protocol):
+    """Answers a question from ranked evidence, or abstains."""
+
+    name: str
+
+    async def answer(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
+    ) -> Answer:
+        """Return an answer that cites its evidence, or one whose text is None.
+
+        Raises:
+            StepError: if there is no usable answer; the local answerer then answers.
+        """
+        ...
+
+
+# -- optional parts -------------------------------------------------------------------------------
+
+
+class Remote(Protocol):
+    """An optional part of `Embedder` and `Extractor`: whether each call asks a server, whose time is not ours.
+
+    What is remote gets its work at once, so that its waits overlap: an extractor the chunks of all sessions, an
+    embedder all statements of a session in one call. Without it, it is False.
+    """
+
+    remote: bool
+
+
+class EmbedsQuestions(Protocol):
+    """An optional part of `Embedder`, for models that want an instruction in front of questions.
+
+    Without it, questions are embedded like any text.
+    """
+
+    async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return what `Embedder.embed` returns, for questions."""
+        ...
+
+
+def is_remote(port: object) -> bool:
+    """Return whether a model or step says that each of its calls asks a server."""
+    return hasattr(port, "remote") and bool(port.remote)
+
+
+async def embed_questions(embedder: Embedder, questions: Sequence[str]) -> NDArray[np.float32]:
+    """Embed questions: in the embedder's own way, or like any text where it has none.
+
+    Raises:
+        ModelError: if the model cannot be used.
+    """
+    embed = embedder.embed_questions if hasattr(embedder, "embed_questions") else embedder.embed
+    found: NDArray[np.float32] = await embed(questions)
+    return found
+
+
+# -- what a setting takes -------------------------------------------------------------------------
+
+EmbedderSetting: TypeAlias = Embedder | EmbeddingEndpoint | Callable[[list[str]], Any] | str | None
+RerankerSetting: TypeAlias = Reranker | Callable[[str, list[str]], Any] | str | None
+ChatSetting: TypeAlias = ChatModel | ChatEndpoint | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +286,10 @@ class Port:
     function: str = ""
     """Of what, where a plain function will do."""
 
+    def fits(self, value: object) -> bool:
+        """Return whether an object has the attributes of the port."""
+        return not isinstance(value, type) and all(hasattr(value, one) for one in self.needs)
+
     def check(self, name: str, value: Any) -> None:
         """Refuse what is neither.
 
@@ -36,13 +300,23 @@ class Port:
             return
         if isinstance(value, type):
             raise ConfigError(f"Config({name}=...) takes an object, not a class; write {value.__name__}(...)")
-        if all(hasattr(value, one) for one in self.needs) or (self.function and callable(value)):
+        if self.fits(value) or (self.function and callable(value)):
             return
         takes = [f"a name ({self.names})"] if self.names else []
         takes += [with_article(one.__name__) for one in self.types]
         takes += [f"a function of {self.function}"] if self.function else []
         takes += [f"an object with {' and '.join(self.needs)} (the {self.kind} port)"]
         raise ConfigError(f"Config({name}=...) takes {', '.join(takes)} or None; {_instead(name, value)}")
+
+
+def is_embedder(value: object) -> TypeGuard[Embedder]:
+    """Return whether an object has the attributes of an embedder."""
+    return PORTS["embedder"].fits(value)
+
+
+def is_reranker(value: object) -> TypeGuard[Reranker]:
+    """Return whether an object has the attributes of a reranker."""
+    return PORTS["reranker"].fits(value)
 
 
 def _instead(name: str, value: Any) -> str:

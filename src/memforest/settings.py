@@ -1,4 +1,7 @@
-"""Settings: their types, and tables of them: read from TOML, laid over each other, checked key by key, and made into values.
+"""Settings: frozen values that are checked when they are made, and tables of them from TOML, laid over each other.
+
+pydantic says whether a value is of the type that a setting's annotation declares; here that is put into words. It is
+imported when the first value that is no default has to be checked: `import memforest` does not wait for it.
 
 A table is what TOML gives: names to texts, numbers, lists and tables. Nothing is expanded in a text; a key for a model
 can be kept out of a file by ``api_key_env``, which names an environment variable. The text ``"none"`` stands for None
@@ -7,13 +10,15 @@ where a setting may be None, as TOML has no such value.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass, replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from memforest.errors import ConfigError
 
@@ -23,19 +28,26 @@ else:
     import tomli as tomllib
 
 __all__ = [
+    "INDEX_SETTINGS",
     "PRESETS",
-    "Source",
+    "Bound",
+    "Count",
+    "NoSettings",
+    "Settings",
+    "Whole",
     "brief",
     "build",
-    "check",
-    "check_fields",
-    "fits",
+    "checked",
+    "hints_of",
     "instead",
+    "kept_json",
     "overlaid",
     "preset",
     "read_file",
-    "wanted",
+    "read_index_settings",
+    "refuse_unknown",
     "with_article",
+    "with_kept",
 ]
 
 T = TypeVar("T")
@@ -43,23 +55,260 @@ Table = dict[str, Any]
 
 PRESETS = ("default", "default_30b", "default_4b")
 """``"default"`` is empty; the others are the two models of the paper's evaluation."""
+INDEX_SETTINGS: dict[str, type] = {}
+"""Name of an index -> the class of its settings. Each index enters its own; asked where a setting is unknown."""
 
 KEY_ENV = "api_key_env"
 _KEYS = ("api_key", KEY_ENV)
 _SECRET = ("api_key", "base_url", "extra_body", "headers", "steps")
-"""What is not shown in messages: it is secret, or may hold what is."""
+"""Settings whose values messages do not show: they are secret, or may hold what is."""
 MOST_SHOWN = 60
 """Most characters of a wrong value that a message shows."""
-_KINDS: Mapping[Any, str] = {
-    str: "a text",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    Mapping: "a table",
-    Sequence: "a list of texts",
-    Path: "a path",
-    Callable: "a function",
-}
+
+
+# -- one value ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound of a number: ``Annotated[int, Bound(ge=1)]`` is at least 1, ``Annotated[float, Bound(gt=0)]`` above 0."""
+
+    ge: float | None = None
+    gt: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return {**handler(source), **{key: one for key, one in asdict(self).items() if one is not None}}
+
+
+Count: TypeAlias = Annotated[int, Bound(ge=1)]
+Whole: TypeAlias = Annotated[int, Bound(ge=0)]
+
+
+@cache
+def _adapter(hint: Any) -> Any:
+    from pydantic import ConfigDict, InstanceOf, TypeAdapter
+
+    if is_dataclass(hint):  # only an object of it, no mapping
+        return TypeAdapter(InstanceOf[hint])
+    return TypeAdapter(
+        hint, config=ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    )
+
+
+def _check(before: str, name: str, after: str, value: Any, hint: Any) -> None:
+    """Refuse a value that is not of a setting's type; `before` and `after` stand around its name in the message.
+
+    Raises:
+        ConfigError: if it is not.
+    """
+    from pydantic import ValidationError
+
+    try:
+        _adapter(hint).validate_python(value)
+    except ValidationError as exc:
+        errors = exc.errors(include_url=False)
+    else:
+        return
+    place, wrong = "", value
+    if get_origin(hint) not in (Union, UnionType) or get_args(hint)[1:] == (NoneType,):
+        # Not a union, which has an error for each of its types: the first says where in the value it is.
+        errors = errors[:1]
+        place, wrong = "".join(f"[{part!r}]" for part in errors[0]["loc"][:1]), errors[0]["input"]
+    said = " or ".join(dict.fromkeys(_words(one["type"], one["msg"]) for one in errors))
+    said += (" or None" if after else ' or "none"') if _may_be_none(hint) else ""
+    if name.rpartition(".")[2] not in _SECRET:
+        said += f", {instead(before[:-1] if after else '', name, wrong, hint)}"
+    raise ConfigError(f"{before}{name}{place}{after} should be {said}") from None
+
+
+def _words(error: str, message: str) -> str:
+    return "a list" if error == "sequence_str" else message.removeprefix("Input should be ")
+
+
+def _may_be_none(hint: Any) -> bool:
+    return NoneType in get_args(hint)
+
+
+def with_article(name: str) -> str:
+    """Return the name of a type as it stands in a sentence.
+
+    Example:
+        >>> with_article("int"), with_article("Ranking")
+        ('an int', 'a Ranking')
+    """
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def brief(value: Any) -> str:
+    """Return a wrong value for a message: a number or a short text as it is, anything else by its type.
+
+    Example:
+        >>> brief("5"), brief({"api_key": "x"}), brief(10**5000)
+        ("'5'", 'a dict', 'an int')
+    """
+    given = with_article(type(value).__name__)
+    if not isinstance(value, (bool, int, float, str, NoneType)):
+        return given
+    if isinstance(value, int) and value.bit_length() > MOST_SHOWN:  # Python refuses to write very many digits
+        return given
+    text = repr(value)
+    return text if len(text) < MOST_SHOWN else given
+
+
+def instead(call: str, name: str, value: Any, hint: Any) -> str:
+    """Say what a value of the wrong type is, and what to write where that can be told.
+
+    Values are shown that can hold no secret: numbers, and short texts.
+
+    Args:
+        call: what it was given to; empty for a file.
+        name: the argument.
+        value: what was given.
+        hint: the type of the argument.
+    """
+    if not call or not is_dataclass(hint):
+        return f"not {brief(value)}"
+    settings = f"{fields(hint)[0].name}=..."
+    if isinstance(value, Mapping) and value:
+        numbers = {key: one for key, one in value.items() if isinstance(one, (int, float))}
+        settings = ", ".join(f"{key}={brief(one)}" for key, one in numbers.items())
+    made = getattr(hint, "__name__", "")
+    return f"not {with_article(type(value).__name__)}; write {call}({name}={made}({settings}))"
+
+
+# -- several values -------------------------------------------------------------------------------
+
+
+class Settings:
+    """Base of the frozen dataclasses of settings, which refuse what is wrong when they are made.
+
+    A value must be of the type of its annotation as it stands: True is no number, "5" no whole number, NaN no number
+    at all. A default is not checked.
+
+    Raises:
+        ConfigError: if there is no such setting, or a value is of the wrong type or out of range. It names the setting,
+            shows the value unless that may be secret, and says what to write.
+    """
+
+    __slots__ = ()
+    KEPT: ClassVar[tuple[str, ...]] = ()
+    """Settings of an index that a memory keeps from its first write on, because what the index stores has its shape by
+    them; the others are those of the present configuration."""
+    _apart: ClassVar[Collection[str]] = ()
+    """Settings whose types `_check` looks at itself."""
+
+    def __new__(cls: type[T], *_: Any, **given: Any) -> T:
+        """Refuse settings that there are none of, before the dataclass does so in Python's words."""
+        refuse_unknown(given, hints_of(cls), f"{cls.__name__}(): ")
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Check each value that is no default, then the settings together."""
+        before, hints = f"{type(self).__name__}(", hints_of(type(self))
+        for one in fields(self):  # type: ignore[arg-type]  # what extends it is a dataclass
+            value = getattr(self, one.name)
+            if not _is_default(value, one) and one.name not in self._apart:
+                _check(before, one.name, "=...)", value, hints[one.name])
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse what the types alone do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoSettings(Settings):
+    """The settings of an index that has none."""
+
+
+def _is_default(value: Any, one: Field[Any]) -> bool:
+    if one.default_factory is MISSING:
+        return value is one.default
+    made = one.default_factory()
+    return type(value) is type(made) and value == made
+
+
+def hints_of(kind: Any) -> Mapping[str, Any]:
+    """Return the settings of a dataclass with their types."""
+    return _hints(kind)
+
+
+@cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {one.name: hints[one.name] for one in fields(kind)}
+
+
+def refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], before: str, own: str = "") -> None:
+    """Refuse names of settings that there are none of.
+
+    Args:
+        given: names to values.
+        known: the settings that there are.
+        before: put before the message.
+        own: put before each name in it.
+
+    Raises:
+        ConfigError: if there is one; it names the index that has such a setting, or lists those that are known.
+    """
+    for name in given:
+        if name not in known:
+            owner = next((one for one, kind in INDEX_SETTINGS.items() if name in hints_of(kind)), None)
+            if owner is None:
+                more = "; those of an index stand in [index.NAME], Config(index_settings={'NAME': ...})"
+                listed = f"{', '.join(known) or 'none'}{more if 'indexes' in known else ''}"
+                raise ConfigError(f"{before}there is no setting {own}{name}; known: {listed}")
+            raise ConfigError(
+                f"{before}there is no setting {own}{name} here: it is one of the index {owner!r}; write it under "
+                f"[index.{owner}], or Config(index_settings={{{owner!r}: {{{name!r}: ...}}}})"
+            )
+
+
+# -- the settings of an index ---------------------------------------------------------------------
+
+
+def read_index_settings(index: str, kind: type[T], given: Any = None) -> T:
+    """Return the settings of an index, checked.
+
+    Args:
+        index: its name, for messages.
+        kind: the class of its settings, a frozen dataclass.
+        given: such an object, a mapping of some of them (see `Config.index_settings`), or None for the defaults.
+
+    Raises:
+        ConfigError: if a setting is unknown, of the wrong type or out of range; it names the index and the setting.
+    """
+    if isinstance(given, kind):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        names = f"{with_article(kind.__name__)} or a mapping of its settings"
+        raise ConfigError(f"the index {index!r} takes {names}, not {brief(given)}")
+    return build(kind, checked(given or {}, hints_of(kind), f"[index.{index}] "), f"index.{index}")
+
+
+def kept_json(settings: Any) -> str:
+    """Return those settings of an index that a memory keeps as a JSON object; see `Settings.KEPT`."""
+    values = asdict(settings)
+    return json.dumps({name: values[name] for name in settings.KEPT}, sort_keys=True, ensure_ascii=False)
+
+
+def with_kept(index: str, settings: T, text: str) -> T:
+    """Return settings of an index with those that `kept_json` made `text` of.
+
+    Raises:
+        ConfigError: if the text is of another version of the index: a setting is unknown, or of another type.
+    """
+    kept = type(settings).KEPT  # type: ignore[attr-defined]  # every class of settings has it
+    stored = json.loads(text)
+    if not isinstance(stored, dict):
+        raise ConfigError(f"{brief(stored)} is no table")
+    refuse_unknown(
+        stored, {name: hint for name, hint in hints_of(type(settings)).items() if name in kept}, ""
+    )
+    values = checked(stored, hints_of(type(settings)), f"[index.{index}] ")
+    return replace(settings, **values)  # type: ignore[type-var]  # a dataclass
+
+
+# -- tables ---------------------------------------------------------------------------------------
 
 
 def preset(name: str) -> Table:
@@ -95,250 +344,84 @@ def read_file(path: str | Path) -> Table:
         raise ConfigError(f"the settings file {str(path)!r} is no TOML: {exc}") from exc
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where a table comes from, for messages, and what may stand in it."""
+def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, section: str = "") -> Table:
+    """Return a table with None for "none" where a setting may be None.
 
-    name: str
-    """Shown in messages, e.g. ``"'memforest.toml'"``."""
-    fields: type
-    """The type of the settings outside of any section."""
-    objects: Sequence[str]
-    """Those of them that no file can hold."""
-    sections: Mapping[str, type]
-    """Name of a section -> the type of its settings."""
-
-
-def check(table: Mapping[str, Any], source: Source) -> None:
-    """Refuse a table with unknown settings or values of the wrong type.
+    Args:
+        table: the settings of a section, or those outside of any.
+        hints: the settings that may stand there, with their types.
+        before: put before messages: the source, e.g. ``"'memforest.toml': "``.
+        section: its name; empty for what stands outside of sections.
 
     Raises:
-        ConfigError: if there is one; it names the source and the setting.
+        ConfigError: if a setting is unknown, or a value of the wrong type; it names the source and the setting.
     """
-    hints = {k: v for k, v in get_type_hints(source.fields).items() if k not in source.sections}
-    for key, value in table.items():
-        if key in source.sections:
-            _check_kind(value, Mapping, key, source)
-            _check_section(value, source.sections[key], key, source)
-        elif key in source.objects:
-            raise ConfigError(
-                f"{source.name}: {key} is an object, which no file can hold; give it to Config()"
-            )
-        else:
-            _check_one(key, value, {k: str if v is Any else v for k, v in hints.items()}, "", source)
-
-
-def _check_section(table: Mapping[str, Any], kind: type, section: str, source: Source) -> None:
-    hints = get_type_hints(kind)
-    if "api_key" in hints:
-        hints[KEY_ENV] = str
-        if set(_KEYS) <= set(table):
-            raise ConfigError(f"{source.name}: [{section}] has {' and '.join(_KEYS)}; give one of them")
-    for key, value in table.items():
-        _check_one(key, value, hints, f"{section}.", source)
-        if key == "steps":
-            for step, own in value.items():
-                _check_kind(own, Mapping, f"{section}.steps.{step}", source)
-                _check_section(own, kind, f"{section}.steps.{step}", source)
-
-
-def _check_one(key: str, value: Any, hints: Mapping[str, Any], prefix: str, source: Source) -> None:
-    if key not in hints:
-        known = ", ".join(hints if prefix else (*hints, *source.sections))
-        raise ConfigError(f"{source.name}: there is no setting {prefix}{key}; known: {known}")
-    _check_kind(value, hints[key], f"{prefix}{key}", source)
-
-
-def _check_kind(value: Any, hint: Any, key: str, source: Source) -> None:
-    if not (fits(value, hint) or (value == "none" and NoneType in get_args(hint))):
-        hidden = key.rpartition(".")[2] in _SECRET or isinstance(value, (dict, list))
-        shown = "" if hidden else f" = {value!r}"
-        raise ConfigError(f"{source.name}: {key}{shown} is of the wrong kind; give {_wanted_of_table(hint)}")
-
-
-def _wanted_of_table(hint: Any) -> str:
-    return wanted(hint).replace("None", '"none"')
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value is of the type that a setting declares; a number must be finite, no number is a truth value.
-
-    Example:
-        >>> fits(3, float), fits(True, int), fits("extract", Sequence[str]), fits(None, str | None)
-        (True, False, False, True)
-    """
-    origin, args = get_origin(hint) or hint, get_args(hint)
-    if origin in (Union, UnionType):
-        return any(fits(value, one) for one in args)
-    if origin in _TESTS:
-        return _TESTS[origin](value, args)
-    if origin is Any or origin is Literal:
-        return origin is Any or value in args
-    return isinstance(value, origin)
-
-
-_TESTS: Mapping[Any, Callable[[Any, tuple[Any, ...]], bool]] = {
-    float: lambda value, _: (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-    ),
-    int: lambda value, _: isinstance(value, int) and not isinstance(value, bool),
-    Mapping: lambda value, args: (
-        isinstance(value, Mapping) and all(fits(one, args[1]) for one in value.values() if args)
-    ),
-    Sequence: lambda value, _: (
-        isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
-    ),
-    Callable: lambda value, _: callable(value) and not isinstance(value, type),
-}
-
-
-def wanted(hint: Any) -> str:
-    """Return in words what a setting of a type takes.
-
-    Example:
-        >>> wanted(int | None), wanted(Literal["a", "b"])
-        ('a whole number or None', "'a', 'b'")
-    """
-    origin = get_origin(hint) or hint
-    if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(wanted(one) for one in get_args(hint)))
-    if origin is Literal:
-        return ", ".join(map(repr, get_args(hint)))
-    if origin is NoneType:
-        return "None"
-    return _KINDS.get(origin) or with_article(getattr(origin, "__name__", str(origin)))
-
-
-def with_article(name: str) -> str:
-    """Return the name of a type as it stands in a sentence.
-
-    Example:
-        >>> with_article("int"), with_article("Ranking")
-        ('an int', 'a Ranking')
-    """
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
-
-
-_HINTS: dict[type, Mapping[str, Any]] = {}
-"""Types of settings -> the types of their fields: to find them out takes longer than to compare them."""
-
-
-def _hints(kind: type) -> Mapping[str, Any]:
-    found = _HINTS.get(kind)
-    if found is None:
-        found = _HINTS[kind] = get_type_hints(kind)
+    own = section and f"{section}."
+    known = {**hints, KEY_ENV: str} if "api_key" in hints else hints
+    refuse_unknown(table, known, before, own)
+    if set(_KEYS) <= set(table):
+        raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give one of them")
+    found = {k: None if v == "none" and _may_be_none(known[k]) else v for k, v in table.items()}
+    for name, value in found.items():
+        _check(before, f"{own}{name}", "", value, known[name])
+    steps: Table | None = found.get("steps") if section else None
+    if steps:
+        found["steps"] = {k: checked(one, hints, before, f"{own}steps.{k}") for k, one in steps.items()}
     return found
 
 
-def check_fields(made: Any) -> None:
-    """Refuse an object of settings, a dataclass, one of whose fields is of the wrong type.
-
-    Raises:
-        ConfigError: if there is one; it says what to write.
-    """
-    kind = type(made).__name__
-    for name, hint in _hints(type(made)).items():
-        value = getattr(made, name)
-        if not fits(value, hint):
-            raise ConfigError(f"{kind}({name}=...) takes {wanted(hint)}, {instead(kind, name, value, hint)}")
-
-
-def brief(value: Any) -> str:
-    """Return a wrong value for a message: a number or a short text as it is, anything else by its type.
-
-    Example:
-        >>> brief("5"), brief({"api_key": "x"}), brief(10**5000)
-        ("'5'", 'a dict', 'an int')
-    """
-    given = with_article(type(value).__name__)
-    if not isinstance(value, (bool, int, float, str, NoneType)):
-        return given
-    if isinstance(value, int) and value.bit_length() > MOST_SHOWN:  # Python refuses to write very many digits
-        return given
-    text = repr(value)
-    return text if len(text) < MOST_SHOWN else given
-
-
-def instead(kind: str, name: str, value: Any, hint: Any) -> str:
-    """Say what a value of the wrong type is, and what to write where that can be told.
-
-    Values are shown that can hold no secret: numbers, and short texts.
-
-    Args:
-        kind: the call that it was given to.
-        name: the argument.
-        value: what was given.
-        hint: the type of the argument.
-    """
-    kinds = (one for one in (hint, *get_args(hint)) if isinstance(one, type))
-    made = next((one for one in kinds if is_dataclass(one)), None)
-    if made is None:
-        return f"not {brief(value)}"
-    settings = f"{fields(made)[0].name}=..."
-    if isinstance(value, Mapping) and value:
-        numbers = {key: one for key, one in value.items() if isinstance(one, (int, float))}
-        settings = ", ".join(f"{key}={brief(one)}" for key, one in numbers.items())
-    return f"not {with_article(type(value).__name__)}; write {kind}({name}={made.__name__}({settings}))"
-
-
-def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any], sections: Mapping[str, type]) -> Table:
-    """Return two tables as one; `upper` wins, setting by setting in sections.
+def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Table:
+    """Return two tables as one; `upper` wins, setting by setting in what are tables themselves.
 
     A key is for one address: where `upper` names another address, the key and the headers of `lower` are left out.
     """
     made = {**lower, **upper}
-    for name in sections:
-        if name in lower and name in upper:
-            below, above = dict(lower[name]), upper[name]
+    for name, above in upper.items():
+        below = lower.get(name)
+        if isinstance(above, Mapping) and isinstance(below, Mapping):
+            gone: set[str] = set(_KEYS) if set(_KEYS) & set(above) else set()
             if above.get("base_url", below.get("base_url")) != below.get("base_url"):
-                for key in (*_KEYS, "headers"):
-                    below.pop(key, None)
-            if set(_KEYS) & set(above):
-                for key in _KEYS:
-                    below.pop(key, None)
-            made[name] = {**below, **above}
+                gone |= {*_KEYS, "headers"}
+            made[name] = {**{key: value for key, value in below.items() if key not in gone}, **above}
     return made
 
 
-def build(kind: type[T], table: Mapping[str, Any], section: str, where: str, environ: Mapping[str, str]) -> T:
+def build(
+    kind: type[T],
+    table: Mapping[str, Any],
+    section: str,
+    before: str = "",
+    environ: Mapping[str, str] = MappingProxyType({}),
+) -> T:
     """Make a value of a section.
 
     Args:
         kind: its type.
         table: its settings, checked.
         section: its name, for messages.
-        where: the table's sources, for messages.
+        before: put before messages: the table's sources.
         environ: where `api_key_env` is looked up.
 
     Raises:
-        ConfigError: if a value is out of range, or the variable that holds a key is not set.
+        ConfigError: if a value is out of range or missing, or the variable that holds a key is not set.
     """
-    values = _values(kind, table, section, where, environ)
-    steps = values.get("steps", {})
-    if steps:
-        names = {step: f"{section}.steps.{step}" for step in steps}
-        values["steps"] = {k: _values(kind, v, names[k], where, environ) for k, v in steps.items()}
+    values = _keyed(table, before, environ)
+    for one in fields(kind):  # type: ignore[arg-type]  # a dataclass
+        if one.name not in values and one.default is MISSING and one.default_factory is MISSING:
+            raise ConfigError(f"{before}[{section}] has no {one.name}; give {section}.{one.name}")
     try:
         return kind(**values)
-    except TypeError:  # of all that is checked, only a missing one is left
-        raise ConfigError(f"{where}: [{section}] names no model; give {section}.model") from None
     except ConfigError as exc:
-        raise ConfigError(f"{where}: [{section}] {exc}") from exc
+        raise ConfigError(f"{before}[{section}] {exc}") from exc
 
 
-def _values(
-    kind: type, table: Mapping[str, Any], section: str, where: str, environ: Mapping[str, str]
-) -> Table:
-    hints = get_type_hints(kind)
-    values = {
-        key: None if value == "none" and NoneType in get_args(hints.get(key)) else value
-        for key, value in table.items()
-        if key != KEY_ENV
-    }
-    variable = table.get(KEY_ENV)
-    if variable is not None:
-        key = environ.get(variable, "").strip()
-        if not key:
-            raise ConfigError(f"{where}: [{section}] takes its key from {variable}, which is not set")
-        values["api_key"] = key
+def _keyed(table: Mapping[str, Any], before: str, environ: Mapping[str, str]) -> Table:
+    """Return a table with keys for the names of variables, in those of steps too."""
+    values = {name: value for name, value in table.items() if name != KEY_ENV}
+    if "steps" in values:
+        values["steps"] = {step: _keyed(own, before, environ) for step, own in values["steps"].items()}
+    if KEY_ENV in table:
+        values["api_key"] = environ.get(table[KEY_ENV], "").strip()
+        if not values["api_key"]:
+            raise ConfigError(f"{before}a key is taken from {table[KEY_ENV]}, which is not set")
     return values

@@ -27,6 +27,7 @@ from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
 from memforest.memory.results import AskResult, IngestResult, QueryResult
+from memforest.systems.registry import check_indexes
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,6 +58,7 @@ class AsyncMemForest:
         check_forest(directory, config, max_workers)
         self.directory = Path(directory)
         self.config = config or load_default_config()
+        check_indexes(self.config)
         self._max_workers = max_workers
         self._pool = MemoryPool(self.directory, self.config)
 

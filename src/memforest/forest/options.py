@@ -15,7 +15,7 @@ from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder
 from memforest.memory.query.reader import Asked
-from memforest.settings import fits, instead, wanted, with_article
+from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.registry import make_index
 
@@ -155,7 +155,7 @@ def check_flags(verb: str, **flags: object) -> None:
     """
     for name, value in flags.items():
         if not isinstance(value, bool):
-            raise InputError(f"{verb}({name}=...) takes True or False, {instead(verb, name, value, bool)}")
+            raise InputError(f"{verb}({name}=...) takes True or False, not {brief(value)}")
 
 
 def read_budget(verb: str, value: object) -> Budget | None:
@@ -203,8 +203,9 @@ def check_mapping(verb: str, name: str, value: object) -> None:
 
 def _given(verb: str, name: str, value: Any, kind: Any) -> Any:
     """Return an argument of a type, or None."""
-    if value is not None and not fits(value, kind):
-        raise InputError(f"{verb}({name}=...) takes {wanted(kind)}, {instead(verb, name, value, kind)}")
+    if value is not None and not isinstance(value, kind):
+        takes = {str: "a text", Mapping: "a mapping"}.get(kind) or with_article(kind.__name__)
+        raise InputError(f"{verb}({name}=...) takes {takes}, {instead(verb, name, value, kind)}")
     return value
 
 

@@ -17,6 +17,7 @@ from memforest.config import Config
 from memforest.errors import ModelError
 from memforest.memory.timing import Timer
 from memforest.models import Embedder
+from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
@@ -74,9 +75,7 @@ class MemoryHost:
         """
         if self.embedder is None:
             raise ModelError("this memory has no embedder here")
-        embed = getattr(self.embedder, "embed_questions", self.embedder.embed)
-        rows: NDArray[np.float32] = await embed(list(texts))
-        return rows
+        return await embed_questions(self.embedder, list(texts))
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

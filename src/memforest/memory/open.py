@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
@@ -27,6 +26,7 @@ from memforest.memory.plain import Result
 from memforest.memory.vectors import other_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
+from memforest.ports import EmbedderSetting, is_embedder
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
@@ -320,14 +320,15 @@ def check_embedder(config: Config) -> None:
             _configured(config.embedder)
 
 
-def _configured(value: Any) -> Embedder | None:
+def _configured(value: EmbedderSetting) -> Embedder | None:
     if value is None or value == "none":
         return None
     if isinstance(value, str):
         return open_embedder(SHORT_NAMES.get(value, value))
     if isinstance(value, EmbeddingEndpoint):
         return open_embedding_endpoint(value)
-    if hasattr(value, "embed") and hasattr(value, "model_id"):
-        return value  # type: ignore[no-any-return]  # has the port's attributes
-    name = getattr(value, "__name__", type(value).__name__)  # a function, as `Config` has checked
+    if is_embedder(value):
+        return value
+    assert callable(value)  # a function, as `Config` has checked
+    name = getattr(value, "__name__", type(value).__name__)
     return CallableEmbedder(value, model_id=f"callable:{name}")

@@ -1,4 +1,4 @@
-"""The model-shaped steps as ports; each has a local implementation, chosen once from the config.
+"""The model-shaped steps as ports, beside those of `memforest.ports` that `Config` takes; chosen once from the config.
 
 Every port takes a batch, so that a local implementation can loop in one worker thread and a remote one
 can have the whole batch in flight. A step never raises for one bad input of a batch: it returns a
@@ -7,21 +7,12 @@ failure in that input's place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from memforest.errors import ModelError
-from memforest.types import (
-    BrowsePlan,
-    Chunk,
-    ChunkOutcome,
-    Equivalence,
-    QuestionPlan,
-    SummaryRequest,
-    TreeCard,
-)
+from memforest.ports import Answer, Answerer, AnswerEvidence, Extractor, Planner, Summariser
+from memforest.types import BrowsePlan, Equivalence, QuestionPlan, TreeCard
 
 __all__ = [
     "QUESTION_CHARS",
@@ -42,17 +33,6 @@ QUESTION_CHARS = 2_000
 """Characters of a question that are read; a longer one is cut where it comes in, so that all steps see the same."""
 
 
-class Extractor(Protocol):
-    """Turns chunks into candidate statements (paper §4.1)."""
-
-    name: str
-    """Name and version, recorded with what it made, e.g. ``"local-1"``."""
-
-    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
-        """Return one outcome per chunk, in order."""
-        ...
-
-
 class Judge(Protocol):
     """Says whether statements that are near each other are one fact (paper §4.1)."""
 
@@ -67,39 +47,12 @@ class Judge(Protocol):
 
 
 class Kept(str):
-    """A summary that is the children's texts, as they are: they were short enough to keep."""
+    """A summary that is the children's texts, as they are: they were short enough to keep.
+
+    A node with such a summary needs no embedding inside a tree: its vector is the mean of its children's.
+    """
 
     __slots__ = ()
-
-
-class Summariser(Protocol):
-    """Summarises inner nodes from their children (paper Alg. 1)."""
-
-    name: str
-
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | ModelError]:
-        """Return one summary per request, in order, with an error in the place of one that could not be made.
-
-        A node whose summary failed stays dirty, and so does all above it. One that is `Kept` needs no embedding inside
-        a tree: its vector is the mean of its children's.
-        """
-        ...
-
-
-class Planner(Protocol):
-    """Reads a question: which entities, which attribute, which time operator."""
-
-    name: str
-
-    async def plan(self, question: str, *, reference: datetime, names: Mapping[str, str]) -> QuestionPlan:
-        """Return the plan of a question.
-
-        Args:
-            question: as the user typed it.
-            reference: aware UTC; what "now" and "last month" are relative to.
-            names: every surface form the memory knows (case-folded) -> the entity's display name.
-        """
-        ...
 
 
 class BrowsePlanner(Protocol):
@@ -130,43 +83,5 @@ class Browser(Protocol):
 
         Raises:
             StepError: if there is no usable choice; the tree is then browsed by embedding.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerEvidence:
-    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote."""
-
-    text: str
-    quote: str
-    said: datetime
-    start: datetime | None = None
-    end: datetime | None = None
-    score: float = 0.0
-    speaker: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer with the indices of the evidence it rests on; `text` is None when it abstains."""
-
-    text: str | None
-    cited: tuple[int, ...] = ()
-    reason: str = ""
-
-
-class Answerer(Protocol):
-    """Answers a question from ranked evidence, or abstains."""
-
-    name: str
-
-    async def answer(
-        self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
-    ) -> Answer:
-        """Return an answer that cites its evidence, or one whose text is None.
-
-        Raises:
-            StepError: if there is no usable answer; the local answerer then answers.
         """
         ...

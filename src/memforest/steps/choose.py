@@ -11,6 +11,7 @@ from memforest.endpoint import ChatEndpoint
 from memforest.models import CallableReranker, Reranker, open_reranker
 from memforest.models.calls import Calls
 from memforest.models.trace import Trace
+from memforest.ports import RerankerSetting, is_remote, is_reranker
 from memforest.steps.base import (
     Answerer,
     BrowsePlanner,
@@ -61,7 +62,7 @@ class Steps:
     @property
     def extracts_apart(self) -> bool:
         """Whether the extractor asks a model for every chunk, so that all sessions of a call go to it at once."""
-        return bool(getattr(self.extractor, "remote", False))
+        return is_remote(self.extractor)
 
 
 def choose_steps(config: Config) -> Steps:
@@ -122,12 +123,13 @@ def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
     return {step: make() for step, make in made.items() if step in config.chat_steps}
 
 
-def _reranker(value: Any) -> Reranker | None:
+def _reranker(value: RerankerSetting) -> Reranker | None:
     if value is None or value == "none":
         return None
     if isinstance(value, str):
         return open_reranker(value)
-    if hasattr(value, "score") and hasattr(value, "model_id"):
-        return value  # type: ignore[no-any-return]  # has the port's attributes
-    name = getattr(value, "__name__", type(value).__name__)  # a function, as `Config` has checked
+    if is_reranker(value):
+        return value
+    assert callable(value)  # a function, as `Config` has checked
+    name = getattr(value, "__name__", type(value).__name__)
     return CallableReranker(value, model_id=f"callable:{name}")

@@ -14,13 +14,14 @@ from typing import Any
 
 from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError, NotFoundError
+from memforest.settings import kept_json
 from memforest.store import feed, indexes, savepoint
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.feed import Kind
 from memforest.store.indexes import IndexRow
 from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing, place_next
-from memforest.systems.registry import kept_settings, make_index, open_stored, settings_of
+from memforest.systems.registry import make_index, open_stored
 from memforest.tree import Node
 
 __all__ = ["Attached", "Placings"]
@@ -38,7 +39,7 @@ class Attached:
         rows = indexes.rows(tx)
         if not rows:
             for name in self._config.indexes:
-                self.add(tx, make_index(name, settings_of(self._config, name)))
+                self.add(tx, make_index(name, self._config.index_settings.get(name)))
         for row in rows:
             if self.known(row) is not None:
                 self._upgrade(tx, row)
@@ -78,7 +79,7 @@ class Attached:
         """
         row = indexes.find(tx, name)
         if row is None:
-            index = make_index(name, settings_of(self._config, name))
+            index = make_index(name, self._config.index_settings.get(name))
             if not index.follows:  # it has nothing of its own
                 return index
             has = ", ".join(one.name for one in indexes.rows(tx))
@@ -110,7 +111,7 @@ class Attached:
         """
         key = (row.name, row.settings)
         if key not in self._made:
-            self._made[key] = open_stored(row.name, row.settings, settings_of(self._config, row.name))
+            self._made[key] = open_stored(row.name, row.settings, self._config.index_settings.get(row.name))
         return self._made[key]
 
     def add(self, tx: Tx, index: MemoryIndex) -> None:
@@ -124,7 +125,7 @@ class Attached:
         for make in index.tables:
             make(tx)
         # In a memory without a word there is nothing to catch up with.
-        indexes.add(tx, IndexRow(index.name, index.version, kept_settings(index), 0, None))
+        indexes.add(tx, IndexRow(index.name, index.version, kept_json(index.settings), 0, None))
 
     @staticmethod
     def drop(tx: Tx, name: str) -> None:
@@ -234,7 +235,7 @@ class Attached:
         for make in index.tables[row.version : index.version]:
             make(tx)
         if row.version != index.version:
-            indexes.change(tx, row.name, version=index.version, settings=kept_settings(index))
+            indexes.change(tx, row.name, version=index.version, settings=kept_json(index.settings))
 
 
 class Placings:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from memforest.config import Ranking
 from memforest.errors import IndexStateError
 from memforest.search.snapshot import Snapshot
+from memforest.settings import NoSettings
 from memforest.store import feed, indexes
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
@@ -37,7 +38,6 @@ __all__ = [
     "Items",
     "Kind",
     "MemoryIndex",
-    "NoSettings",
     "NodeWork",
     "Placed",
     "Placing",
@@ -323,13 +323,6 @@ class _NoPlacing:
     def close(self) -> Placed:
         """Return that nothing was written."""
         return Placed()
-
-
-@dataclass(frozen=True, slots=True)
-class NoSettings:
-    """The settings of an index that has none."""
-
-    KEPT: ClassVar[tuple[str, ...]] = ()
 
 
 def _no_tables(tx: Tx) -> None:

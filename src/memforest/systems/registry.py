@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from typing import Any
 
 import memforest.systems
 from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError
+from memforest.settings import INDEX_SETTINGS, read_index_settings, with_kept
 from memforest.systems.base import MemoryIndex
 
-__all__ = ["kept_settings", "known", "make_index", "open_stored", "register", "settings_of", "unregister"]
+__all__ = ["check_indexes", "known", "make_index", "open_stored", "register", "unregister"]
 
 _REGISTERED: dict[str, type[Any]] = {}
 
@@ -28,6 +27,7 @@ def _shipped() -> Mapping[str, type[Any]]:
         if one.ispkg:
             made = importlib.import_module(f"{memforest.systems.__name__}.{one.name}.index").INDEX
             found[made.name] = made
+            INDEX_SETTINGS[made.name] = made.Settings
     return found
 
 
@@ -45,12 +45,14 @@ def register(index: type[Any]) -> type[Any]:
     if known().get(index.name, index) is not index:
         raise ConfigError(f"there is an index {index.name!r} already; give yours another name")
     _REGISTERED[index.name] = index
+    INDEX_SETTINGS[index.name] = index.Settings
     return index
 
 
 def unregister(name: str) -> None:
     """Take an index of one's own away again."""
-    _REGISTERED.pop(name, None)
+    if _REGISTERED.pop(name, None) is not None:
+        del INDEX_SETTINGS[name]
 
 
 def make_index(name: str, settings: Any = None) -> MemoryIndex:
@@ -62,19 +64,18 @@ def make_index(name: str, settings: Any = None) -> MemoryIndex:
     found = known().get(name)
     if found is None:
         raise ConfigError(f"index={name!r} is unknown; known: {', '.join(sorted(known()))}")
-    index: MemoryIndex = found(_settings(name, found.Settings, settings))
+    index: MemoryIndex = found(read_index_settings(name, found.Settings, settings))
     return index
 
 
-def settings_of(config: Config, name: str) -> Any:
-    """Return what a configuration says of an index, or None."""
-    return config.index_settings.get(name)
+def check_indexes(config: Config) -> None:
+    """Refuse indexes that there are none of, and wrong settings of one; opens nothing.
 
-
-def kept_settings(index: MemoryIndex) -> str:
-    """Return as JSON what a file keeps of an index's settings."""
-    values = asdict(index.settings)
-    return json.dumps({key: values[key] for key in index.settings.KEPT}, sort_keys=True)
+    Raises:
+        ConfigError: if there is one; it names the index.
+    """
+    for name in (*config.indexes, *config.index_settings):
+        make_index(name, config.index_settings.get(name))
 
 
 def open_stored(name: str, stored: str, given: Any = None) -> MemoryIndex:
@@ -86,30 +87,10 @@ def open_stored(name: str, stored: str, given: Any = None) -> MemoryIndex:
     """
     index = make_index(name, given)
     try:
-        values = json.loads(stored)
-        if unknown := sorted(set(values) - set(index.settings.KEPT)):
-            raise ValueError(f"there is no setting {unknown[0]!r}")
-        kept = replace(index.settings, **values)
-    except (ValueError, TypeError, ConfigError) as exc:
+        kept = with_kept(name, index.settings, stored)
+    except ValueError as exc:  # ConfigError is one, and so is an error of JSON
         raise IndexStateError(
             f"the settings of the index {name!r} in the file are of another version: {exc}; "
             f"drop_index({name!r}) and add_index({name!r}) make it anew"
         ) from exc
     return make_index(name, kept)
-
-
-def _settings(name: str, kind: type[Any], given: Any) -> Any:
-    if given is None:
-        return kind()
-    if isinstance(given, kind):
-        return given
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            f"the settings of the index {name!r} are {type(given).__name__}; give a mapping or {kind.__name__}(...)"
-        )
-    names = [one.name for one in fields(kind)]
-    if unknown := sorted(set(given) - set(names)):
-        raise ConfigError(
-            f"the index {name!r} has no setting {unknown[0]!r}; known: {', '.join(names) or 'none'}"
-        )
-    return kind(**given)

@@ -30,6 +30,7 @@ from memforest.memory.results import ChunkReport, IngestResult, Usage
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
+from memforest.ports import is_remote
 from memforest.refresh import Refreshed, refresh
 from memforest.search.cache import SnapshotCache
 from memforest.search.texts import turn_text
@@ -177,7 +178,7 @@ class Writer:
                 range(len(groups)), key=lambda at: -sum(len(t.text) for c in groups[at] for t in c.turns)
             )
             maker = None if self.vectors is None else self.vectors.anew()
-            at_once = maker is not None and bool(getattr(maker.embedder, "remote", False))
+            at_once = maker is not None and is_remote(maker.embedder)
             found: dict[bytes, NDArray[np.float32]] = {}
             _, *read = await all_of(
                 (

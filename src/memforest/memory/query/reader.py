@@ -36,6 +36,7 @@ from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
 from memforest.models.inputs import finite_scores
 from memforest.models.ledger import Ledger, keeping
+from memforest.ports import embed_questions
 from memforest.search.budget import render
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
@@ -226,10 +227,8 @@ class Reader:
             return (None, None), []
         bare = without_names(question, snapshot.speakers)
         maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
-        # Some models want an instruction in front of questions.
-        embed = getattr(self.embedder, "embed_questions", self.embedder.embed)
         try:
-            rows = await embed([question, bare])
+            rows = await embed_questions(self.embedder, [question, bare])
             maker.check_dimension()
         except EmbedderMismatchError:
             raise

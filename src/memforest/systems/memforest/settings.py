@@ -1,31 +1,70 @@
-"""The settings of the index.
+"""The settings of the memforest index: the shape of its trees, and what recall and browse look at.
 
-Sources: fan-outs and thresholds are the reference configuration's (session 3, entity 8, scene 10, three facts in two
-sessions); paper §6.1 asks for a moderate fan-out.
+Sources of the constants: MemForest paper §6.1 (moderate fan-out) and the reference configuration (session 3, entity 8,
+scene 10; three facts in two sessions; recall.top_k 10, beam_width 10, bu_top_m 30).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
-__all__ = ["MemForestSettings"]
+from memforest.errors import ConfigError
+from memforest.settings import Bound, Count, Settings
+
+__all__ = ["FAMILIES", "Family", "MemForestSettings"]
+
+Family: TypeAlias = Literal["session", "entity", "scene"]
+FAMILIES: tuple[Family, ...] = get_args(Family)
+"""The kinds of trees."""
+FanOut: TypeAlias = Annotated[int, Bound(ge=3)]
+Likeness: TypeAlias = Annotated[float, Bound(ge=-1)] | None
 
 
 @dataclass(frozen=True, slots=True)
-class MemForestSettings:
-    """How the forest grows."""
+class MemForestSettings(Settings):
+    """How the memforest index grows its trees and reads them."""
 
     KEPT: ClassVar[tuple[str, ...]] = ("session_k", "entity_k", "scene_k")
-    """Kept by a memory from its first write, because its trees have their shape by them."""
 
-    session_k: int = 3
+    session_k: FanOut = 3
     """Most children of a node in a session's tree. At least 3."""
-    entity_k: int = 8
+    entity_k: FanOut = 8
     """Most children of a node in an entity's tree. At least 3."""
-    scene_k: int = 10
+    scene_k: FanOut = 10
     """Most children of a node in a scene's tree. At least 3."""
-    active_min_facts: int = 3
+    active_min_facts: Count = 3
     """An entity gets a tree of its own with this many distinct facts, if they come from enough sessions."""
-    active_min_sessions: int = 2
+    active_min_sessions: Count = 2
     """Sessions that those facts must come from. Participants always have a tree."""
+    scene_join: Likeness = None
+    """How like a scene a fact must be to join it, at least -1; above 1 none ever does. None is what was measured for the
+    embedder (`scripts/calibrate_scenes.py`), here and in the next three."""
+    scene_second: Likeness = None
+    """How like a further scene it must be to stand there too."""
+    scene_merge: Likeness = None
+    """How alike two scenes must be to become one."""
+    scene_time: Likeness = None
+    """What nearness in time adds to the likeness of a fact and a scene, at most."""
+    recall_trees: Count = 10
+    """Trees that are browsed for a question (recall.top_k)."""
+    beam_width: Count = 10
+    """Nodes that browse keeps of each level of a tree."""
+    facts_to_trees: Count = 30
+    """Best leaves whose trees are candidates of recall beside those with the best roots (bu_top_m)."""
+    families: Sequence[Family] = FAMILIES
+    """Kinds of trees that are recalled: some of ``"session"``, ``"entity"`` and ``"scene"`` (paper Table 6)."""
+    evidence: Literal["all", "reached"] = "all"
+    """What can be evidence: everything that was said, or only what browse reached, as in the paper."""
+    summarise: Literal["kept", "every"] = "kept"
+    """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
+    node's is made, as in the paper's Algorithm 1."""
+    cells: Literal["verbatim", "summarised"] = "verbatim"
+    """What a session tree's leaves say: the turns' words, or a summary of them (paper Alg. 1)."""
+
+    def _check(self) -> None:
+        """Refuse no family at all, and one twice."""
+        if not self.families or len(set(self.families)) < len(self.families):
+            raise ConfigError("families should be at least one kind of tree, and none twice")
+        object.__setattr__(self, "families", tuple(self.families))
