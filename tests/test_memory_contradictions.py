@@ -21,12 +21,15 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
+from memforest.store import jobs
+from memforest.store.db import Database
 from memforest.systems.memforest.grow import ForestWriter
 
 UNSEEN = {
     "cell": {"maker", "reason"},
     "change": {"item", "kind", "seq"},
     "fact": {"stored_ms"},
+    "job": {"due_ms", "id", "key", "kind", "owner", "reason", "tries"},
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},
@@ -69,6 +72,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         forest.ingest_session(
             "u", "m", said("Mel moved from Oslo to Kyoto.", "Mel works at Acme.", speaker="Melanie")
         )
+    db = Database(file_of(folder))
+    with db.write() as tx:
+        for key in ("day 1", "day 2"):
+            jobs.add(tx, "timem", "close", key, due_ms=0, payload={"days": [1]})
+        jobs.take(tx, "somebody", {("timem", "close")}, now_ms=0, lease_ms=1000)
+    db.close()
     return file_of(folder)
 
 
@@ -91,6 +100,7 @@ TABLES = [
     "change",
     "entity",
     "fact",
+    "job",
     "leaf",
     "mention",
     "meta",

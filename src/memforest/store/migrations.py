@@ -15,6 +15,7 @@ from memforest.interval import to_ms
 from memforest.store.db import Database, Tx
 from memforest.store.migration_compact import m0007_compact
 from memforest.store.migration_integrity import m0006_integrity
+from memforest.store.migration_jobs import m0010_jobs
 from memforest.store.migration_lean import m0008_lean
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "m0006_integrity",
     "m0007_compact",
     "m0008_lean",
+    "m0010_jobs",
 ]
 
 Migration = Callable[[Tx], None]
@@ -345,6 +347,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0006_integrity,
     m0007_compact,
     m0008_lean,
+    m0010_jobs,
 )
 
 

@@ -17,7 +17,7 @@ from memforest.interval import from_ms, to_ms
 from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
 from memforest.search.texts import index_tokens
-from memforest.store import checks, counts, derived, meta, sessions
+from memforest.store import checks, counts, derived, jobs, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import scenes as scene_rows
 from memforest.store import trees as tree_rows
@@ -146,11 +146,18 @@ def _trees(tx: Tx, config: Config) -> str:
     return f"planted {len(writer.touched)} trees anew"
 
 
+def _jobs(tx: Tx, config: Config) -> str:
+    """Put jobs whose rows cannot be back to wait; what an index misses of its jobs, it adds again."""
+    anew, forgotten = jobs.mend(tx, now_ms=to_ms(config.clock()))
+    return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
+
+
 _MENDERS: tuple[tuple[frozenset[str], Callable[[Tx, Config], str]], ...] = (
     (frozenset({"words"}), _words),
     (frozenset({"vector"}), _vectors),
     (frozenset({"tree", "placement"}), _trees),
     (frozenset({"scene"}), _scenes),
+    (frozenset({"job"}), _jobs),
 )
 
 

@@ -11,9 +11,11 @@ from memforest.facts.canonical import fact_identity, tie_end
 from memforest.facts.entities import is_short_form, speaker_key
 from memforest.interval import from_ms
 from memforest.memory.ingest.restate import restated
+from memforest.memory.inspect.job_views import given_up
 from memforest.memory.results import Problem, VerifyReport
+from memforest.memory.zone import unknown_zone
 from memforest.search.texts import digest, index_tokens, mean_digest, turn_text
-from memforest.store import checks, contradictions, derived, meta, sessions
+from memforest.store import checks, contradictions, derived, jobs, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import scenes as scene_rows
 from memforest.store import snapshot as snapshot_rows
@@ -35,7 +37,7 @@ CENTROID_ERROR = 1e-4
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
 """How the makers of cells begin whose quotes are pieces of turns."""
 
-DERIVED = frozenset({"tree", "placement", "scene", "vector", "words"})
+DERIVED = frozenset({"tree", "placement", "scene", "vector", "words", "job"})
 """Parts that `repair` makes anew from what was said."""
 
 
@@ -51,7 +53,7 @@ def verify(tx: Tx) -> VerifyReport:
     """
     checked = {"trees": 0, "leaves": 0}
     found = checks.integrity(tx)
-    notes = [note for note in (no_scenes(tx), found.note) if note is not None]
+    notes = [note for note in (no_scenes(tx), found.note, unknown_zone(tx)) if note is not None]
     if found.file:
         return VerifyReport(tuple(Problem("file", message) for message in found.file), checked)
     problems = [Problem("words", message) for message in found.index]
@@ -61,7 +63,7 @@ def verify(tx: Tx) -> VerifyReport:
         except UNEXPECTED as exc:
             # Rows that SQLite finds sound and that cannot be: a checker must not trust what it checks.
             problems.append(Problem(part, f"the rows contradict each other: {exc!r}"))
-    return VerifyReport(tuple(problems), checked, tuple(notes))
+    return VerifyReport(tuple(problems), checked, (*notes, *given_up(tx)))
 
 
 def first_problem(tx: Tx) -> str | None:
@@ -267,6 +269,12 @@ def _scenes(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     return [Problem("scene", message) for message in messages]
 
 
+def _jobs(tx: Tx, checked: dict[str, int]) -> list[Problem]:
+    """Check that jobs have a state, a lease and a payload that can be."""
+    checked["jobs"] = jobs.total(tx)
+    return _of("job", jobs.job_problems(tx))
+
+
 _PARTS: dict[str, Callable[[Tx, dict[str, int]], list[Problem]]] = {
     "turn": _turns,
     "session": _sessions,
@@ -277,4 +285,5 @@ _PARTS: dict[str, Callable[[Tx, dict[str, int]], list[Problem]]] = {
     "vector": _vectors,
     "scene": _scenes,
     "words": _words,
+    "job": _jobs,
 }
