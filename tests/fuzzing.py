@@ -367,6 +367,7 @@ EXEMPT: dict[str, str] = {
     "calendar.language.load_language": "takes the code of a language of the package",
     "calendar.period.unit_period": "takes the name of a unit, one of a list",
     "calendar.timestamp.zone_named": "takes a setting, and raises ConfigError",
+    "calendar.windows.window_with_key": "takes a key that `window_of` has made, and raises InputError",
     "steps.llm.prompt.data_block": "takes the name of a block, written in the package",
     "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
     "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",

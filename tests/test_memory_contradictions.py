@@ -21,6 +21,8 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
+from memforest.store import jobs
+from memforest.store.db import Database
 from memforest.systems.memforest.place import ForestPlacing
 
 UNSEEN = {
@@ -29,6 +31,7 @@ UNSEEN = {
     "fact": {"stored_ms"},
     "feed": {"item", "kind", "seq"},
     "index_": {"reason"},
+    "job": {"due_ms", "id", "key", "kind", "owner", "reason", "tries"},
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},
@@ -76,6 +79,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         forest.ingest_session(
             "u", "m", said("Mel moved from Oslo to Kyoto.", "Mel works at Acme.", speaker="Melanie")
         )
+    db = Database(file_of(folder))
+    with db.write() as tx:
+        for key in ("day 1", "day 2"):
+            jobs.add(tx, "timem", "close", key, due_ms=0, payload={"days": [1]})
+        jobs.take(tx, "somebody", {("timem", "close")}, now_ms=0, lease_ms=1000)
+    db.close()
     return file_of(folder)
 
 
@@ -100,6 +109,7 @@ TABLES = [
     "fact",
     "feed",
     "index_",
+    "job",
     "ix_memforest_active",
     "ix_memforest_scene",
     "ix_memforest_scene_member",

@@ -19,7 +19,17 @@ from typing import Literal
 from memforest.errors import TimestampError
 from memforest.types import Precision
 
-__all__ = ["EARLIEST", "LATEST", "Interval", "floor_ms", "format_interval", "from_ms", "hull", "to_ms"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Interval",
+    "floor_ms",
+    "format_interval",
+    "from_ms",
+    "hull",
+    "local_time",
+    "to_ms",
+]
 
 _MS = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -182,19 +192,20 @@ def format_interval(
     """
     iso = style == "iso"
     if interval.end is None:
-        text = _point(_local(interval.start, zone), precision, iso)
+        text = _point(local_time(interval.start, zone), precision, iso)
         return f"{text}/.." if iso else f"since {text}"
     if interval.start == EARLIEST:
-        text = _point(_local(interval.end, zone), precision, iso)
+        text = _point(local_time(interval.end, zone), precision, iso)
         return f"../{text}" if iso else f"before {text}"
-    first = _local(interval.start, zone)
+    first = local_time(interval.start, zone)
     if precision == "instant":
         return _point(first, precision, iso)
-    last = _local(interval.end - _MS, zone)
+    last = local_time(interval.end - _MS, zone)
     return _range(first, last, precision, iso)
 
 
-def _local(moment: datetime, zone: tzinfo) -> datetime:
+def local_time(moment: datetime, zone: tzinfo) -> datetime:
+    """Return an aware moment as the clocks of a zone show it; as it is where that is outside the years 1 to 9999."""
     try:
         return moment.astimezone(zone)
     except OverflowError:  # the first and last hours of the calendar have no local date

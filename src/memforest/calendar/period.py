@@ -2,11 +2,13 @@
 
 Weeks start on Monday (ISO 8601). Seasons are the meteorological ones of the northern hemisphere (spring
 starts on 1 March); a winter belongs to the year of its December. Nothing here knows a time zone except
-`to_utc`, which asks when the local day begins: a day is 23 or 25 hours long when the clocks change.
+`to_utc`, which alone says when a local day begins: a day is 23 or 25 hours long when the clocks change, and may begin
+within the hour that they skip.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
@@ -67,12 +69,26 @@ class Period:
 
 
 def to_utc(local: date, zone: tzinfo) -> datetime:
-    """Return the moment at which the day `local` begins in `zone`, in aware UTC.
+    """Return the moment at which the day `local` begins in `zone`, in aware UTC: when its date is first on the clock.
+
+    A midnight that comes twice is the first of the two. One that the clocks skip is the moment at which they do, so a
+    day that is skipped begins when the next one does.
 
     Raises:
         OverflowError: if that moment lies outside the years 1 to 9999.
     """
-    return datetime.combine(local, time(), tzinfo=zone).astimezone(timezone.utc)
+    midnight = datetime.combine(local, time(), tzinfo=zone)
+    moment = midnight.astimezone(timezone.utc)
+    if moment.astimezone(zone).replace(tzinfo=None, fold=0) == midnight.replace(tzinfo=None):
+        return moment
+    # Read with the offset before the change a skipped time lies after it, with the one behind it before (PEP 495).
+    before = midnight.replace(fold=1).astimezone(timezone.utc)
+    seconds = range(int((moment - before).total_seconds()))
+    return before + timedelta(
+        seconds=bisect_left(
+            seconds, local, key=lambda s: (before + timedelta(seconds=s)).astimezone(zone).date()
+        )
+    )
 
 
 def days(start: date, count: int, precision: Precision = "day") -> Period:

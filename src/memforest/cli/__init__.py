@@ -6,6 +6,7 @@
     listing  users, sessions
     looking  facts, timeline, tree, stats, verify               screen   terminal output of untrusted text
     doctor   doctor                                             wire     values -> JSON
+                                                                jobs     due work in words
     demo     demo
 
 Importing this loads neither the models nor numpy, so that ``memforest --help`` answers at once; a command's

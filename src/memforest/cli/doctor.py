@@ -14,6 +14,7 @@ from rich.text import Text
 
 from memforest import __version__
 from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.jobs import job_lines
 from memforest.cli.models import Check, Status, chat_checks, embedding_checks
 from memforest.cli.screen import Screen, clean, columns, counted
 from memforest.config import Config
@@ -21,6 +22,8 @@ from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
 from memforest.memory.open import is_own_name, memory_files, owner_of
+from memforest.memory.results import Stats
+from memforest.memory.zone import zone_note
 from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.store.environment import sqlite_abilities
 
@@ -159,7 +162,7 @@ def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -
     for path in files:
         if fix:
             yield from _repaired(forest, path, only)
-        yield _memory(forest, path)
+        yield from _memory(forest, path)
 
 
 def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check]:
@@ -179,16 +182,29 @@ def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check
         yield Check("repair", "broken", f"{user}: not repaired: {problem.part}: {problem.message}", fix)
 
 
-def _memory(forest: MemForest, path: Path) -> Check:
+def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
+    """Open one memory, and say what is left to do in it and whether its days are of the configured zone."""
     try:
         user = owner_of(path)
         if user is None:
             fix = "delete it" if is_own_name(path.name) else "none of ours: leave it, or keep it elsewhere"
-            return Check("memory", "note", f"{path.name} is an empty file", fix)
+            yield Check("memory", "note", f"{path.name} is an empty file", fix)
+            return
         forest.load(user)
         found = forest.user(user).stats()
     except MemForestError as exc:
-        return Check("memory", "broken", f"{path.name}: {exc}")
+        yield Check("memory", "broken", f"{path.name}: {exc}")
+        return
+    yield _state(user, found)
+    if note := zone_note(found.timezone, forest.config.timezone):
+        yield Check("time zone", "note", f"{user}: {note}")
+    if lines := job_lines(found.jobs):
+        left = found.jobs.states.keys() - {"done"}
+        fix = "memforest resume" if left else ""
+        yield Check("jobs", "note" if left else "ok", f"{user}: {'; '.join(lines)}", fix)
+
+
+def _state(user: str, found: Stats) -> Check:
     detail = f"{user}: {counted(found.sessions, 'session')}, {counted(found.facts, 'fact')}, {found.embedder or 'words only'}"
     if found.dirty_nodes or found.failed_chunks or found.unfinished:
         left = f"{found.dirty_nodes} summaries out of date, {found.failed_chunks} chunks failed"

@@ -13,6 +13,7 @@ from rich.tree import Tree
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
 from memforest.cli.completing import complete_entities, complete_scopes, complete_sessions
+from memforest.cli.jobs import job_lines
 from memforest.cli.screen import Screen, clean, columns, counted, size, sources
 
 if TYPE_CHECKING:
@@ -329,12 +330,15 @@ def _stats_table(call: Call, found: Stats) -> Table:
     table.add_row("trees", f"{_counts(found.trees)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
     for note in found.notes:
         table.add_row("", clean(note))
+    table.add_row("days of", clean(found.timezone or "no zone yet"))
     table.add_row("vectors", _counts(found.vectors))
     table.add_row("embedder", clean(found.embedder or "none: searching by words only"))
     if found.unfinished:
         table.add_row("unread", f"{counted(found.unfinished, 'session')}; `memforest resume` goes on")
     if found.failed_chunks:
         table.add_row("failed", f"{found.failed_chunks} chunks; `memforest resume` tries again")
+    for line in job_lines(found.jobs):
+        table.add_row("jobs", line)
     for part, made in found.makers.items():
         if any(not maker.startswith(("local", "verbatim")) for maker in made):
             table.add_row(f"{part} by", _counts(made))

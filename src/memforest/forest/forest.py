@@ -193,7 +193,8 @@ class AsyncMemForest:
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what interrupted or failed writes left, for one user or for all.
 
-        Sessions received but not ingested, chunks that failed or were left, missing vectors, summaries out of date.
+        Sessions received but not ingested, chunks that failed or were left, missing vectors, due jobs of indexes (those
+        that were given up are tried once more), summaries out of date.
 
         Args:
             user_id: whose; None for all users.

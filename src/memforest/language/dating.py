@@ -6,6 +6,7 @@ import re
 from datetime import datetime, timedelta, tzinfo
 
 from memforest.calendar import DateSpan
+from memforest.interval import local_time
 from memforest.types import Precision
 
 __all__ = ["show_dates", "until_now", "valid_time"]
@@ -29,8 +30,8 @@ def valid_time(span: DateSpan | None) -> tuple[datetime | None, datetime | None,
 
 def show_dates(span: DateSpan, zone: tzinfo, *, english: bool) -> str:
     """Return a resolved date as people write it ("7 May 2023", "May 2023"), or in ISO form when not English."""
-    first = span.start.astimezone(zone)
-    last = (span.end - timedelta(microseconds=1)).astimezone(zone)
+    first = local_time(span.start, zone)
+    last = local_time(span.end - timedelta(microseconds=1), zone)
     lead = "since " if english and span.direction == "for" else ""
     if first.date() == last.date():
         return lead + _day(first, english=english)

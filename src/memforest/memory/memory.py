@@ -11,13 +11,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.calendar import window_of
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, ModelError, StoreError
@@ -29,6 +30,7 @@ from memforest.memory.ingest.turns import TurnReader, check_id, json_object
 from memforest.memory.inspect.repair import repair_parts, tidy, word_anew
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
+from memforest.memory.jobs import Handlers, run_due
 from memforest.memory.query.reader import Asked, Reader
 from memforest.memory.results import (
     AskResult,
@@ -41,11 +43,12 @@ from memforest.memory.results import (
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker, other_embedder
+from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
-from memforest.store import derived, indexes, meta, sessions, spent
+from memforest.store import derived, indexes, jobs, meta, sessions, spent
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
 from memforest.store.faults import UNEXPECTED
@@ -82,6 +85,8 @@ class Memory:
         self._steps = opened.steps
         self._embedder = opened.embedder
         self._warnings = opened.warnings
+        self.handlers: Handlers = {}
+        """What does the due jobs of indexes, by owner and kind."""
         self._cache = SnapshotCache()
         self._threshold = opened.threshold
         self._attached = Attached(config)
@@ -161,8 +166,10 @@ class Memory:
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         now = floor_ms(self.config.clock())
-        day = f"live-{now.astimezone(self.config.zone):%Y-%m-%d}{'' if infer else '-verbatim'}"
-        name = day if session_id is None else session_id
+        name = session_id
+        if name is None:
+            day = window_of(now, "day", await asyncio.to_thread(self._zone)).key
+            name = f"live-{day}{'' if infer else '-verbatim'}"
         check_id(name, "session_id")
         reader = turn_reader(self.config, self.label, timestamp, now)
         kept = json_object(metadata, "metadata")
@@ -211,9 +218,14 @@ class Memory:
         timer.add("store.commit", ended)
         return got
 
+    def _zone(self) -> tzinfo:
+        with self.db.read() as tx:
+            return zone_of(tx, self.config)
+
     def _received(self, tx: Tx, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
         placings = Placings(tx, self._attached)
         late = self._keep_embedder(tx)
+        keep_zone(tx, self.config)
         stored_ms = to_ms(self.config.clock())
         got = receive(tx, self.config, placings, session_id, turns, stored_ms=stored_ms, **how)
         placings.close()
@@ -250,7 +262,7 @@ class Memory:
         return await self._writes("refresh", budget, work)
 
     async def resume(self, budget: Budget | None = None) -> list[IngestResult]:
-        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, dirty nodes."""
+        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, due jobs, dirty nodes."""
         return await self._writes("resume", budget, self._resume)
 
     async def _resume(self) -> list[IngestResult]:
@@ -268,6 +280,7 @@ class Memory:
             )
         await writer.fill_vectors()
         writes.warn(await writer.catch_up())
+        await run_due(self.db, self.config.clock, self.handlers)
         await writes.finish(refresh=True)
         return writes.all()
 
@@ -314,6 +327,7 @@ class Memory:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
         with self.db.write() as tx:
             self._keep_embedder(tx)
+            jobs.retry_failed(tx, self.handlers.keys(), now_ms=to_ms(self.config.clock()))
             return [sessions.session_with_row(tx, row) for row in sessions.unfinished(tx)]
 
     # -- reading ------------------------------------------------------------------------------
@@ -367,7 +381,7 @@ class Memory:
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)
-        did = await asyncio.to_thread(repair_parts, self.db, self._attached, found)
+        did = await asyncio.to_thread(repair_parts, self.db, self.config, self._attached, found)
         try:
             resumed = await self.resume()
         except ModelError as exc:

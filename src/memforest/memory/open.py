@@ -24,6 +24,7 @@ from memforest.facts.thresholds import merge_threshold
 from memforest.memory.memory import Memory, Opened
 from memforest.memory.plain import Result
 from memforest.memory.vectors import other_embedder
+from memforest.memory.zone import zone_note
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.ports import EmbedderSetting, is_embedder
@@ -232,6 +233,8 @@ def open_memory(
     kept = replace(config, cell_turns=int(stored["cell_turns"]))
     if not db.file.private:
         opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
+    if note := zone_note(stored.get("timezone"), config.timezone):
+        opened = replace(opened, warnings=(*opened.warnings, note))
     return Memory(db, user_id, stored["label"], kept, opened)
 
 
@@ -286,7 +289,10 @@ def _settle(db: Database, user_id: str, config: Config, label: str | None) -> di
 
 
 def _stored(tx: Tx) -> dict[str, str | None]:
-    return {key: meta.get(tx, key) for key in ("user_id", "label", "embedder", "dimension", *SHAPE_KEYS)}
+    return {
+        key: meta.get(tx, key)
+        for key in ("user_id", "label", "embedder", "dimension", "timezone", *SHAPE_KEYS)
+    }
 
 
 def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Opened:

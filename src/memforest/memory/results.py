@@ -10,6 +10,8 @@ from typing import Any, Literal
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
+    FailedJobView,
+    JobsView,
     SessionView,
     Source,
     Stats,
@@ -27,7 +29,9 @@ __all__ = [
     "Evidence",
     "FactPage",
     "FactView",
+    "FailedJobView",
     "IngestResult",
+    "JobsView",
     "Problem",
     "QueryResult",
     "RepairReport",

@@ -16,6 +16,7 @@ from memforest.store.db import Database, Tx
 from memforest.store.migration_compact import m0007_compact
 from memforest.store.migration_indexes import m0009_indexes
 from memforest.store.migration_integrity import m0006_integrity
+from memforest.store.migration_jobs import m0010_jobs
 from memforest.store.migration_lean import m0008_lean
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "m0007_compact",
     "m0008_lean",
     "m0009_indexes",
+    "m0010_jobs",
 ]
 
 Migration = Callable[[Tx], None]
@@ -348,6 +350,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0007_compact,
     m0008_lean,
     m0009_indexes,
+    m0010_jobs,
 )
 
 

@@ -9,14 +9,16 @@ touched at all: writing into it may make what is still readable unreadable.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Literal
 
+from memforest.config import Config
 from memforest.errors import CorruptStoreError, StoreLockedError, StoreWriteError
-from memforest.interval import from_ms
+from memforest.interval import from_ms, to_ms
 from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
 from memforest.search.texts import index_tokens
-from memforest.store import checks, counts, derived, meta
+from memforest.store import checks, counts, derived, jobs, meta
 from memforest.store.db import Database, Tx
 from memforest.store.digests import damaged_turns
 from memforest.store.leaves import drop_strays
@@ -34,7 +36,16 @@ VACUUM_BYTES = 1 << 30
 """Largest file to write anew: SQLite keeps the copy in memory, as temporary files would hold transcripts."""
 
 
-def repair_parts(db: Database, attached: Attached, found: VerifyReport) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What a repair may need: the settings, the memory's indexes, and what was found."""
+
+    config: Config
+    attached: Attached
+    found: VerifyReport
+
+
+def repair_parts(db: Database, config: Config, attached: Attached, found: VerifyReport) -> list[str]:
     """Make the broken parts anew in one transaction, and return what was done, in words.
 
     Raises:
@@ -47,7 +58,7 @@ def repair_parts(db: Database, attached: Attached, found: VerifyReport) -> list[
         return []
     with db.write() as tx:
         before = _said(tx)
-        did = [make(tx, attached, found) for make in wanted]
+        did = [make(tx, _Context(config, attached, found)) for make in wanted]
         if _said(tx) != before:
             raise CorruptStoreError(f"{db.path.name!r} cannot be repaired; restore it from a backup")
         meta.bump(tx)
@@ -82,7 +93,7 @@ def _said(tx: Tx) -> dict[str, int]:
     return {table: found[table] for table in SAID}
 
 
-def _words(tx: Tx, _attached: Attached, _found: VerifyReport) -> str:
+def _words(tx: Tx, _context: _Context) -> str:
     """Make the index anew from its rows, and those rows that are not the words of what there is."""
     derived.reindex_words(tx)
     wrong = wrong_words(tx)
@@ -92,26 +103,33 @@ def _words(tx: Tx, _attached: Attached, _found: VerifyReport) -> str:
     return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 
 
-def _vectors(tx: Tx, _attached: Attached, _found: VerifyReport) -> str:
+def _vectors(tx: Tx, _context: _Context) -> str:
     wrong = {(kind, item) for kind, item, _ in wrong_vectors(tx)}
     for kind, item in wrong:
         derived.drop_vectors(tx, kind, (item,))
     return f"dropped {len(wrong)} wrong vectors, to be made anew"
 
 
-def _indexes(tx: Tx, attached: Attached, found: VerifyReport) -> str:
+def _indexes(tx: Tx, context: _Context) -> str:
     """Empty the indexes that something is wrong with, and what is of no index; `resume` then makes them anew."""
     drop_strays(tx)
-    broken = sorted({one.index for one in found.problems if one.index is not None})
+    broken = sorted({one.index for one in context.found.problems if one.index is not None})
     for name in broken:
-        attached.clear(tx, name, "repair() makes it anew")
+        context.attached.clear(tx, name, "repair() makes it anew")
     return f"made the index anew: {', '.join(broken)}" if broken else "dropped leaves of no tree"
 
 
-_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, Attached, VerifyReport], str]], ...] = (
+def _jobs(tx: Tx, context: _Context) -> str:
+    """Put jobs whose rows cannot be back to wait; what an index misses of its jobs, it adds again."""
+    anew, forgotten = jobs.mend(tx, now_ms=to_ms(context.config.clock()))
+    return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
+
+
+_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, _Context], str]], ...] = (
     (frozenset({"words"}), _words),
     (frozenset({"vector"}), _vectors),
     (frozenset({"tree", "placement", "scene", "index"}), _indexes),
+    (frozenset({"job"}), _jobs),
 )
 
 

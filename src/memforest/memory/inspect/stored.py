@@ -13,6 +13,8 @@ from memforest.types import StepUsage
 __all__ = [
     "FactPage",
     "FactView",
+    "FailedJobView",
+    "JobsView",
     "SessionView",
     "Source",
     "Stats",
@@ -125,6 +127,31 @@ class TreeView(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class FailedJobView(Result):
+    """A job that was given up after so many tries; `resume` tries once more."""
+
+    owner: str
+    kind: str
+    key: str
+    tries: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JobsView(Result):
+    """Due work of indexes. `states` counts jobs; `oldest_due` is when the one that waits longest was due.
+
+    `expired` counts leases that ended before the job was finished, as after a crash; `failed` names the first jobs that
+    were given up.
+    """
+
+    states: Mapping[str, int] = field(default_factory=dict)
+    oldest_due: datetime | None = None
+    expired: int = 0
+    failed: tuple[FailedJobView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Stats(Result):
     """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log.
 
@@ -154,6 +181,9 @@ class Stats(Result):
     """Operation (``"ingest"``, ``"query"``, …) -> step -> what it has spent on models over the memory's life."""
     indexes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    timezone: str | None = None
+    """The zone in which the memory's days begin; None before the first write."""
+    jobs: JobsView = field(default_factory=JobsView)
 
 
 def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:

@@ -10,9 +10,11 @@ from memforest.facts.canonical import fact_identity, tie_end
 from memforest.facts.entities import is_short_form, speaker_key
 from memforest.interval import from_ms
 from memforest.memory.ingest.restate import restated
+from memforest.memory.inspect.job_views import given_up
 from memforest.memory.results import Problem, VerifyReport
+from memforest.memory.zone import unknown_zone
 from memforest.search.texts import digest, index_tokens, mean_digest, turn_text
-from memforest.store import checks, contradictions, derived, sessions
+from memforest.store import checks, contradictions, derived, jobs, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
@@ -28,7 +30,7 @@ __all__ = ["DERIVED", "first_problem", "verify", "wrong_vectors", "wrong_words"]
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
 """How the makers of cells begin whose quotes are pieces of turns."""
 
-DERIVED = frozenset({"tree", "placement", "scene", "vector", "words"})
+DERIVED = frozenset({"tree", "placement", "scene", "vector", "words", "job"})
 """Parts that `repair` makes anew from what was said."""
 
 
@@ -51,7 +53,7 @@ def verify(tx: Tx, attached: Attached) -> VerifyReport:
     if found.file:
         return VerifyReport(tuple(Problem("file", message) for message in found.file), checked)
     problems = [Problem("words", message) for message in found.index]
-    notes = [] if found.note is None else [found.note]
+    notes = [note for note in (found.note, unknown_zone(tx)) if note is not None]
     parts: dict[str, _Find] = {**_PARTS, "tree": partial(_trees, attached=attached)}
     for part, find in parts.items():
         try:
@@ -59,7 +61,7 @@ def verify(tx: Tx, attached: Attached) -> VerifyReport:
         except UNEXPECTED as exc:
             # Rows that SQLite finds sound and that cannot be: a checker must not trust what it checks.
             problems.append(Problem(part, f"the rows contradict each other: {exc!r}"))
-    return VerifyReport(tuple(problems), checked, (*attached.notes(tx), *notes))
+    return VerifyReport(tuple(problems), checked, (*attached.notes(tx), *notes, *given_up(tx)))
 
 
 def first_problem(tx: Tx, attached: Attached) -> str | None:
@@ -241,6 +243,12 @@ def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
     return problems
 
 
+def _jobs(tx: Tx, checked: dict[str, int]) -> list[Problem]:
+    """Check that jobs have a state, a lease and a payload that can be."""
+    checked["jobs"] = jobs.total(tx)
+    return _of("job", jobs.job_problems(tx))
+
+
 _PARTS: dict[str, _Find] = {
     "turn": _turns,
     "session": _sessions,
@@ -249,4 +257,5 @@ _PARTS: dict[str, _Find] = {
     "entity": _entities,
     "vector": _vectors,
     "words": _words,
+    "job": _jobs,
 }

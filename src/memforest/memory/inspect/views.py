@@ -14,6 +14,7 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms, to_ms
+from memforest.memory.inspect.job_views import jobs_view
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
@@ -22,6 +23,7 @@ from memforest.memory.inspect.stored import (
     TimelineEntry,
     turn_sources,
 )
+from memforest.memory.zone import stored_zone, zone_note
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import counts, meta, migrations, sessions, spent
@@ -287,5 +289,10 @@ def stats(look: Look, user_id: str) -> Stats:
         makers=counts.makers(tx),
         spent=spent.total(tx),
         indexes=look.attached.stats(tx),
-        notes=tuple(look.attached.notes(tx)),
+        notes=(
+            *look.attached.notes(tx),
+            *([note] if (note := zone_note(stored_zone(tx), look.config.timezone)) else []),
+        ),
+        timezone=stored_zone(tx),
+        jobs=jobs_view(tx, look.config.clock()),
     )

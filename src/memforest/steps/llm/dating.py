@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import date, timedelta, tzinfo
 
-from memforest.calendar import DateSpan
+from memforest.calendar import DateSpan, window_of
+from memforest.calendar.period import to_utc
 from memforest.interval import Interval
 from memforest.language.dating import show_dates
 from memforest.language.language import Code
@@ -55,7 +56,7 @@ def date_statement(
     """
     own = _own_dates(text, language, supports, source.zone)
     span, unstated = _chosen(statement, own, supports, source.zone)
-    days = [_day(said.turn.said, source.zone) for said in supports]
+    days = [window_of(said.turn.said, "day", source.zone).interval for said in supports]
     shown = None if span is None else _shown(span, source.zone, language)
     out, plain, written = text, text, False
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
@@ -153,8 +154,7 @@ def _given(statement: Statement, zone: tzinfo) -> Interval | None:
     first, last = first or last, last or first
     if first is None or last is None or not 1 < first.year <= last.year < 9999 or first > last:
         return None
-    start, end = (datetime.combine(one, time.min, zone) for one in (first, last + timedelta(days=1)))
-    return Interval(start, end)
+    return Interval(to_utc(first, zone), to_utc(last + timedelta(days=1), zone))
 
 
 def _iso(text: str | None) -> date | None:
@@ -162,16 +162,6 @@ def _iso(text: str | None) -> date | None:
         return None if text is None else date.fromisoformat(text[:10])
     except ValueError:
         return None
-
-
-def _day(said: datetime, zone: tzinfo) -> Interval:
-    """Return the local day on which something was said."""
-    if not 1 < said.year < 9999:
-        return Interval.at(said)
-    day = said.astimezone(zone).date()
-    return Interval(
-        datetime.combine(day, time.min, zone), datetime.combine(day + timedelta(days=1), time.min, zone)
-    )
 
 
 # -- writing dates --------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
-from memforest.interval import EARLIEST
+from memforest.interval import EARLIEST, local_time
 from memforest.text import cut
 from memforest.types import TreeCard
 
@@ -23,7 +23,7 @@ def shown_day(when: datetime, zone: tzinfo) -> str:
         >>> shown_day(datetime(2024, 6, 1, tzinfo=timezone.utc), timezone.utc)
         'Saturday 2024-06-01'
     """
-    day = _local_day(when, zone)
+    day = local_time(when, zone).date()
     return f"{_WEEKDAYS[day.weekday()]} {day.isoformat()}"
 
 
@@ -38,20 +38,13 @@ def shown_days(start: datetime, end: datetime | None, zone: tzinfo) -> str:
         >>> shown_days(day, None, timezone.utc), shown_days(EARLIEST, day, timezone.utc)
         ('since 2024-06-01', 'until 2024-05-31')
     """
-    first = _local_day(start, zone)
+    first = local_time(start, zone).date()
     if end is None:
         return f"since {first.isoformat()}"
-    last = _local_day(end - timedelta(microseconds=1), zone)
+    last = local_time(end - timedelta(microseconds=1), zone).date()
     if start == EARLIEST:
         return f"until {last.isoformat()}"
     return first.isoformat() if last <= first else f"{first.isoformat()} to {last.isoformat()}"
-
-
-def _local_day(when: datetime, zone: tzinfo) -> date:
-    try:
-        return when.astimezone(zone).date()
-    except OverflowError:  # the first and the last day that there is have no neighbours
-        return when.date()
 
 
 def shown_cards(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 
 from memforest.calendar import DateSpan, find_dates
-from memforest.interval import Interval
+from memforest.interval import Interval, local_time
 from memforest.language.dating import until_now
 from memforest.language.entities import names_inside
 from memforest.language.language import Code, detect_language
@@ -218,7 +218,7 @@ def _numbers(everything: Sequence[Said], people: Iterable[str], zone: tzinfo) ->
     for one in everything:
         days += [end for span in one.dates for end in (span.start, span.end - timedelta(microseconds=1))]
     for day in days:
-        local = _local(day, zone)
+        local = local_time(day, zone)
         for part in (local.year, local.month, local.day):
             yield from (str(part), f"{part:02d}")
 
@@ -228,10 +228,5 @@ def show_time(said: datetime, zone: tzinfo) -> str:
 
     Without a locale: the names of strftime would follow the process's.
     """
-    local = _local(said, zone)
+    local = local_time(said, zone)
     return f"{_WEEKDAYS[local.weekday()]} {local:%Y-%m-%d %H:%M}"
-
-
-def _local(moment: datetime, zone: tzinfo) -> datetime:
-    """Return a moment in the zone, or as it is at either end of time."""
-    return moment.astimezone(zone) if 1 < moment.year < 9999 else moment

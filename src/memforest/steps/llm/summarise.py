@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
+from memforest.interval import local_time
 from memforest.language.language import detect_language
 from memforest.language.sentences import split_sentences
 from memforest.language.shorten import count_words, shorten
@@ -156,4 +157,4 @@ def _within(summary: str, most: int) -> str:
 
 def _day(moment: datetime, zone: tzinfo) -> str:
     """Return a day for the model; at either end of time as it is."""
-    return f"{moment.astimezone(zone) if 1 < moment.year < 9999 else moment:%Y-%m-%d}"
+    return f"{local_time(moment, zone):%Y-%m-%d}"
