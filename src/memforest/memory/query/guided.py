@@ -95,6 +95,7 @@ class GuidedBrowse:
         cache: keeps its snapshot.
         steps: with what the mode needs.
         embedder: None in a memory that works by words alone.
+        question: as it was typed, for the planner of the browse; a tree that it says nothing of is browsed by it.
         mode: one of `MODES`, other than ``"emb"``.
         most_calls: most calls of the browser.
     """
@@ -106,6 +107,7 @@ class GuidedBrowse:
         steps: Steps,
         embedder: Embedder | None,
         *,
+        question: str,
         mode: str,
         most_calls: int,
     ) -> None:
@@ -113,6 +115,7 @@ class GuidedBrowse:
         self._cache = cache
         self._steps = steps
         self._embedder = embedder
+        self._question = question
         self._mode = mode
         self._most_calls = most_calls
         self._calls = 0
@@ -156,7 +159,7 @@ class GuidedBrowse:
         trace: dict[str, Any] = {"mode": self._mode}
         warnings: list[str] = []
         plan = request.plan
-        queries: list[tuple[str, ...]] = [(request.question,)] * len(recalled)
+        queries: list[tuple[str, ...]] = [(self._question,)] * len(recalled)
         if "+planner" in self._mode:
             started = time.perf_counter()
             plan, queries, trace["guide"], said = await self._plan(recalled, request, reference)
@@ -203,17 +206,17 @@ class GuidedBrowse:
         told: dict[str, Any] = {"name": guide.name, "kind": None, "anchor": None, "failure": None}
         try:
             made = await guide.plan_browse(
-                request.question,
+                self._question,
                 plan=request.plan,
                 reference=reference,
                 trees=[tree.card for tree in recalled],
             )
-            queries = sub_queries(made, request.question, len(recalled))
+            queries = sub_queries(made, self._question, len(recalled))
         except FALLS_BACK as exc:
             told["failure"] = cut(str(exc), 300)
             warning = f"{told['failure']}: the trees were browsed by the question itself"
-            return request.plan, [(request.question,)] * len(recalled), told, [warning]
-        plan = adopted(request.plan, made, request.question)
+            return request.plan, [(self._question,)] * len(recalled), told, [warning]
+        plan = adopted(request.plan, made, self._question)
         if plan.kind != request.plan.kind:
             told["kind"] = plan.kind
         if plan.anchor != request.plan.anchor:
@@ -298,7 +301,7 @@ class GuidedBrowse:
             vectors = await self._vectors(snapshot, {query for _, query in left}, request)
         except ModelError as exc:  # the question has its vector already
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
-            left = [(way, request.question) for way, _ in left]
+            left = [(way, self._question) for way, _ in left]
             vectors = await self._vectors(snapshot, (), request)
         await asyncio.to_thread(_by_vectors, snapshot, left, vectors)
         return warnings
@@ -310,14 +313,14 @@ class GuidedBrowse:
         assert self._embedder is not None
         assert request.vector is not None
         own = (request.vector, request.vector if request.bare_vector is None else request.bare_vector)
-        new = sorted(set(queries) - {request.question})
+        new = sorted(set(queries) - {self._question})
         if not new:
-            return {request.question: own}
+            return {self._question: own}
         bare = {query: without_names(query, snapshot.speakers) for query in new}
         texts = sorted({*new, *bare.values()})
         embed = getattr(self._embedder, "embed_questions", self._embedder.embed)
         rows = dict(zip(texts, await embed(texts), strict=True))
-        return {request.question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
+        return {self._question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
 
 
 def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Ranking
 from memforest.endpoint import Budget
-from memforest.errors import EmbedderMismatchError, ModelError
+from memforest.errors import EmbedderMismatchError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.query.answer import answered, telling
 from memforest.memory.query.evidence import (
@@ -49,6 +49,7 @@ from memforest.store.digests import AGAIN
 from memforest.systems.base import MemoryIndex, Search, TreeIndex
 from memforest.text import cut
 from memforest.tokens import count_tokens
+from memforest.types import QuestionPlan
 
 __all__ = ["Asked", "Reader"]
 
@@ -148,7 +149,11 @@ class Reader:
     async def _read(
         self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer
     ) -> tuple[Search, list[str]]:
-        """Return the question made ready, planned and embedded, and a warning if it could not be embedded."""
+        """Return the question made ready, planned and embedded, and a warning if it could not be embedded.
+
+        Raises:
+            StepError: if what the planner returns is no plan.
+        """
         names = surface_names(snapshot, label)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         (vectors, warnings), plan = await asyncio.gather(
@@ -159,8 +164,11 @@ class Reader:
                 partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
             ),
         )
+        if not isinstance(plan, QuestionPlan):
+            raise StepError(
+                f"the planner {self.steps.planner.name!r} returned {type(plan).__name__}, not a QuestionPlan"
+            )
         request = Search(
-            question=asked.question,
             tokens=question_tokens(asked.question),
             plan=plan,
             reference_ms=to_ms(asked.reference),
@@ -180,7 +188,13 @@ class Reader:
             return Browsed(request.plan)
         embedder = self.embedder if embeds else None
         guided = GuidedBrowse(
-            self.db, self.cache, self.steps, embedder, mode=mode, most_calls=asked.browse_calls
+            self.db,
+            self.cache,
+            self.steps,
+            embedder,
+            question=asked.question,
+            mode=mode,
+            most_calls=asked.browse_calls,
         )
         return await guided.browse(asked.index, request, asked.reference, timer)
 
