@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from memforest.chat_steps import STEPS, step_names
 from memforest.clock import Clock, system_clock
-from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint
+from memforest.endpoint import Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
 from memforest.ports import PORTS
 from memforest.settings import (
@@ -157,7 +158,7 @@ class Config:
     chat: Any = None
     """The model that does the model-guided steps: None for none (every step is local), a `ChatEndpoint`, or an
     object with the `ChatModel` port."""
-    chat_steps: Sequence[str] = STEPS
+    chat_steps: Sequence[str] = field(default_factory=step_names)
     """The steps that `chat` does; the others stay local."""
     mode: str | None = None
     """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from memforest.chat_steps import STEPS
 from memforest.errors import ConfigError
 
 __all__ = ["STEPS", "Budget", "ChatEndpoint", "EmbeddingEndpoint", "Private", "check_url"]
-
-STEPS = ("extract", "judge", "summarise", "plan", "browse", "answer")
-"""The steps that a chat model can do."""
 
 _PER_STEP = (
     "model",
