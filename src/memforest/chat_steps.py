@@ -164,11 +164,11 @@ def registered_steps() -> tuple[ChatStep, ...]:
     """Return all steps: the package's own, then those of indexes."""
     path = tuple(import_module(_INDEXES).__path__)
     if path not in _searched:
-        _searched.add(path)
         for index in sorted(one.name for one in pkgutil.iter_modules(path) if one.ispkg):
             module = f"{_INDEXES}.{index}.steps"
             if find_spec(module) is not None:
                 import_module(module)
+        _searched.add(path)
     return tuple(_steps.values())
 
 

@@ -247,7 +247,7 @@ class TimeOperator:
     `anchor` is the text that it is relative to ("before *the oolong*"), empty if there is none. With `begins` the
     question is about the day on which something began ("when did she move"), which only a statement that tells a
     beginning answers. With `manner` it asks how or why, which no state answers. `held_by` are those of whom it asks what was
-    so, and not what they did; None where the planner does not tell them apart.
+    so, and not what they did; None where the planner does not tell them apart. An unknown kind is an `InputError`.
     """
 
     kind: OperatorKind
@@ -255,6 +255,9 @@ class TimeOperator:
     begins: bool = False
     manner: bool = False
     held_by: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_choice("a time operator has the kind", self.kind, OperatorKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,21 +283,15 @@ class SubQuery:
             value = getattr(self, name)
             if not isinstance(value, str) or not value.strip():
                 raise InputError(f"a sub-query's {name} is {value!r}; give some text")
-        if self.scope is not None and self.scope not in get_args(SubQueryScope):
-            known = ", ".join(get_args(SubQueryScope))
-            raise InputError(f"sub-query {self.id!r} has the scope {self.scope!r}; known: {known}")
+        _check_choice(f"sub-query {self.id!r} has the scope", self.scope, SubQueryScope)
         if self.interval is not None and not _is_interval(self.interval):
-            raise InputError(
-                f"sub-query {self.id!r}: an interval is (start, end), aware times with the end later, or None"
-            )
+            raise InputError(f"sub-query {self.id!r}: give (start, end), aware and the end later or None")
 
 
 def _is_interval(value: Any) -> bool:
-    if not isinstance(value, tuple) or len(value) != 2:
-        return False
-    times = value if value[1] is not None else value[:1]
-    aware = all(isinstance(one, datetime) and one.tzinfo is not None for one in times)
-    return aware and (len(times) == 1 or times[0] < times[1])
+    start, end = value if isinstance(value, tuple) and len(value) == 2 else (None, None)
+    aware = all(isinstance(one, datetime) and one.tzinfo is not None for one in (start, end or start))
+    return aware and (end is None or start < end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +306,8 @@ class QuestionPlan:
 
     What follows is for indexes that look deeper; a planner may leave out all of it.
 
-    - `operator`: the time operator to try on a timeline of the memory, if it has one that fits. Where it is None, `kind`
-      and `anchor` count; where they differ, as in a question whose `kind` is ``simple``, a timeline has to fit well.
+    - `operator`: the time operator to try on the timelines of the entities. Where it is None, `kind` and `anchor` count;
+      where `kind` is another, as ``simple``, a timeline has to fit well.
     - `owners`: those of the entities whose thing is asked about ("*Ana*'s gym"). `mentions`: every name in the
       question, also one in its anchor; names in it that the catalogue lacks may be among them.
     - `topic`: words for what is asked about, without names, dates and words of change; None where nothing says.
@@ -319,7 +316,7 @@ class QuestionPlan:
     - `complexity`, `keywords` (lower case, without names) and `sub_queries`: None or empty where nothing says.
 
     Raises:
-        InputError: if the complexity is unknown, two sub-queries share an id, or one depends on itself, directly or by
+        InputError: if kind or complexity is unknown, two sub-queries share an id, or one depends on itself, directly or by
             others, or on one that is not there.
     """
 
@@ -341,9 +338,8 @@ class QuestionPlan:
     sub_queries: tuple[SubQuery, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.complexity is not None and self.complexity not in get_args(Complexity):
-            known = ", ".join(get_args(Complexity))
-            raise InputError(f"a plan has the complexity {self.complexity!r}; known: {known}")
+        _check_choice("a plan has the kind", self.kind, QuestionKind)
+        _check_choice("a plan has the complexity", self.complexity, Complexity)
         _check_sub_queries(self.sub_queries)
 
     @property
@@ -355,6 +351,11 @@ class QuestionPlan:
         return TimeOperator(cast("OperatorKind", self.kind), (self.anchor or "") if relative else "")
 
 
+def _check_choice(what: str, value: Any, choices: Any) -> None:
+    if value is not None and value not in get_args(choices):
+        raise InputError(f"{what} {value!r}; known: {', '.join(get_args(choices))}")
+
+
 def _check_sub_queries(sub_queries: tuple[SubQuery, ...]) -> None:
     """Refuse sub-queries that cannot be answered one after the other."""
     needs: dict[str, tuple[str, ...]] = {}
@@ -362,9 +363,8 @@ def _check_sub_queries(sub_queries: tuple[SubQuery, ...]) -> None:
         if one.id in needs:
             raise InputError(f"two sub-queries have the id {one.id!r}; give each its own")
         needs[one.id] = one.depends_on
-    for id, other in ((id, other) for id, others in needs.items() for other in others):
-        if other not in needs:
-            raise InputError(f"sub-query {id!r} depends on {other!r}, and no sub-query has that id")
+    for id, other in ((id, one) for id, others in needs.items() for one in others if one not in needs):
+        raise InputError(f"sub-query {id!r} depends on {other!r}, and no sub-query has that id")
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as exc:

@@ -1,8 +1,8 @@
 """Which time operator a question applies, whatever it asks about: "What does Bob open with these days?".
 
-The planner (`memforest.steps.local.plan`) names an operator only when it also knows the attribute, because
-"before" and "first" are part of many questions about events. This reading knows no attributes and is surer of
-nothing: it is for callers who check the memory for a timeline that fits.
+The planner (`memforest.steps.local.plan`) takes an operator for the kind of a question only when it also knows the
+attribute, because "before" and "first" are part of many questions about events. This reading knows no attributes and is
+surer of nothing: it is for an index that looks whether its memory has a timeline that fits.
 """
 
 from __future__ import annotations

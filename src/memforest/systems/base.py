@@ -21,9 +21,10 @@ __all__ = ["Found", "Hit", "MemoryIndex", "Search", "TreeIndex"]
 class Search:
     """A question made ready: tokens, vectors, plan, and the time filters in UTC ms; its text stays with the planner.
 
-    `tokens` are the text's as the lexical index spells them. `vector` is the question's unit vector and `bare_vector` that of the question without participants'
-    names; both are None in a memory without an embedder. `as_of_ms` keeps what was so at that instant;
-    `during_ms` keeps what overlaps [start, end). `reference_ms` is the question's present.
+    `tokens` are the text's as the lexical index spells them. `vector` is the question's unit vector and
+    `bare_vector` that of the question without participants' names; both are None in a memory without an embedder.
+    `as_of_ms` keeps what was so at that instant; `during_ms` keeps what overlaps [start, end). `reference_ms` is
+    the question's present.
     """
 
     tokens: Sequence[str]
