@@ -157,7 +157,6 @@ async def ready(
         turn_ids = dict(tx.execute("SELECT id, turn_id FROM turn").fetchall())
     gold = {row for row, turn in enumerate(snapshot.turns.ids) if turn_ids[int(turn)] in question.gold}
     request = Search(
-        question=question.text,
         tokens=question_tokens(question.text),
         plan=plan,
         reference_ms=to_ms(said),

@@ -45,7 +45,7 @@ from memforest.models.base import ChatReply
 from memforest.search.texts import index_tokens, turn_text
 from memforest.steps.base import AnswerEvidence
 from memforest.steps.llm import chatter, checks, dating, grounding, parse, prompt, shown, source, structured
-from memforest.steps.llm.replies import REPLIES, Extraction, Named, Statement
+from memforest.steps.llm.replies import Extraction, Named, Statement
 from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer
 from memforest.steps.local.answer_match import asked_type, matching_items, read_item, read_question
@@ -171,7 +171,7 @@ def _grounds(text: str) -> None:
 
 
 def _reply(text: str) -> None:
-    for kind in REPLIES.values():
+    for kind in {one.reply for one in prompt.all_prompts()}:
         with suppress(MemForestError):  # documented: it is no reply of that kind
             structured.read_reply(ChatReply(text), kind)
 

@@ -81,7 +81,6 @@ def hand_made(
 def searching(plan: QuestionPlan | None = None, *, axis: int = 0, ranking: Ranking | None = None) -> Search:
     """Return a request whose question points along one axis, asked on day 1000."""
     return Search(
-        question="?",
         tokens=(),
         plan=plan or QuestionPlan(),
         reference_ms=1000 * DAY,

@@ -19,11 +19,12 @@ from pathlib import Path
 import pytest
 
 from memforest import MemForest
+from memforest.chat_steps import registered_steps
 from memforest.config import Config, Ranking
-from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
+from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.memory.open import file_name
 from memforest.settings import INDEX_SETTINGS, hints_of
-from memforest.steps.llm.prompt import load_prompt
+from memforest.steps.llm.prompt import all_prompts
 from memforest.store import migrations
 from memforest.store.connections import PRAGMAS
 from memforest.store.db import Database
@@ -192,15 +193,22 @@ def test_the_rooms_in_the_docs_are_those_enforced() -> None:
 
 def test_the_prompts_in_the_docs_are_those_in_use() -> None:
     """docs/prompts.md lists every prompt with its version, step, variables and reply."""
-    files = sorted((ROOT / "src" / "memforest" / "prompts").glob("*.toml"))
-    prompts = [load_prompt(file.stem) for file in files if file.stem != "repair"]
     rows = [
         f"| `{one.id}` | {one.version} | {one.step} | {', '.join(f'`{v}`' for v in sorted(one.variables))} "
         f"| {', '.join(f'`{name}`' for name in one.reply.model_fields)} |"
-        for one in sorted(prompts, key=lambda one: (STEPS.index(one.step), one.id))
+        for one in all_prompts()
     ]
     table = "| Prompt | Version | Step | Data | Reply |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
     _check_block(ROOT / "docs" / "prompts.md", "prompts", table)
+    files = (ROOT / "src" / "memforest").rglob("prompts/*.toml")
+    assert {file.stem for file in files} == {one.id for one in all_prompts()} | {"repair"}
+
+
+def test_the_steps_in_the_docs_are_those_registered() -> None:
+    """docs/prompts.md lists every step with what the model does in it."""
+    rows = [f"| `{one.name}` | {one.does} | {'yes' if one.waits else 'no'} |" for one in registered_steps()]
+    table = "| Step | The model | Somebody waits for it |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    _check_block(ROOT / "docs" / "prompts.md", "steps", table)
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -38,7 +38,7 @@ from memforest.models.base import Vectors
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.choose import Steps, choose_steps
 from memforest.systems.modes import adopted, choose_mode, sub_queries
-from memforest.types import BrowsePlan, QuestionPlan, TreeCard
+from memforest.types import BrowsePlan, QuestionPlan, TimeOperator, TreeCard
 
 T = TypeVar("T")
 
@@ -510,6 +510,20 @@ def test_a_kind_and_an_anchor_are_adopted_only_when_they_are_valid() -> None:
     assert taken(simple, None, None) == ("simple", None)
     ruled = QuestionPlan(kind="when", anchor="choir")
     assert taken(ruled, "predecessor", "joined the choir") == ("when", "choir")
+
+
+def test_an_adopted_kind_decides_on_the_operator() -> None:
+    """What the words alone had shown gives way to another kind; of the same kind it stays, and gets the anchor."""
+    made = BrowsePlan((), "predecessor", "choir")
+    read = TimeOperator("predecessor", held_by=("Ana",))
+    for operator, becomes in (
+        (TimeOperator("first"), TimeOperator("predecessor", "choir")),
+        (read, replace(read, anchor="choir")),
+        (None, TimeOperator("predecessor", "choir")),
+    ):
+        assert adopted(QuestionPlan(operator=operator), made, "Before the choir?").operator == becomes
+    kept = adopted(QuestionPlan(operator=read), BrowsePlan((), "list", None), "Before the choir?")
+    assert (kept.kind, kept.operator) == ("list", read)
 
 
 def test_an_adopted_kind_is_the_results(world: Path) -> None:

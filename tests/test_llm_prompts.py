@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.scripted import Scripted, run
 
-from memforest.endpoint import STEPS
+from memforest.chat_steps import STEPS, chat_step
 from memforest.errors import ConfigError, InputError
 from memforest.language.shorten import count_words
 from memforest.models.base import ChatReply
@@ -23,12 +23,13 @@ from memforest.steps.llm.checks import check_extraction
 from memforest.steps.llm.prompt import (
     Example,
     Prompt,
+    all_prompts,
     data_block,
     load_prompt,
     prompt_data,
     read_data_block,
 )
-from memforest.steps.llm.replies import REPLIES, Extraction, Summary
+from memforest.steps.llm.replies import Extraction, Summary
 from memforest.steps.llm.source import read_source, show_time
 from memforest.steps.llm.structured import read_reply
 from memforest.text import numbers, words
@@ -37,9 +38,7 @@ from memforest.types import Chunk, Turn
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "data" / "prompts"
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ
-IDS = sorted(
-    path.stem for path in (ROOT / "src" / "memforest" / "prompts").glob("*.toml") if path.stem != "repair"
-)
+IDS = [one.id for one in all_prompts()]
 EXTRACT: Prompt[Extraction] = load_prompt("extract")
 
 
@@ -64,7 +63,9 @@ def test_a_prompt_says_what_it_is(id: str) -> None:
     assert prompt.id == id
     assert prompt.version >= 1
     assert prompt.step in STEPS
-    assert prompt.reply in REPLIES.values()
+    step = chat_step(prompt.step)
+    assert step is not None
+    assert prompt.reply is step.reply(id)
     assert prompt.examples
     assert prompt.maker("qwen") == f"{id}@{prompt.version}:qwen"
 

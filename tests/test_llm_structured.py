@@ -15,8 +15,8 @@ from memforest.errors import BudgetError, ModelRefusedError, ModelUnavailableErr
 from memforest.models.base import ChatReply
 from memforest.models.ledger import Ledger, keeping
 from memforest.steps.llm.parse import MAX_DEPTH, find_json
-from memforest.steps.llm.prompt import Prompt, load_prompt
-from memforest.steps.llm.replies import REPLIES, AnswerReply, BrowseChoice, Extraction, json_schema
+from memforest.steps.llm.prompt import Prompt, all_prompts, load_prompt
+from memforest.steps.llm.replies import AnswerReply, BrowseChoice, Extraction, json_schema
 from memforest.steps.llm.structured import CUT_SHORT, ask, read_reply
 
 EXTRACT: Prompt[Extraction] = load_prompt("extract")
@@ -252,7 +252,9 @@ def _keys(node: Any) -> Any:
             yield from _keys(list(value.values()) if key == "properties" else value)
 
 
-@pytest.mark.parametrize("kind", REPLIES.values(), ids=REPLIES)
+@pytest.mark.parametrize(
+    "kind", dict.fromkeys(one.reply for one in all_prompts()), ids=lambda kind: kind.__name__
+)
 def test_schemas_are_of_the_strict_kind(kind: Any) -> None:
     """Every object requires all its properties and allows no others; no keyword is used that strict mode refuses."""
     schema = json_schema(kind)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.language.operator import Operator, asks_for_state, asks_how, gap_of, read_operator
+from memforest.language.operator import asks_for_state, asks_how, gap_of, read_operator
+from memforest.types import TimeOperator
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ from memforest.language.operator import Operator, asks_for_state, asks_how, gap_
 )
 def test_the_operator_and_its_anchor(question: str, kind: str, anchor: str) -> None:
     """Words of time and change tell the operator, and what it is relative to."""
-    assert read_operator(question, dated=False) == Operator(kind, anchor)  # type: ignore[arg-type]
+    assert read_operator(question, dated=False) == TimeOperator(kind, anchor)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +90,12 @@ def test_no_sign_of_time_no_operator(question: str) -> None:
 )
 def test_a_date_makes_it_as_of(question: str) -> None:
     """A stated date is what the question is relative to, not the words before or after it."""
-    assert read_operator(question, dated=True) == Operator("as_of", "")
+    assert read_operator(question, dated=True) == TimeOperator("as_of", "")
 
 
 def test_a_date_leaves_the_other_operators() -> None:
     """The last change and a beginning keep their meaning when a date is named beside them."""
-    assert read_operator("When did Noor last change gyms before May?", dated=True) == Operator("last", "")
+    assert read_operator("When did Noor last change gyms before May?", dated=True) == TimeOperator("last", "")
     found = read_operator("When did Noor start at Kinetik, in May or June?", dated=True)
     assert found is not None
     assert found.kind == "since"

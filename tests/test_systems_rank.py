@@ -191,7 +191,7 @@ def test_the_total_is_a_standard_score_plus_flow() -> None:
 def test_without_an_embedder_the_lexical_leg_stands_alone() -> None:
     """No vectors, no error: ranking goes by words and structure."""
     snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CELLS])
-    request = Search("?", (), QuestionPlan(), 0)
+    request = Search((), QuestionPlan(), 0)
     found = scored(snapshot, request, [0, 0, 9, 0, 0, 0, 0, 0])
     assert int(np.argmax(found.total)) == 2
     assert not {"turn", "fact"} & set(found.parts)

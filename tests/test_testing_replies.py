@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from importlib import resources
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from memforest import Config, MemForest
 from memforest.clock import Clock
 from memforest.endpoint import STEPS, ChatEndpoint
 from memforest.models.base import ChatReply, ChatRequest, Message
-from memforest.steps.llm.prompt import Rows, data_block, load_prompt
+from memforest.steps.llm.prompt import Rows, all_prompts, data_block, load_prompt
 from memforest.steps.llm.replies import (
     AnswerReply,
     BrowseChoice,
@@ -23,11 +22,7 @@ from memforest.steps.llm.structured import read_reply
 from memforest.testing import ChatServer, FunctionChat, HashEmbedder, local_reply, step_of
 from memforest.text import words
 
-PROMPTS = sorted(
-    name.removesuffix(".toml")
-    for file in (resources.files("memforest") / "prompts").iterdir()
-    if (name := file.name).endswith(".toml") and name != "repair.toml"
-)
+PROMPTS = [one.id for one in all_prompts()]
 
 
 def reply_to(step: str, kind: type[Reply], *more: str, **blocks: Rows) -> Any:

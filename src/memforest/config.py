@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from memforest.chat_steps import STEPS, step_names
 from memforest.clock import Clock, system_clock
-from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint
+from memforest.endpoint import Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
 from memforest.ports import (
     PORTS,
@@ -158,7 +159,7 @@ class Config(Settings):
     chat: ChatSetting = None
     """The model that does the model-guided steps: None for none (every step is local), a `ChatEndpoint`, or an
     object with the `ChatModel` port."""
-    chat_steps: Sequence[str] = STEPS
+    chat_steps: Sequence[str] = field(default_factory=step_names)
     """The steps that `chat` does; the others stay local."""
     mode: Mode | None = None
     """How a query looks into the recalled trees: ``"emb"``, ``"emb+planner"``, ``"llm"`` or ``"llm+planner"``;

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from memforest.chat_steps import STEPS
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Count, Settings, Whole, refuse_unknown
 
 __all__ = ["STEPS", "Budget", "ChatEndpoint", "EmbeddingEndpoint", "Private", "check_url"]
-
-STEPS = ("extract", "judge", "summarise", "plan", "browse", "answer")
-"""The steps that a chat model can do."""
 
 _PER_STEP = (
     "model",

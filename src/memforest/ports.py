@@ -174,7 +174,11 @@ class Summariser(Protocol):
 
 
 class Planner(Protocol):
-    """Reads a question: which entities, which attribute, which time operator."""
+    """Reads a question: which entities, which attribute, which time operator, which words are its topic.
+
+    Nobody reads a question again behind it: an index knows the plan, search tokens and vectors, and no text. The text
+    itself goes to the embedder, to a reranker, and to the steps that write for it: a browse planner and an answerer.
+    """
 
     name: str
 

@@ -26,6 +26,7 @@ __all__ = [
     "fold",
     "is_binary_looking",
     "lexical_tokens",
+    "lexical_words",
     "negated",
     "numbers",
     "shorten_runs",
@@ -228,15 +229,23 @@ def lexical_tokens(text: str) -> list[str]:
     >>> lexical_tokens("Where did José's sisters go in 2016? 東京都へ")
     ['jose', 'sister', 'go', '2016', '東京', '京都', '都へ']
     """
+    return [token for _, tokens in lexical_words(text) for token in tokens]
+
+
+def lexical_words(text: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the words of `text` in order, case-folded, each with its lexical tokens; see `lexical_tokens`.
+
+    >>> lexical_words("Where is José's gym?")
+    [('where', ()), ('is', ()), ("josé's", ('jose',)), ('gym', ('gym',))]
+    """
     if text.isascii():
         found = _ASCII_WORD.findall(text.lower())
     else:
         found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    out: list[str] = []
-    for word in found:
-        # A long word is not cached whole: the cache is bounded in entries, not in bytes.
-        out += _tokens_of(word) if len(word) <= MAX_TOKEN_CHARS else _make_tokens(word)
-    return out
+    # A long word is not cached whole: the cache is bounded in entries, not in bytes.
+    return [
+        (word, _tokens_of(word) if len(word) <= MAX_TOKEN_CHARS else _make_tokens(word)) for word in found
+    ]
 
 
 @lru_cache(maxsize=65_536)

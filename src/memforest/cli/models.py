@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from memforest.chat_steps import registered_steps
 from memforest.config import Config
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
-from memforest.errors import ModelError
+from memforest.errors import ConfigError, ModelError
 from memforest.models import OpenAIChat, OpenAIEmbedder
 from memforest.models.base import ChatRequest, Message
 from memforest.models.openai_client import Target
+from memforest.steps.llm.prompt import load_prompt
 
 __all__ = ["Check", "Status", "chat_checks", "embedding_checks"]
 
@@ -45,6 +47,7 @@ def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
     for step in config.chat_steps:
         own = chat.for_step(step)
         steps.setdefault((own.base_url, own.model), []).append(step)
+    yield from _steps(config)
     for done in steps.values():
         endpoint = chat.for_step(done[0])
         work = "every step" if len(steps) == 1 else ", ".join(done)
@@ -56,6 +59,19 @@ def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
             yield Check("chat model", "broken", f"{endpoint.model}, for {work}", str(exc))
         else:
             yield Check("chat model", "ok", detail)
+
+
+def _steps(config: Config) -> Iterator[Check]:
+    """Say what the chat model does in each step and by which prompts, and whether these can be read."""
+    for step in registered_steps():
+        if step.name not in config.chat_steps:
+            continue
+        try:
+            prompts = ", ".join(f"{id}@{load_prompt(id).version}" for id in step.prompts)
+        except ConfigError as exc:
+            yield Check("step", "broken", f"{step.name}: {step.does}", f"install its package again: {exc}")
+        else:
+            yield Check("step", "ok", f"{step.name}: {step.does} ({prompts})")
 
 
 def embedding_checks(config: Config, *, connect: bool) -> Iterator[Check]:

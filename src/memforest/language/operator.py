@@ -1,19 +1,17 @@
 """Which time operator a question applies, whatever it asks about: "What does Bob open with these days?".
 
-The planner (`memforest.steps.local.plan`) names an operator only when it also knows the attribute, because
-"before" and "first" are part of many questions about events. This reading knows no attributes and is surer of
-nothing: it is for callers who check the memory for a timeline that fits.
+The planner (`memforest.steps.local.plan`) takes an operator for the kind of a question only when it also knows the
+attribute, because "before" and "first" are part of many questions about events. This reading knows no attributes and is
+surer of nothing: it is for an index that looks whether its memory has a timeline that fits.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
 
-__all__ = ["OPERATOR_WORDS", "Operator", "asks_for_state", "asks_how", "gap_of", "read_operator"]
+from memforest.types import OperatorKind, TimeOperator
 
-Kind = Literal["current", "as_of", "predecessor", "successor", "first", "last", "since", "changed_back"]
+__all__ = ["OPERATOR_WORDS", "asks_for_state", "asks_how", "asks_since", "gap_of", "read_operator"]
 
 
 OPERATOR_WORDS = frozenset(
@@ -102,14 +100,6 @@ OPERATOR_WORDS = frozenset(
 """Words by which a question asks for a time, lower case; they say nothing of what it asks about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """A time operator and the text that it is relative to ("before *the oolong*"), empty if there is none."""
-
-    kind: Kind
-    anchor: str
-
-
 _BACK = re.compile(
     r"\b(?:return(?:ed|ing)?|revert(?:ed)?)\b(?: to| from)?(?P<a>.*)"
     r"|\bback (?:to|at|in|into|on|onto|with|together with)\b(?P<b>.*)|\bback\b\W*$"
@@ -154,33 +144,34 @@ _NOW = re.compile(
 )
 
 
-def read_operator(question: str, *, dated: bool) -> Operator | None:
-    """Return the time operator of an English question, or None if it shows no sign of one.
+def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
+    """Return the kind and anchor of an English question's time operator, or None if it shows no sign of one.
 
     Args:
         question: as it was typed.
         dated: whether it states a date or a stretch of time.
 
     Example:
-        >>> read_operator("Which newspaper did Zoë read before Kurier?", dated=False)
-        Operator(kind='predecessor', anchor='Kurier')
+        >>> found = read_operator("Which newspaper did Zoë read before Kurier?", dated=False)
+        >>> found.kind, found.anchor
+        ('predecessor', 'Kurier')
     """
     text = question.replace("’", "'").strip().rstrip("?！？ ")
     if _asks_for_last(text):
-        return Operator("last", "")
+        return TimeOperator("last", "")
     for kind, pattern in _ANCHORED:
         found = pattern.search(text)
         if found is not None:
             anchor = next((group for group in found.groups() if group), "")
             anchor = _AS.split(anchor)[0]
             if dated and kind in ("predecessor", "successor"):
-                return Operator("as_of", "")
-            return Operator(kind, anchor.strip(" .,"))
+                return TimeOperator("as_of", "")
+            return TimeOperator(kind, anchor.strip(" .,"))
     if dated:
-        return Operator("as_of", "")
+        return TimeOperator("as_of", "")
     if _FIRST.search(text):
-        return Operator("first", "")
-    return Operator("current", "") if _NOW.search(text) else None
+        return TimeOperator("first", "")
+    return TimeOperator("current", "") if _NOW.search(text) else None
 
 
 def _asks_for_last(text: str) -> bool:
@@ -200,7 +191,7 @@ def _stand_in_order(first: re.Pattern[str], second: re.Pattern[str], text: str) 
 
 _AS = re.compile(r", (?=(?:what|who|which|where|whose|how)\b)| as (?=[\w']+ )| for (?=[A-Z])")
 
-_ANCHORED: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+_ANCHORED: tuple[tuple[OperatorKind, re.Pattern[str]], ...] = (
     ("changed_back", _BACK),
     ("predecessor", _BEFORE),
     ("successor", _AFTER),
@@ -233,7 +224,15 @@ def asks_how(question: str) -> bool:
     return _HOW.match(question) is not None
 
 
-def asks_for_state(question: str, name: str, kind: Kind) -> bool:
+_SPAN = re.compile(r"\W*(?:since|how long|for how long)\b", re.IGNORECASE)
+
+
+def asks_since(question: str) -> bool:
+    """Return whether a question asks since when or how long something has been so: "Since when", "How long"."""
+    return _SPAN.match(question) is not None
+
+
+def asks_for_state(question: str, name: str, kind: OperatorKind) -> bool:
     """Return whether a question asks what was so of a person, not what they did: "Where did § live", "§'s gym".
 
     Args:

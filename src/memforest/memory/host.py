@@ -38,6 +38,8 @@ class MemoryHost:
     steps: Steps
     embedder: Embedder | None
     timer: Timer = field(default_factory=Timer)
+    question: str = ""
+    """The text of the question that is asked, if one is."""
 
     @property
     def now(self) -> datetime:

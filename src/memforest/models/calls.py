@@ -15,6 +15,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
+from memforest.chat_steps import chat_step
 from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError, StepError
 from memforest.models.base import ChatModel, ChatReply, ChatRequest
 from memforest.models.ledger import Ledger, counted, current_ledger
@@ -26,9 +27,6 @@ __all__ = ["Calls"]
 
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())  # where nobody listens, the result's warnings say it
-
-ASKING = ("plan", "browse", "answer")
-"""Steps of a question, for which somebody waits."""
 
 
 class Calls:
@@ -74,7 +72,8 @@ class Calls:
         """
         ledger = current_ledger()
         tokens = _tokens(request)
-        async with self._gate().turn(0 if request.step in ASKING else 1, tokens):
+        step = chat_step(request.step)
+        async with self._gate().turn(0 if step is not None and step.waits else 1, tokens):
             reserved = ledger.admit(request.step, tokens)
             started = time.perf_counter()
             reply: ChatReply | None = None

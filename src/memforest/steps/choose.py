@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest.config import Config
 from memforest.endpoint import ChatEndpoint
+from memforest.errors import ConfigError
 from memforest.models import CallableReranker, Reranker, open_reranker
 from memforest.models.calls import Calls
 from memforest.models.trace import Trace
@@ -26,7 +27,13 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.plan import RulePlanner
 from memforest.steps.local.summarise import LocalSummariser
 
+if TYPE_CHECKING:
+    from memforest.steps.llm.prompt import Value
+    from memforest.steps.llm.replies import Reply
+
 __all__ = ["Steps", "choose_steps"]
+
+R = TypeVar("R", bound="Reply")
 
 LOCAL_SUMMARY_WORDS = 60
 CHAT_SUMMARY_WORDS = 200
@@ -53,6 +60,46 @@ class Steps:
     """Most words of a summary."""
     calls: Calls | None = None
     """The way to the chat model."""
+    by_chat: frozenset[str] = frozenset()
+    """The steps that go there."""
+
+    async def ask(
+        self,
+        prompt: str,
+        reply: type[R],
+        values: Mapping[str, Value],
+        *,
+        max_tokens: int = 1_024,
+        check: Callable[[R], str | None] | None = None,
+    ) -> R:
+        """Send a prompt of a registered step to the chat model, and return its reply.
+
+        Data goes into the prompt as rows between tags; the call is counted in the ledger of the operation under way,
+        bounded by its budget and written to the trace; an unusable reply is sent back once, with what is wrong.
+
+        Args:
+            prompt: its id.
+            reply: the type that its step names for the reply.
+            values: the prompt's variables: numbers and rows of data.
+            max_tokens: most tokens of the reply.
+            check: returns what is wrong with a well-formed reply, None if nothing.
+
+        Raises:
+            ConfigError: if there is no such prompt, its reply is of another type, or no chat model does its step.
+            ReplyError: if the second reply is unusable, too.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        from memforest.steps.llm.prompt import load_prompt
+        from memforest.steps.llm.structured import ask
+
+        found = load_prompt(prompt)
+        if found.reply is not reply:
+            raise ConfigError(f"prompt {prompt!r} asks for {found.reply.__name__}, not for {reply.__name__}")
+        if self.calls is None or found.step not in self.by_chat:
+            raise ConfigError(
+                f"step {found.step!r} needs a chat model: give Config(chat=...) with {found.step!r} in chat_steps"
+            )
+        return await ask(self.calls, found, values, max_tokens=max_tokens, check=check)
 
     async def close(self) -> None:
         """Close the connections to a chat model that the configuration names; the next call opens new ones."""
@@ -86,6 +133,7 @@ def choose_steps(config: Config) -> Steps:
         summary_words=config.summary_words
         or (CHAT_SUMMARY_WORDS if "summarise" in by_chat else LOCAL_SUMMARY_WORDS),
         calls=calls,
+        by_chat=frozenset() if calls is None else frozenset(config.chat_steps),
     )
 
 

@@ -60,16 +60,18 @@ MOST_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A question made ready: tokens, vectors, plan, and the time filters in UTC ms.
+    """A question made ready: tokens, vectors, plan, and the time filters in UTC ms; its text stays with the planner.
 
-    `vector` is the question's unit vector and `bare_vector` that of the question without participants'
-    names; both are None in a memory without an embedder. `mode` is one of `memforest.config.MODES`, `asked_mode` the one
-    that the caller named, if any; `browse_calls` bounds what browsing may ask a model. `leaves` are those that a browse
-    reached before the ranking, by node id, with their scores; None where none was made. `as_of_ms` keeps what was so at that instant;
-    `during_ms` keeps what overlaps [start, end). `reference_ms` is the question's present.
+    `tokens` are the text's as the lexical index spells them. `vector` is the question's unit vector and
+    `bare_vector` that of the question without participants' names; both are None in a memory without an embedder.
+    `as_of_ms` keeps what was so at that instant; `during_ms` keeps what overlaps [start, end). `reference_ms` is
+    the question's present.
+
+    `mode` is one of `memforest.config.MODES`, `asked_mode` the one that the caller named, if any; `browse_calls`
+    bounds what browsing may ask a model. `leaves` are those that a browse reached before the ranking, by node id, with
+    their scores; None where none was made.
     """
 
-    question: str
     tokens: Sequence[str]
     plan: QuestionPlan
     reference_ms: int

@@ -28,6 +28,11 @@ class Host(Protocol):
         ...
 
     @property
+    def question(self) -> str:
+        """The question's text, for steps that write for it; empty outside of a query."""
+        ...
+
+    @property
     def steps(self) -> Steps:
         """The steps that models do."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, cast, get_args
 
 from memforest.config import MODES
 from memforest.errors import (
@@ -15,13 +15,13 @@ from memforest.errors import (
 )
 from memforest.steps.choose import Steps
 from memforest.text import cut, lexical_tokens
-from memforest.types import BrowsePlan, QuestionPlan
+from memforest.types import BrowsePlan, QuestionKind, QuestionPlan, TimeOperator
 
 __all__ = ["FALLS_BACK", "adopted", "choose_mode", "sub_queries"]
 
 FALLS_BACK = (StepError, ModelUnavailableError, ModelRequestError, BudgetError)
 """What a call of a step may end in without anything being wrong with the others."""
-KINDS = frozenset(get_args(get_type_hints(QuestionPlan)["kind"]))
+KINDS = frozenset(get_args(QuestionKind))
 MOST_QUERIES = 3
 """Most sub-queries of one tree: a comparison has two sides, a transition two and the event between."""
 QUERY_CHARS = 500
@@ -67,14 +67,24 @@ def sub_queries(made: BrowsePlan, question: str, trees: int) -> list[tuple[str, 
 
 
 def adopted(plan: QuestionPlan, made: BrowsePlan, question: str) -> QuestionPlan:
-    """Return the plan with what a browse planner adds to it: it may say more than the rules, nothing else.
+    """Return the plan with what a browse planner adds to it: it may say more than the plan, and nothing else.
 
-    A kind is taken where the rules found none, an anchor where they found none and all its words are the question's.
+    A kind is taken where the plan has none, an anchor where it has none and all its words are the question's. A kind
+    that is taken decides on the time operator, too.
     """
-    if plan.kind == "simple" and made.kind in KINDS:
-        plan = replace(plan, kind=cast("Any", made.kind))
     if plan.anchor is None and made.anchor is not None:
         words = set(lexical_tokens(made.anchor))
         if words and words <= set(lexical_tokens(question)):
             plan = replace(plan, anchor=made.anchor)
+    if plan.kind == "simple" and made.kind in KINDS:
+        plan = replace(plan, kind=cast("Any", made.kind))
+        plan = replace(plan, operator=_decided(plan))
     return plan
+
+
+def _decided(plan: QuestionPlan) -> TimeOperator | None:
+    """Return the time operator of a plan whose kind was taken from elsewhere: what is known of the same one stays."""
+    sure, read = plan.kind_operator, plan.operator
+    if sure is None or read is None or read.kind != sure.kind:
+        return sure or read
+    return replace(read, anchor=read.anchor or sure.anchor)

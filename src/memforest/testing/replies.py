@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
-from memforest.endpoint import STEPS
+from memforest.chat_steps import STEPS, chat_step
 from memforest.models.base import ChatRequest
-from memforest.steps.llm.prompt import prompt_data
-from memforest.testing.rules import RULES
+from memforest.steps.llm.prompt import all_prompts
 
 __all__ = ["local_reply", "step_of"]
 
@@ -32,7 +30,7 @@ def local_reply(request: Mapping[str, Any] | ChatRequest) -> str:
         'There is no rule here for what you ask.'
     """
     step = step_of(request)
-    return NO_RULE if step not in RULES else _made(step, _data(request))
+    return NO_RULE if step not in STEPS else _made(str(step), _data(request))
 
 
 def step_of(request: Mapping[str, Any] | ChatRequest) -> str | None:
@@ -45,13 +43,16 @@ def step_of(request: Mapping[str, Any] | ChatRequest) -> str | None:
     if name in STEPS:
         return str(name)
     first = _texts(request)[:1]
-    return next((step for text in first for step, start in _starts() if text.startswith(start)), None)
+    starts = _starts(tuple(STEPS))
+    return next((step for text in first for step, start in starts if text.startswith(start)), None)
 
 
 @lru_cache(maxsize=8192)
 def _made(step: str, data: str) -> str:
     """Return the reply, remembered: benchmarks ask the same again and again, and a rule takes milliseconds."""
-    return RULES[step](data).model_dump_json()
+    known = chat_step(step)
+    assert known is not None
+    return str(known.made_by_double(data).model_dump_json())
 
 
 def _data(request: Mapping[str, Any] | ChatRequest) -> str:
@@ -65,13 +66,7 @@ def _texts(request: Mapping[str, Any] | ChatRequest) -> list[str]:
     return [str(message.get("content", "")) for message in request.get("messages", ())]
 
 
-@lru_cache(maxsize=1)
-def _starts() -> tuple[tuple[str, str], ...]:
-    """Return every prompt's step and how it begins: its first line."""
-    names = (file.name for file in (resources.files("memforest") / "prompts").iterdir())
-    prompts = [prompt_data(name.removesuffix(".toml")) for name in sorted(names) if name.endswith(".toml")]
-    return tuple(
-        (str(prompt["step"]), str(prompt["system"]).strip().splitlines()[0])
-        for prompt in prompts
-        if "system" in prompt
-    )
+@lru_cache(maxsize=4)
+def _starts(steps: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the step and the first line of every prompt of some steps."""
+    return tuple((one.step, one.system.strip().splitlines()[0]) for one in all_prompts() if one.step in steps)

@@ -1,9 +1,12 @@
-"""What a good model would answer to each step, by local rules; the schemas are those of `memforest.steps.llm`."""
+"""What a good model would answer to each step, by local rules; the schemas are those of `memforest.steps.llm`.
+
+They are the doubles that `memforest.chat_steps` names: from the message that holds the data to the reply.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any
@@ -18,7 +21,6 @@ from memforest.steps.llm.replies import (
     Judgement,
     Named,
     Relation,
-    Reply,
     Statement,
     Summary,
     TreeQueries,
@@ -30,7 +32,7 @@ from memforest.steps.local.summarise import LocalSummariser
 from memforest.text import fold, lexical_tokens, words
 from memforest.types import Candidate, Chunk, Mention, SummaryRequest, Turn
 
-__all__ = ["RULES"]
+__all__ = ["answer", "choice", "extraction", "guide", "judgement", "summary"]
 
 Row = Mapping[str, Any]
 
@@ -41,7 +43,7 @@ _NAMED = {"participant": "person", "unknown": "thing"}
 # -- reading turns --------------------------------------------------------------------------------
 
 
-def _extraction(data: str) -> Extraction:
+def extraction(data: str) -> Extraction:
     """Return the statements of a chunk, as the local extractor reads them."""
     rows = read_data_block(data, "turns")
     before = read_data_block(data, "context")
@@ -130,7 +132,7 @@ def _named(mention: Mention) -> Named:
 # -- comparing, summarising -----------------------------------------------------------------------
 
 
-def _judgement(data: str) -> Judgement:
+def judgement(data: str) -> Judgement:
     """Return for each new statement the first known one that has the same words in the same order."""
     verdicts = []
     for row in read_data_block(data, "questions"):
@@ -145,7 +147,7 @@ _KINDS = {"conversation": "session", "entry": "entity", "theme": "scene"}
 _MOST_WORDS = re.compile(r"^At most (\d+) words\.$", re.MULTILINE)
 
 
-def _summary(data: str) -> Summary:
+def summary(data: str) -> Summary:
     """Return the summary that the local summariser chooses from the notes, within the words asked for."""
     node = (*read_data_block(data, "node"), {})[0]
     kind = next((kind for key, kind in _KINDS.items() if key in node), "session")
@@ -170,7 +172,7 @@ _TWO_SIDES = re.compile(
 )
 
 
-def _guide(data: str) -> BrowseGuide:
+def guide(data: str) -> BrowseGuide:
     """Return the question as the query of each tree, and a second one where it has two sides."""
     row = (*read_data_block(data, "question"), {})[0]
     question = str(row.get("question", ""))
@@ -188,7 +190,7 @@ def _guide(data: str) -> BrowseGuide:
     )
 
 
-def _choice(data: str) -> BrowseChoice:
+def choice(data: str) -> BrowseChoice:
     """Return the nodes that share words with what is looked for, most shared first.
 
     If none does, those that stand for several leaves: a summary leaves things out.
@@ -202,7 +204,7 @@ def _choice(data: str) -> BrowseChoice:
     return BrowseChoice(ranked=[int(nodes[at]["node"]) for at in order[: int(row.get("most", len(nodes)))]])
 
 
-def _answer(data: str) -> AnswerReply:
+def answer(data: str) -> AnswerReply:
     """Quote the piece of evidence that shares most words with the question.
 
     Abstain when none shares any but the names of those who speak.
@@ -228,14 +230,3 @@ def _shared(query: str, texts: Sequence[str], *, without: Collection[str] = ()) 
     asked = set(lexical_tokens(query))
     asked = (asked - set(without)) or asked
     return [len(asked.intersection(lexical_tokens(text))) for text in texts]
-
-
-RULES: Mapping[str, Callable[[str], Reply]] = {
-    "extract": _extraction,
-    "judge": _judgement,
-    "summarise": _summary,
-    "plan": _guide,
-    "browse": _choice,
-    "answer": _answer,
-}
-"""Step -> what makes its reply from the message that holds the data."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
-from memforest.errors import EmbedderMismatchError, ModelError
+from memforest.errors import EmbedderMismatchError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
 from memforest.memory.query.answer import answered, telling
@@ -50,6 +50,7 @@ from memforest.systems.base import MOST_ROUNDS, Candidate, MemoryIndex, Prepared
 from memforest.systems.modes import choose_mode
 from memforest.text import cut
 from memforest.tokens import count_tokens
+from memforest.types import QuestionPlan
 
 __all__ = ["Asked", "Reader"]
 
@@ -109,7 +110,7 @@ class Reader:
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
         embedder = None if unread else self.embedder
-        host = MemoryHost(self.db, self.cache, self.config, self.steps, embedder, timer)
+        host = MemoryHost(self.db, self.cache, self.config, self.steps, embedder, timer, asked.question)
         prepared = await index.prepare(host, replace(request, mode=mode))
         found, prepared = await self._searched(asked, index, host, prepared)
         unranked: list[str] = []
@@ -153,7 +154,11 @@ class Reader:
     async def _read(
         self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer
     ) -> tuple[Search, list[str]]:
-        """Return the question made ready, planned and embedded, and a warning if it could not be embedded."""
+        """Return the question made ready, planned and embedded, and a warning if it could not be embedded.
+
+        Raises:
+            StepError: if what the planner returns is no plan.
+        """
         names = surface_names(snapshot, label)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         (vectors, warnings), plan = await asyncio.gather(
@@ -164,8 +169,11 @@ class Reader:
                 partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
             ),
         )
+        if not isinstance(plan, QuestionPlan):
+            raise StepError(
+                f"the planner {self.steps.planner.name!r} returned {type(plan).__name__}, not a QuestionPlan"
+            )
         request = Search(
-            question=asked.question,
             tokens=question_tokens(asked.question),
             plan=plan,
             reference_ms=to_ms(asked.reference),

@@ -1,4 +1,6 @@
-"""Prompts as data: loaded from ``memforest/prompts/<id>.toml``, rendered so that no data can pass for instructions.
+"""Prompts as data: loaded from ``prompts/<id>.toml``, rendered so that no data can pass for instructions.
+
+The files are the package's own, and those of the folders of indexes whose steps are registered (`memforest.chat_steps`).
 
 A prompt's first message holds its instructions, worked examples and the schema of the reply. It is the same for every
 request, so that a server can keep what it computed for it. The second message is all data.
@@ -20,10 +22,11 @@ from importlib import resources
 from string import Template
 from typing import Any, Generic, TypeVar
 
+from memforest.chat_steps import prompt_step, registered_steps
 from memforest.display import UNSAFE, json_escape
 from memforest.errors import ConfigError, InputError
 from memforest.models.base import Message
-from memforest.steps.llm.replies import REPLIES, Reply, json_schema
+from memforest.steps.llm.replies import Reply, json_schema
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -35,6 +38,7 @@ __all__ = [
     "Prompt",
     "Rows",
     "Value",
+    "all_prompts",
     "data_block",
     "load_prompt",
     "prompt_data",
@@ -147,27 +151,43 @@ def read_data_block(text: str, name: str) -> tuple[dict[str, Any], ...]:
         raise InputError(f"the block {name!r} holds a line that is no JSON: {exc}") from exc
 
 
-@lru_cache(maxsize=32)
-def load_prompt(id: str) -> Prompt[Any]:
-    """Return a prompt of the package, read once per process.
+def all_prompts() -> list[Prompt[Any]]:
+    """Return the prompts of all registered steps, in the order of the steps, then of their ids.
 
     Raises:
-        ConfigError: if there is no such prompt, or its file contradicts itself.
+        ConfigError: as `load_prompt`.
+    """
+    return [load_prompt(id) for step in registered_steps() for id in sorted(step.prompts)]
+
+
+@lru_cache(maxsize=64)
+def load_prompt(id: str) -> Prompt[Any]:
+    """Return a prompt of a registered step, read once per process.
+
+    Raises:
+        ConfigError: if there is no such prompt, or its file contradicts itself or its step.
     """
     data = prompt_data(id)
+    step = prompt_step(id)
     try:
         prompt: Prompt[Any] = Prompt(
             id=data["id"],
             version=data["version"],
             step=data["step"],
-            reply=REPLIES[data["reply"]],
+            reply=Reply if step is None else step.reply(id),
             variables=frozenset(data["variables"]),
             system=data["system"],
             user=data["user"],
             examples=tuple(Example(one["input"], one["reply"].strip()) for one in data.get("example", ())),
         )
+        told = data["reply"]
     except KeyError as exc:
         raise ConfigError(f"prompt {id!r} lacks or misnames {exc}") from exc
+    if not (isinstance(prompt.reply, type) and issubclass(prompt.reply, Reply)):
+        raise ConfigError(f"prompt {id!r}: what its step names for the reply is no Reply")
+    if step is None or (prompt.step, told) != (step.name, prompt.reply.__name__):
+        owner = "none" if step is None else f"step {step.name!r} and reply {prompt.reply.__name__!r}"
+        raise ConfigError(f"prompt {id!r} is of step {prompt.step!r} and reply {told!r}; registered: {owner}")
     used = {name for name in _IDENTIFIER.findall(prompt.user) if name}
     if prompt.id != id or used != prompt.variables:
         raise ConfigError(f"prompt {id!r} names {sorted(prompt.variables)} and uses {sorted(used)}")
@@ -180,7 +200,8 @@ def prompt_data(id: str) -> dict[str, Any]:
     Raises:
         ConfigError: if there is no such prompt.
     """
-    file = resources.files("memforest") / "prompts" / f"{id}.toml"
+    step = prompt_step(id)
+    file = resources.files("memforest" if step is None else step.package) / "prompts" / f"{id}.toml"
     if not _NAME.fullmatch(id) or not file.is_file():
         raise ConfigError(f"there is no prompt {id!r}")
     return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -29,7 +29,6 @@ from pydantic import (
 from memforest.display import printable
 
 __all__ = [
-    "REPLIES",
     "AnswerReply",
     "BrowseChoice",
     "BrowseGuide",
@@ -226,12 +225,6 @@ class AnswerReply(Reply):
     reason: Text = ""
     answer: MaybeText = None
     cited: Items[int] = []
-
-
-REPLIES: Mapping[str, type[Reply]] = {
-    kind.__name__: kind for kind in (Extraction, Judgement, Summary, BrowseGuide, BrowseChoice, AnswerReply)
-}
-"""Name -> model, for the `reply` of a prompt."""
 
 
 def problems_of(error: ValidationError) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
-from typing import Literal
 
 from memforest.calendar.question import question_window
 from memforest.interval import Interval
@@ -21,16 +20,13 @@ from memforest.language.lexicon import Lexicon, Pattern, load_lexicon
 from memforest.language.predicate import tokenise
 from memforest.language.value import accept_value, trim_value
 from memforest.steps.local.mentions import MASK, Asked, read_mentions
-from memforest.types import QuestionPlan
+from memforest.steps.local.wording import with_wording
+from memforest.types import QuestionKind, QuestionPlan
 
 __all__ = ["RulePlanner", "WindowReader", "plan_question"]
 
 WindowReader = Callable[[str, datetime, tzinfo], "tuple[Interval | None, datetime | None]"]
 """Reads (question, reference, zone) into the window it states and the instant it asks about."""
-
-Kind = Literal[
-    "simple", "current", "as_of", "predecessor", "successor", "first", "last", "since", "changed_back", "when", "list"
-]  # fmt: skip
 
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»|「[^「」]*」')
 _BLANK = "\0"
@@ -98,12 +94,13 @@ def plan_question(
     interval, instant = window(asked.text, reference, zone)
     reading = _Reading(asked, lexicon, _entities(asked, names, lexicon), interval, instant, reference)
     plan = reading.plan()
-    return replace(
+    plan = replace(
         plan,
         start=interval.start if interval else None,
         end=interval.end if interval else None,
         as_of=plan.as_of or instant,
     )
+    return with_wording(plan, question, [name for name, _ in reading.entities], asked.masked)
 
 
 def _lexicon_of(question: str) -> Lexicon:
@@ -248,7 +245,7 @@ class _Reading:
             moment = self.reference if within and anchor is None else moment
         return None if moment is None else replace(self._make("as_of", None), as_of=moment)
 
-    def _make(self, kind: Kind, anchor: _Anchor | None, attribute: str | None = None) -> QuestionPlan:
+    def _make(self, kind: QuestionKind, anchor: _Anchor | None, attribute: str | None = None) -> QuestionPlan:
         """Return a plan; a name inside the anchor is no entity of the question if there is another one."""
         names = [(name, at) for name, at in self.entities if not (anchor and anchor.start <= at < anchor.end)]
         owned = self._possessors()

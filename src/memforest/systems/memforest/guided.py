@@ -88,7 +88,7 @@ class GuidedBrowse:
 
     async def browse(self) -> Prepared:
         """Return what browsing the recalled trees reaches; as in mode ``"emb"`` where nothing can be guided."""
-        if not self._host.embeds or self._request.vector is None:
+        if not self._host.embeds:
             return self._not_guided("without vectors of an embedder no trees can be recalled")
         with self._host.timed("recall"):
             snapshot, recalled = await self._host.read(
@@ -115,7 +115,7 @@ class GuidedBrowse:
         trace: dict[str, Any] = {"mode": request.mode}
         warnings: list[str] = []
         plan = request.plan
-        queries: list[tuple[str, ...]] = [(request.question,)] * len(recalled)
+        queries: list[tuple[str, ...]] = [(self._host.question,)] * len(recalled)
         if "+planner" in request.mode:
             with self._host.timed("guide"):
                 plan, queries, trace["guide"], said = await self._plan(recalled)
@@ -159,17 +159,17 @@ class GuidedBrowse:
         told: dict[str, Any] = {"name": guide.name, "kind": None, "anchor": None, "failure": None}
         try:
             made = await guide.plan_browse(
-                request.question,
+                self._host.question,
                 plan=request.plan,
                 reference=self._reference,
                 trees=[tree.card for tree in recalled],
             )
-            queries = sub_queries(made, request.question, len(recalled))
+            queries = sub_queries(made, self._host.question, len(recalled))
         except FALLS_BACK as exc:
             told["failure"] = cut(str(exc), 300)
             warning = f"{told['failure']}: the trees were browsed by the question itself"
-            return request.plan, [(request.question,)] * len(recalled), told, [warning]
-        plan = adopted(request.plan, made, request.question)
+            return request.plan, [(self._host.question,)] * len(recalled), told, [warning]
+        plan = adopted(request.plan, made, self._host.question)
         if plan.kind != request.plan.kind:
             told["kind"] = plan.kind
         if plan.anchor != request.plan.anchor:
@@ -268,7 +268,7 @@ class GuidedBrowse:
             vectors = await self._vectors(snapshot, {query for _, query in left})
         except ModelError as exc:  # the question has its vector already
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
-            left = [(way, self._request.question) for way, _ in left]
+            left = [(way, self._host.question) for way, _ in left]
             vectors = await self._vectors(snapshot, ())
         await asyncio.to_thread(_by_vectors, snapshot, left, vectors)
         return warnings
@@ -278,13 +278,13 @@ class GuidedBrowse:
         request = self._request
         assert request.vector is not None
         own = (request.vector, request.vector if request.bare_vector is None else request.bare_vector)
-        new = sorted(set(queries) - {request.question})
+        new = sorted(set(queries) - {self._host.question})
         if not new:
-            return {request.question: own}
+            return {self._host.question: own}
         bare = {query: without_names(query, snapshot.speakers) for query in new}
         texts = sorted({*new, *bare.values()})
         rows = dict(zip(texts, await self._host.embed_questions(texts), strict=True))
-        return {request.question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
+        return {self._host.question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
 
 
 def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:

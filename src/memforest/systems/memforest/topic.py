@@ -7,6 +7,7 @@ anybody: what counts is the topic), by the words in front of the values against 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ class Topic:
     lexical: Scores
     anchor: str = ""
     attribute: str | None = None
-    gap: frozenset[str] = frozenset()
+    gap: Collection[str] = ()
 
 
 def choose_values(known: Vocabulary, topic: Topic) -> dict[str, float]:

@@ -12,22 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.timeline import Segment, same_value
-from memforest.language.lexicon import holds_many, load_lexicon
-from memforest.language.operator import (
-    OPERATOR_WORDS,
-    Operator,
-    asks_for_state,
-    asks_how,
-    gap_of,
-    read_operator,
-)
+from memforest.language.lexicon import holds_many
 from memforest.ranking import Scores, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
@@ -39,7 +29,7 @@ from memforest.systems.memforest.topic import Topic
 from memforest.systems.memforest.vocabulary import vocabulary
 from memforest.systems.states import timelines
 from memforest.text import entity_key, lexical_tokens
-from memforest.types import QuestionPlan
+from memforest.types import QuestionPlan, TimeOperator
 
 __all__ = ["Answer", "answering_facts", "side_of_anchor"]
 
@@ -70,17 +60,17 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
         dense: cosine of every fact to the question, shape (m,); zeros without an embedder.
     """
     plan = request.plan
-    operator = _operator(request)
+    operator = _operator(plan)
     if operator is None:
         return Answer()
     asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
     at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
     lexical = _lexical(tx, snapshot, request)
-    topic = Topic("", dense, lexical, operator.anchor, _attribute(request), gap_of(request.question))
-    for name in _whose(tx, snapshot, request):
+    topic = Topic("", dense, lexical, operator.anchor, _attribute(plan), plan.gap)
+    for name in _whose(tx, snapshot, plan):
         thread = find_thread(tx, snapshot, replace(topic, who=name))
         if thread is not None:
-            if not _fits(tx, snapshot, request, name, operator, thread):
+            if not _fits(tx, snapshot, plan, name, operator, thread):
                 continue
             answer = _of_thread(snapshot, thread, asked, at)
             if answer.facts:
@@ -88,68 +78,52 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     return _of_states(snapshot, plan, at)
 
 
-def _whose(tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[str]:
-    """Return the people that a question is about: the planner's, else those it names, else any entity."""
+def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
+    """Return the people that a question is about: the plan's, else those it mentions, else any entity."""
     people = vocabulary(tx, snapshot).people
-    planned = [name for name in request.plan.entities if name in people]
-    text = request.question
-    owners = [name for name in planned if f"{name}'s " in text or f"{name}’s " in text]
-    planned = owners or planned
-    named = [name for name in sorted(people) if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
-    return planned or named or request.plan.entities
+    for names in (plan.owners, plan.entities, sorted(plan.mentions)):
+        if known := [name for name in names if name in people]:
+            return known
+    return plan.entities
 
 
-def _fits(tx: Tx, snapshot: Snapshot, request: Search, name: str, operator: Operator, thread: Thread) -> bool:
+def _fits(
+    tx: Tx, snapshot: Snapshot, plan: QuestionPlan, name: str, operator: TimeOperator, thread: Thread
+) -> bool:
     """Return whether a thread may answer a question: it is of the kind that is asked about, and that is a state.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """
     known = vocabulary(tx, snapshot)
-    listed = known.attributes.get(_attribute(request) or "")
+    listed = known.attributes.get(_attribute(plan) or "")
     others = (listed or frozenset()) - known.named_in(operator.anchor)
     if others and others.isdisjoint(thread.values):
         return False  # the anchor alone is no sign of the kind that is asked about
-    if request.plan.kind in _CHOICES and (listed or thread.exchanged):
+    if plan.kind in _CHOICES and (listed or thread.exchanged):
         return True
-    event = request.plan.kind == "when" and operator.kind == "as_of"  # "When did Ana ... in August?"
-    if event or thread.nearness < NEAR_ENOUGH or asks_how(request.question):
+    event = plan.kind == "when" and operator.kind == "as_of"  # "When did Ana ... in August?"
+    if event or thread.nearness < NEAR_ENOUGH or operator.manner:
         return False
     anchor = operator.anchor.lower()
     named = [segment for segment in thread.segments if segment.value in anchor]
-    if operator.kind == "since" and not _SPAN.match(request.question):
+    if operator.begins:
         return any(not thread.told.isdisjoint(segment.facts) for segment in named)
     if operator.kind in ("since", "predecessor", "successor") and anchor:
         return bool(named)
-    return operator.kind == "changed_back" or asks_for_state(request.question, name, operator.kind)
+    return operator.kind == "changed_back" or operator.held_by is None or name in operator.held_by
 
 
 NEAR_ENOUGH = 0.5
 """Least nearness of a thread to a question that is not plainly one about change."""
-_SPAN = re.compile(r"\W*(?:since|how long|for how long)\b", re.IGNORECASE)
 
 
-def _operator(request: Search) -> Operator | None:
-    """Return the time operator of a question: the planner's if it named one, else what its words say."""
-    plan = request.plan
-    if not plan.entities:
-        return None
-    dated = plan.start is not None or plan.end is not None or plan.as_of is not None
-    read = read_operator(request.question, dated=dated and plan.kind not in ("current", "since"))
-    if plan.kind in _CHOICES and (read is None or read.kind == plan.kind):
-        anchor = plan.anchor or "" if plan.kind not in ("current", "as_of", "first", "last") else ""
-        return Operator(cast("Any", plan.kind), read.anchor if read and read.anchor else anchor)
-    return read
+def _operator(plan: QuestionPlan) -> TimeOperator | None:
+    """Return the time operator of a question about somebody: the plan's, else the one that its kind is."""
+    return (plan.operator or plan.kind_operator) if plan.entities else None
 
 
-def _attribute(request: Search) -> str | None:
-    """Return the listed attribute that a question names: the planner's, else by the first of its nouns."""
-    attribute = request.plan.attribute
-    lexicon = load_lexicon("en")
-    if attribute in lexicon.attributes:
-        return attribute
-    words = re.findall(r"[\w'-]+", request.question.lower())
-    pairs = [" ".join(pair) for pair in pairwise(words)]
-    return next((lexicon.nouns[term] for term in (*pairs, *words) if term in lexicon.nouns), attribute)
+def _attribute(plan: QuestionPlan) -> str | None:
+    return plan.topic_attribute or plan.attribute
 
 
 def _inflected(token: str) -> list[str]:
@@ -161,11 +135,13 @@ def _inflected(token: str) -> list[str]:
 
 
 def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
-    """Return BM25 of every fact for what the question asks about: without names and dates."""
-    names = {token for name in request.plan.entities for token in question_tokens(name)}
-    dates = load_lexicon("en").cue_words["date_words"]
-    drop = names | dates | OPERATOR_WORDS
-    tokens = [t for t in request.tokens if t not in drop and not t.isdecimal()]
+    """Return BM25 of every fact for the topic of a question; for all of it but names where the plan has none."""
+    topic = request.plan.topic
+    if topic is not None:
+        tokens = question_tokens(" ".join(topic))
+    else:
+        names = {token for name in request.plan.entities for token in question_tokens(name)}
+        tokens = [token for token in request.tokens if token not in names]
     return bm25(tx, snapshot, "fact", [w for t in tokens for w in _inflected(t)])
 
 

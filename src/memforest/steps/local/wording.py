@@ -1,0 +1,110 @@
+"""What the words of a question say beyond its plan: everything that an index may want to look up in its memory.
+
+The planner names a time operator only when it also knows the attribute. The operator here is the one that the words
+show (`memforest.language.operator`), for an index that looks whether its memory has a timeline that fits. Operators
+and nouns are English; names, topic and keywords are of every language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from memforest.language.lexicon import load_lexicon
+from memforest.language.operator import (
+    OPERATOR_WORDS,
+    asks_for_state,
+    asks_how,
+    asks_since,
+    gap_of,
+    read_operator,
+)
+from memforest.text import lexical_tokens, lexical_words
+from memforest.types import Complexity, QuestionPlan, TimeOperator
+
+__all__ = ["with_wording"]
+
+MOST_NAMES = 16
+"""Names of which it is told whether a state of theirs is asked for; a question of more is about nobody's."""
+_NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
+
+
+def with_wording(plan: QuestionPlan, question: str, named: Sequence[str], masked: str) -> QuestionPlan:
+    """Return a plan with what the words of its question say beyond it.
+
+    Args:
+        plan: with everything else.
+        question: as it was typed.
+        named: display names of all entities that it mentions, in order.
+        masked: the question with a mark in the place of each of them.
+    """
+    capitals = (word for word in _NAME_WORD.findall(question) if lexical_tokens(word))
+    mentions = tuple(dict.fromkeys((*named, *capitals)))
+    return replace(
+        plan,
+        operator=_operator(plan, question, mentions),
+        owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
+        mentions=mentions,
+        topic=_topic(plan, question),
+        topic_attribute=_named_attribute(plan, question),
+        gap=tuple(sorted(gap_of(question))),
+        complexity=_complexity(plan),
+        keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(masked) if tokens)),
+    )
+
+
+def _operator(plan: QuestionPlan, question: str, mentions: Iterable[str]) -> TimeOperator | None:
+    """Return the time operator of a question about somebody: the plan's, unless the words show another one."""
+    if not plan.entities:
+        return None
+    dated = plan.start is not None or plan.end is not None or plan.as_of is not None
+    read = read_operator(question, dated=dated and plan.kind not in ("current", "since"))
+    sure = plan.kind_operator
+    if sure is not None and (read is None or (read.kind == sure.kind and not read.anchor)):
+        read = sure
+    if read is None:
+        return None
+    return replace(
+        read,
+        begins=read.kind == "since" and not asks_since(question),
+        manner=asks_how(question),
+        held_by=tuple(
+            name
+            for name in list(dict.fromkeys((*plan.entities, *mentions)))[:MOST_NAMES]
+            if asks_for_state(question, name, read.kind)
+        ),
+    )
+
+
+def _topic(plan: QuestionPlan, question: str) -> tuple[str, ...]:
+    """Return the words for what a question asks about: without names, dates, numbers and words of change."""
+    names = {token for name in plan.entities for token in lexical_tokens(name)}
+    drop = names | load_lexicon("en").cue_words["date_words"] | OPERATOR_WORDS
+    found: list[str] = []
+    for word, tokens in lexical_words(question):
+        kept = [token for token in tokens if token not in drop and not token.isdecimal()]
+        found += [word] if kept and len(kept) == len(tokens) else kept  # of an unspaced script: its pieces
+    return tuple(dict.fromkeys(found))
+
+
+def _named_attribute(plan: QuestionPlan, question: str) -> str | None:
+    """Return the listed attribute that the first of a question's nouns names, unless the plan has one."""
+    lexicon = load_lexicon("en")
+    if plan.attribute in lexicon.attributes:
+        return None
+    words = re.findall(r"[\w'-]+", question.lower())
+    pairs = [" ".join(pair) for pair in pairwise(words)]
+    return next((lexicon.nouns[term] for term in (*pairs, *words) if term in lexicon.nouns), None)
+
+
+def _complexity(plan: QuestionPlan) -> Complexity | None:
+    """Return how much of a memory a question needs, as far as its kind says.
+
+    A list is put together of several facts, a time and a state are one. Of another question the rules cannot tell whether
+    a fact answers it or a judgement.
+    """
+    if plan.kind == "list":
+        return "hybrid"
+    return None if plan.kind == "simple" else "simple"
