@@ -14,7 +14,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
 from memforest.types import QuestionPlan
 
-__all__ = ["Found", "Hit", "MemoryIndex", "Search", "TreeIndex"]
+__all__ = ["Found", "Hit", "MemoryIndex", "NodeHit", "Search", "TreeIndex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,26 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeHit:
+    """One ranked inner node, by its id, whose summary is the evidence; `scores` and `why` as in `Hit`.
+
+    A leaf is no node hit: an index hands back the turns that it stands for. `window` is the calendar key of a node that
+    stands for a day, a week and so on.
+    """
+
+    node: int
+    score: float
+    scores: dict[str, float] = field(default_factory=dict)
+    window: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What an index found: every candidate turn, best first, each made when it is asked for.
 
+    `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
+    applies the time filters to them and reads their summaries (`memforest.systems.nodes`).
     `trees` are the trees that were looked into, as (tree row of the snapshot, score), best first. `notes` say for
     `explain=True` what filters, time order and diversity did, as plain values.
     """
@@ -67,6 +84,7 @@ class Found:
     hits: Iterable[Hit]
     trees: tuple[tuple[int, float], ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+    nodes: Iterable[NodeHit] = ()
 
 
 class MemoryIndex(Protocol):

@@ -29,6 +29,7 @@ from memforest.memory.query.evidence import (
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.guided import Browsed, GuidedBrowse
+from memforest.memory.query.memories import Memories, by_score
 from memforest.memory.query.modes import choose_mode
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult
@@ -38,7 +39,6 @@ from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
 from memforest.models.inputs import finite_scores
 from memforest.models.ledger import Ledger, keeping
-from memforest.search.budget import render
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
@@ -46,7 +46,7 @@ from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.store.digests import AGAIN
-from memforest.systems.base import MemoryIndex, Search, TreeIndex
+from memforest.systems.base import Hit, MemoryIndex, NodeHit, Search, TreeIndex
 from memforest.text import cut
 from memforest.tokens import count_tokens
 
@@ -223,22 +223,29 @@ class Reader:
             snapshot = self.cache.get(tx)
             found = asked.index.search(tx, snapshot, request)
             damage: dict[str, None] = {}
-            sound = sound_hits(tx, snapshot, found.hits, damage)
-            best, facts = cut_hits(once_per_fact(sound), wanted, asked.max_facts)
-            shared = {hit.turn for hit in best}
-            hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
-            made = {hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, hits), strict=True)}
+            memories = Memories(tx, snapshot, request, damage)
+            sound = once_per_fact(sound_hits(tx, snapshot, found.hits, damage))
+            best, facts = cut_hits(by_score(sound, memories.sound(found.nodes)), wanted, asked.max_facts)
+            turns = {hit.turn: hit for hit in (*best, *facts) if isinstance(hit, Hit)}
+            nodes = [hit for hit in best if isinstance(hit, NodeHit)]
+            made = dict(zip(turns, make_evidence(tx, snapshot, list(turns.values())), strict=True))
+            summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
             titles = tree_titles(tx, snapshot, [tree for tree, _ in found.trees])
             before = said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else []
-        evidence = [made[hit.turn] for hit in best]
+        evidence = [made[hit.turn] if isinstance(hit, Hit) else summed[hit.node] for hit in best]
         return Searched(
             evidence=evidence,
             facts=[made[hit.turn] for hit in facts],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,
             before=before,
-            browsed={leaf_key(made[hit.turn]): hit.browsed for hit in hits if hit.browsed is not None},
-            warnings=tuple(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
+            browsed={
+                leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
+            },
+            warnings=(
+                *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
+                *memories.warnings,
+            ),
         )
 
     async def _rerank(self, asked: Asked, found: Searched) -> tuple[Searched, list[str]]:
@@ -325,7 +332,7 @@ def _within(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Ev
         return evidence
     used, kept = 0, 0
     for one in evidence:
-        used += count_tokens(render(kept + 1, one.said, one.speaker, one.text, one.quote)) + 1
+        used += count_tokens(one.line(kept + 1)) + 1
         if used > max_tokens:
             break
         kept += 1
