@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.completing import complete_indexes
 from memforest.cli.screen import Screen, clean, counted, sources
+from memforest.errors import ConfigError
 
 if TYPE_CHECKING:
     from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
@@ -22,6 +24,22 @@ _QUOTED = re.compile("[“«]([^”»]{12,})[”»]")
 """A passage that an answer quotes."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _index_names(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> str | tuple[str, ...] | None:
+    """Return the index that is named, or several with commas between them; refuse a wrong name as wrong usage."""
+    if value is None:
+        return None
+    from memforest.systems.choose import open_index
+
+    names = tuple(name.strip() for name in value.split(","))
+    try:
+        open_index(names)
+    except ConfigError as exc:
+        raise click.BadParameter(str(exc)) from None
+    return names[0] if len(names) == 1 else names
 
 
 def question_options(command: F) -> F:
@@ -36,10 +54,10 @@ def question_options(command: F) -> F:
         ),
         click.option(
             "--index",
-            type=click.Choice(["memforest", "flat"]),
-            default="memforest",
-            show_default=True,
-            help="How memory is searched; flat is the baseline without trees.",
+            metavar="NAME[,NAME]",
+            callback=_index_names,
+            shell_complete=complete_indexes,
+            help="How memory is searched; flat is the baseline without trees, several names are fused. Default: memforest.",
         ),
         click.option(
             "--mode",
@@ -223,6 +241,9 @@ def _did(why: Mapping[str, Any]) -> Iterator[str]:
             f"time filter: kept {kept['turns_kept']} of {kept['turns']} turns "
             f"and {kept['facts_kept']} of {kept['facts']} facts"
         )
+    if why["fusion"]:
+        names = (f"{clean(name, 40)} x {done['weight']:g}" for name, done in why["fusion"].items())
+        yield f"fusion: sum of z-scores of {', '.join(names)}"
     if why["time_order"]:
         yield f"time order: {clean(why['time_order']['why'])}; {why['time_order']['turns']} turns lead"
     if why["diversity"]:

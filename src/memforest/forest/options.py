@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, TypedDict
 
@@ -17,6 +17,7 @@ from memforest.memory.open import check_embedder
 from memforest.memory.query.reader import Asked
 from memforest.settings import fits, instead, wanted, with_article
 from memforest.steps.base import QUESTION_CHARS
+from memforest.systems.base import MemoryIndex
 from memforest.systems.choose import open_index
 
 __all__ = [
@@ -47,7 +48,7 @@ class QueryOptions(TypedDict, total=False):
     top_k: int | None
     max_facts: int | None
     max_tokens: int | None
-    index: str
+    index: str | Sequence[str]
     ranking: Ranking | None
     mode: str | None
     budget: Budget | None
@@ -68,7 +69,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
 
     Raises:
         InputError: if the question is empty, or an option is unknown or out of range.
-        ConfigError: if there is no such index.
+        ConfigError: if there is no such index, or one is named twice.
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty; give some text")
@@ -94,7 +95,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         top_k=top_k,
         max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
-        index=open_index(_given("query", "index", options.get("index"), str) or "memforest"),
+        index=_index(options.get("index")),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
         rerank_top=config.rerank_top,
         mode=_mode(options.get("mode")) or config.mode,
@@ -194,6 +195,12 @@ def _given(verb: str, name: str, value: Any, kind: Any) -> Any:
     if value is not None and not fits(value, kind):
         raise InputError(f"{verb}({name}=...) takes {wanted(kind)}, {instead(verb, name, value, kind)}")
     return value
+
+
+def _index(names: Any) -> MemoryIndex:
+    """Return the index, or several as one, that is named; memforest for None."""
+    found = _given("query", "index", names, str | Sequence[str])
+    return open_index("memforest" if found is None else found)
 
 
 def _mode(value: Any) -> str | None:

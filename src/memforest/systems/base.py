@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
 from memforest.types import QuestionPlan
 
-__all__ = ["Found", "Hit", "MemoryIndex", "NodeHit", "Search", "TreeIndex"]
+__all__ = ["Found", "Hit", "MemoryIndex", "NodeHit", "Scored", "Search", "TreeIndex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,37 @@ class NodeHit:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """The turns of a ranking as arrays, in any order, and how the hit of one is made.
+
+    Two rankings are fused by these without making every hit. `leads` says which turns have a `Hit.why`.
+    """
+
+    turns: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    leads: NDArray[np.bool_]
+    make: Callable[[int], Hit]
+
+    @classmethod
+    def of(cls, hits: Iterable[Hit]) -> Scored:
+        """Return hits that have been made."""
+        found = {hit.turn: hit for hit in hits}
+        return cls(
+            turns=np.fromiter(found, dtype=np.int64),
+            scores=np.array([hit.score for hit in found.values()], dtype=np.float64),
+            leads=np.array([bool(hit.why) for hit in found.values()], dtype=np.bool_),
+            make=found.__getitem__,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What an index found: every candidate turn, best first, each made when it is asked for.
 
     `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
-    applies the time filters to them and reads their summaries (`memforest.systems.nodes`).
+    applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `scored` has the same turns as
+    `hits`; an index that leaves it out is fused with others all the same, and more slowly.
     `trees` are the trees that were looked into, as (tree row of the snapshot, score), best first. `notes` say for
     `explain=True` what filters, time order and diversity did, as plain values.
     """
@@ -85,6 +110,7 @@ class Found:
     trees: tuple[tuple[int, float], ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     nodes: Iterable[NodeHit] = ()
+    scored: Scored | None = None
 
 
 class MemoryIndex(Protocol):

@@ -46,7 +46,8 @@ def explanation(
 ) -> dict[str, Any]:
     """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score.
 
-    `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree.
+    `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree. `fusion` has, when
+    several indexes were searched, the weight of each and how many turns and nodes it found.
     """
     return {
         "plan": asdict(request.plan),
@@ -57,6 +58,7 @@ def explanation(
             "during": None if request.during_ms is None else tuple(map(from_ms, request.during_ms)),
             **found.notes.get("filters", {}),
         },
+        "fusion": found.notes.get("fusion"),
         "time_order": found.notes.get("time_order"),
         "diversity": found.notes.get("diversity"),
         "rerank": None
