@@ -59,6 +59,15 @@ class Everything(Summaries):
     kinds = ("session", "entity")
 
 
+class Last(Summaries):
+    """One that finds them behind all turns."""
+
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+        """Return every turn, then every node."""
+        found = super().search(tx, snapshot, request)
+        return replace(found, nodes=[replace(node, score=node.score - 1000) for node in found.nodes])
+
+
 class Wrong(Summaries):
     """One that hands back a leaf."""
 
@@ -72,6 +81,7 @@ class Wrong(Summaries):
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(choose.INDEXES, Summaries.name, Summaries)
     monkeypatch.setitem(choose.INDEXES, "everything", Everything)
+    monkeypatch.setitem(choose.INDEXES, "last", Last)
     monkeypatch.setitem(choose.INDEXES, "wrong", Wrong)
 
 
@@ -243,6 +253,7 @@ def test_a_summary_that_is_not_current_is_left_out(folder: Path) -> None:
         result = ask(forest)
         assert not memories(result)
         assert any(one.startswith("3 summaries are not made yet or out of date") for one in result.warnings)
+        assert not ask(forest, index="last", top_k=1).warnings  # they would not have been shown
         assert result.evidence
         forest.resume("u")
         assert len(memories(ask(forest))) == 3

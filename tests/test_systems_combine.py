@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 from memforest import Config, ConfigError, MemForest, QueryResult
 from memforest.models import HashEmbedder
 from memforest.ranking import order
+from memforest.search.snapshot import Snapshot
+from memforest.store.db import Tx
 from memforest.systems import choose
-from memforest.systems.base import Found, Hit, NodeHit, TreeIndex
+from memforest.systems.base import Found, Hit, NodeHit, Search, TreeIndex
 from memforest.systems.combine import CombinedIndex, combined, fuse
 from memforest.systems.flat import FlatIndex
 from memforest.systems.memforest.index import MemForestIndex
@@ -26,10 +29,13 @@ from memforest.testing import FunctionChat, local_reply
 PLACES = np.arange(6)
 
 
-def found(*scores: float | None, **more: Any) -> Found:
-    """Return a ranking of turns 0, 1, ... by their scores; None for a turn that was not found."""
+def found(*scores: float | None, leads: float = np.inf, **more: Any) -> Found:
+    """Return a ranking of turns 0, 1, ... by their scores; None for a turn that was not found.
+
+    What scores `leads` or more has a reason.
+    """
     hits = [
-        Hit(turn, -1, score, {"half": score / 2, "rest": score / 2})
+        Hit(turn, -1, score, {"half": score / 2, "rest": score / 2}, why="first" * (score >= leads))
         for turn, score in enumerate(scores)
         if score is not None
     ]
@@ -121,7 +127,9 @@ def test_fusing_is_fair_and_keeps_an_index_as_it_is(
     at = np.array(places)
     alone = [turn for turn, score in enumerate(one) if score is not None]
     ranked = order(np.array([float(one[turn] or 0) for turn in alone]), at[alone])
-    assert turns(fuse({"a": found(*one), "b": found(*one)}, at)) == [alone[i] for i in ranked]
+    for leads in (np.inf, 5):
+        leg = found(*one, leads=leads)
+        assert turns(fuse({"a": leg, "b": found(*one, leads=leads)}, at)) == [alone[i] for i in ranked]
     legs = {"a": found(*one), "b": found(*two), "c": found(*three)}
     fused = list(fuse(legs, at).hits)
     assert fused == list(fuse(dict(reversed(legs.items())), at).hits)
@@ -180,6 +188,26 @@ def test_the_order_of_names_makes_no_difference(forest: MemForest, question: str
         assert {name.split(".")[0] for name in one.scores} <= {"flat", "memforest"}
     assert set(both.trace["explain"]["fusion"]) == {"flat", "memforest"}
     assert ask(forest, question, ("flat",)).evidence == ask(forest, question, "flat").evidence
+
+
+class Unscored(MemForestIndex):
+    """One that hands back its hits alone, as an index may."""
+
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+        """Return what memforest finds."""
+        return replace(super().search(tx, snapshot, request), scored=None)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_hits_alone_are_fused_alike(
+    forest: MemForest, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """The arrays of a ranking say what its hits say, also under a filter."""
+    for options in ({}, {"as_of": "2025-09-01"}):
+        arrays = ask(forest, question, ("flat", "memforest"), **options)
+        with monkeypatch.context() as patch:
+            patch.setitem(choose.INDEXES, "memforest", Unscored)
+            assert ask(forest, question, ("flat", "memforest"), **options).evidence == arrays.evidence
 
 
 def test_what_leads_in_one_index_leads_in_both(forest: MemForest) -> None:

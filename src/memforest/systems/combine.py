@@ -98,32 +98,33 @@ def _each_once(recalled: Iterable[Iterable[tuple[int, float]]]) -> tuple[tuple[i
 
 def _leg(name: str, scored: Scored, nodes: Sequence[NodeHit], keep: NDArray[np.bool_], weight: float) -> _Leg:
     """Return the leg of an index; one that found nodes alone is standardised over these."""
-    scores, has, leads = (
-        np.zeros(len(keep)),
-        np.zeros(len(keep), dtype=np.bool_),
-        np.zeros(len(keep), dtype=np.bool_),
-    )
-    has[scored.turns], leads[scored.turns] = True, scored.leads
-    if len(scored.turns):
-        scores[keep] = scored.scores.min()
-        scores[scored.turns] = scored.scores
-        usual = scores[keep & ~leads]
-        usual = usual if len(usual) else scored.scores
-    else:
-        usual = np.array([node.score for node in nodes] or [0.0])
-    mean, deviation = float(usual.mean()), float(usual.std())
-    scale = weight / deviation if deviation > 1e-12 else 0.0
-    standard = np.where(keep, (scores - mean) * scale, 0.0) if len(scored.turns) else np.zeros(len(keep))
-    return _Leg(name, has, standard, scored.make, nodes, mean, scale)
+    has, scores = np.zeros(len(keep), dtype=np.bool_), np.zeros(len(keep))
+    has[scored.turns] = True
+    if not len(scored.turns):
+        mean, scale = _mean_and_scale(np.array([node.score for node in nodes]), weight)
+        return _Leg(name, has, scores, scored.make, nodes, mean, scale)
+    scores[keep] = scored.scores.min()
+    scores[scored.turns] = scored.scores
+    usual = keep.copy()
+    usual[scored.turns[scored.leads]] = False
+    mean, scale = _mean_and_scale(scores[usual], weight)
+    if not scale:  # nothing but what leads stands apart
+        mean, scale = _mean_and_scale(scores[keep], weight)
+    return _Leg(name, has, np.where(keep, (scores - mean) * scale, 0.0), scored.make, nodes, mean, scale)
+
+
+def _mean_and_scale(scores: Scores, weight: float) -> tuple[float, float]:
+    """Return the mean of scores, and a weight over their standard deviation; 0 if they do not differ."""
+    deviation = float(scores.std()) if len(scores) else 0.0
+    return (float(scores.mean()), weight / deviation) if deviation > 1e-12 else (0.0, 0.0)
 
 
 def _fused_turns(legs: Sequence[_Leg], total: Scores, places: Ints, keep: NDArray[np.bool_]) -> Iterator[Hit]:
+    """Yield the turns best first, each made of the hits of the indexes that found it."""
     for turn in best_first(total, places, keep):
         made = {leg.name: leg.make(turn) for leg in legs if leg.has[turn]}
-        by_rank = sorted(
-            (leg for leg in legs if leg.has[turn]), key=lambda leg: (-leg.standard[turn], leg.name)
-        )
-        hits = [made[leg.name] for leg in by_rank]
+        by_rank = sorted((-leg.standard[turn], leg.name) for leg in legs if leg.has[turn])
+        hits = [made[name] for _, name in by_rank]
         scores: dict[str, float] = {}
         for leg in legs:
             if leg.has[turn]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -108,12 +108,24 @@ def _is_itself(fact: rows.FactText) -> bool:
     return fact.fact_id == fact_identity(fact.text, *times)
 
 
-def cut_hits(hits: Iterable[AnyHit], top_k: int, max_facts: int) -> tuple[list[AnyHit], list[Hit]]:
-    """Return the first `top_k` hits, and the first `max_facts` of those that speak by a fact."""
+def cut_hits(
+    hits: Iterable[AnyHit],
+    top_k: int,
+    max_facts: int,
+    shows: Callable[[NodeHit], bool] = lambda _: True,
+) -> tuple[list[AnyHit], list[Hit]]:
+    """Return the first `top_k` hits, and the first `max_facts` of those that speak by a fact.
+
+    Args:
+        hits: best first; read no further than needed.
+        top_k: most hits.
+        max_facts: most facts.
+        shows: says whether a node can be shown; asked of those that stand before the cut.
+    """
     best: list[AnyHit] = []
     facts: list[Hit] = []
     for hit in hits:
-        if len(best) < top_k:
+        if len(best) < top_k and (isinstance(hit, Hit) or shows(hit)):
             best.append(hit)
         if isinstance(hit, Hit) and hit.fact >= 0 and len(facts) < max_facts:
             facts.append(hit)

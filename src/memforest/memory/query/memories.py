@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,6 @@ __all__ = ["SOURCE_TURNS", "Memories", "by_score"]
 
 SOURCE_TURNS = 50
 """Most turns among the sources of a summary, the first ones; `Evidence.turns` counts them all."""
-_BLOCK = 32
 
 
 def by_score(hits: Iterable[Hit], nodes: Iterable[NodeHit]) -> Iterator[Hit | NodeHit]:
@@ -57,29 +55,30 @@ class Memories:
     request: Search
     damage: dict[str, None]
     unmade: int = 0
+    _passing: NDArray[np.bool_] | None = None
+    _texts: dict[int, str] = field(default_factory=dict)
     _beneath: dict[int, _Beneath] = field(default_factory=dict)
 
-    def sound(self, hits: Iterable[NodeHit]) -> Iterator[NodeHit]:
-        """Yield the hits that pass the time filters, have a current summary, and have a source that is not damaged.
+    def shows(self, hit: NodeHit) -> bool:
+        """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
 
-        Only what is looked at is checked, a few at a time; of the turns beneath, those that are listed.
+        Of the turns beneath it, those that are listed are checked for damage.
 
         Raises:
-            ValueError: if a hit is no inner node of the memory.
+            ValueError: if it is no inner node of the memory.
         """
-        source = iter(hits)
-        passing: NDArray[np.bool_] | None = None
-        while block := list(islice(source, _BLOCK)):
-            if passing is None:
-                passing = allowed_nodes(self.snapshot, self.snapshot.forest, self.request)
-            kept = [hit for hit in block if passing[self._row(hit)]]
-            ids = [hit.node for hit in kept]
-            nodes, texts = tree_rows.nodes_with_ids(self.tx, ids), derived.summaries(self.tx, ids)
-            for hit in kept:
-                if nodes[hit.node].dirty or not texts.get(hit.node):
-                    self.unmade += 1
-                elif self._has_source(hit):
-                    yield hit
+        row = self._row(hit)
+        if self._passing is None:
+            self._passing = allowed_nodes(self.snapshot, self.snapshot.forest, self.request)
+        if not self._passing[row]:
+            return False
+        node = tree_rows.nodes_with_ids(self.tx, [hit.node])[hit.node]
+        text = derived.summaries(self.tx, [hit.node]).get(hit.node)
+        if node.dirty or not text:
+            self.unmade += 1
+            return False
+        self._texts[hit.node] = text
+        return self._has_source(hit)
 
     def _row(self, hit: NodeHit) -> int:
         """Return the forest row of a node."""
@@ -103,13 +102,12 @@ class Memories:
         return bool(pairs)
 
     def evidence(self, hits: Sequence[NodeHit]) -> list[Evidence]:
-        """Return the evidence of hits that `sound` has yielded."""
-        ids = [hit.node for hit in hits]
-        nodes, texts = tree_rows.nodes_with_ids(self.tx, ids), derived.summaries(self.tx, ids)
+        """Return the evidence of hits that `shows` let pass."""
+        nodes = tree_rows.nodes_with_ids(self.tx, [hit.node for hit in hits])
         paths = path_names(self.tx, self.snapshot, [self._row(hit) for hit in hits])
         return [
             Evidence(
-                text=texts[hit.node],
+                text=self._texts[hit.node],
                 quote="",
                 speaker="",
                 kind="memory",

@@ -225,7 +225,8 @@ class Reader:
             damage: dict[str, None] = {}
             memories = Memories(tx, snapshot, request, damage)
             sound = once_per_fact(sound_hits(tx, snapshot, found.hits, damage))
-            best, facts = cut_hits(by_score(sound, memories.sound(found.nodes)), wanted, asked.max_facts)
+            ranked = by_score(sound, found.nodes)
+            best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
             turns = {hit.turn: hit for hit in (*best, *facts) if isinstance(hit, Hit)}
             nodes = [hit for hit in best if isinstance(hit, NodeHit)]
             made = dict(zip(turns, make_evidence(tx, snapshot, list(turns.values())), strict=True))
