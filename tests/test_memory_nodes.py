@@ -50,7 +50,7 @@ class Summaries:
             for n, row in enumerate(rows)
         ]
         found = FlatIndex().search(tx, snapshot, request)
-        return Found(found.hits, notes=found.notes, nodes=nodes)
+        return Found(found.hits, notes=found.notes, nodes=nodes[:1] + nodes)  # the first one twice
 
 
 class Everything(Summaries):
@@ -131,7 +131,7 @@ def test_a_node_is_evidence_with_its_turns_as_sources(forest: MemForest) -> None
 
 
 def test_nodes_and_turns_are_one_ranking(forest: MemForest) -> None:
-    """`top_k` cuts both together, best first; `top_facts` has no node; the other indexes show none."""
+    """`top_k` cuts both together, best first, each once; `top_facts` has no node; the other indexes show none."""
     whole = ask(forest)
     assert [one.kind == "memory" for one in whole] == [True] * 9 + [False] * (len(whole) - 9)
     assert [one.score for one in whole] == sorted((one.score for one in whole), reverse=True)

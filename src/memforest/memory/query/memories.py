@@ -62,7 +62,7 @@ class Memories:
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
 
-        Of the turns beneath it, those that are listed are checked for damage.
+        Of the turns beneath it, those that are listed are checked for damage. A node is shown once.
 
         Raises:
             ValueError: if it is no inner node of the memory.
@@ -70,7 +70,7 @@ class Memories:
         row = self._row(hit)
         if self._passing is None:
             self._passing = allowed_nodes(self.snapshot, self.snapshot.forest, self.request)
-        if not self._passing[row]:
+        if not self._passing[row] or hit.node in self._beneath:
             return False
         node = tree_rows.nodes_with_ids(self.tx, [hit.node])[hit.node]
         text = derived.summaries(self.tx, [hit.node]).get(hit.node)
