@@ -46,7 +46,7 @@ class _Beneath(NamedTuple):
 class Memories:
     """Reads the ranked nodes of one query, and notes those that cannot be shown.
 
-    `damage` has the names of damaged turns, in order. `unmade` counts the nodes whose summary is missing or out of date:
+    `damage` has the names of damaged turns, in order. `unmade` has the nodes whose summary is missing or out of date:
     an old one may tell what has been deleted since.
     """
 
@@ -54,7 +54,7 @@ class Memories:
     snapshot: Snapshot
     request: Search
     damage: dict[str, None]
-    unmade: int = 0
+    unmade: set[int] = field(default_factory=set)
     _passing: NDArray[np.bool_] | None = None
     _texts: dict[int, str] = field(default_factory=dict)
     _beneath: dict[int, _Beneath] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Memories:
         node = tree_rows.nodes_with_ids(self.tx, [hit.node])[hit.node]
         text = derived.summaries(self.tx, [hit.node]).get(hit.node)
         if node.dirty or not text:
-            self.unmade += 1
+            self.unmade.add(hit.node)
             return False
         self._texts[hit.node] = text
         return self._has_source(hit)
@@ -133,5 +133,5 @@ class Memories:
         """What is to be said of nodes that were left out."""
         if not self.unmade:
             return ()
-        which = "1 summary is" if self.unmade == 1 else f"{self.unmade} summaries are"
+        which = "1 summary is" if len(self.unmade) == 1 else f"{len(self.unmade)} summaries are"
         return (f"{which} not made yet or out of date, and left out of the evidence; resume() makes them",)
