@@ -473,6 +473,11 @@ def test_what_is_odd_and_legal_comes_back_as_it_was(folder: Path, odd: dict[str,
         ),
         pytest.param({"during": "2024"}, InputError, "during", id="half a window"),
         pytest.param({"index": "segtree"}, ConfigError, "segtree.*memforest", id="an unknown index"),
+        pytest.param({"index": ["flat", "x"]}, ConfigError, "'x' is unknown.*flat", id="one of two indexes"),
+        pytest.param({"index": ("flat", "flat")}, ConfigError, "'flat' is there twice", id="an index twice"),
+        pytest.param({"index": ()}, ConfigError, "at least one index", id="no index"),
+        pytest.param({"index": ""}, ConfigError, "'' is unknown", id="an empty index"),
+        pytest.param({"index": ("flat", 3)}, InputError, "index", id="an index that is a number"),
         pytest.param(
             {"query_time": WHEN, "reference_date": WHEN}, InputError, "two names", id="two reference dates"
         ),

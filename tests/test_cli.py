@@ -96,7 +96,9 @@ def test_version_and_help(run: Run) -> None:
         (("serach", "x"), "Did you mean 'search'?"),
         (("ask",), "Missing argument 'QUESTION'"),
         (("ask", "x", "--nosuch"), "No such option"),
-        (("ask", "x", "--index", "rtree"), "'rtree' is not"),
+        (("ask", "x", "--index", "rtree"), "'rtree' is unknown; known: memforest, flat"),
+        (("ask", "x", "--index", "flat,flat"), "'flat' is there twice"),
+        (("search", "x", "--index", "flat,"), "'' is unknown"),
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),
         (("facts", "--filter", "colour"), "KEY=VALUE"),
         (("stats", "--watch", "--every", "0"), "0.0 is not in the range"),
@@ -346,6 +348,10 @@ def test_search_takes_the_time_options(filled: Run) -> None:
     assert miami in texts()
     assert miami not in texts("--as-of", "2024-02-01")
     assert texts("--during", "2024-03-01", "2024-03-03", "--index", "flat")[0] == miami
+    assert sorted(texts("--index", "flat, memforest")) == sorted(texts())
+    both = filled("search", "Bo", "--index", "memforest,flat", "--explain").stdout
+    assert "index memforest,flat" in both
+    assert "fusion: sum of z-scores of flat x 1, memforest x 1" in " ".join(both.split())
     assert len(texts("--max-tokens", "25")) < len(texts())
     asked = data(filled("search", "x", "--json", "--reference-date", "2024-05-01"))
     assert asked["reference_date"] == "2024-05-01T00:00:00+00:00"

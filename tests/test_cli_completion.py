@@ -51,6 +51,13 @@ def test_commands_and_options_are_completed() -> None:
     assert complete("memforest tree --h") == ["--html", "--help"]
 
 
+def test_indexes_are_completed() -> None:
+    """One, or the others behind a comma."""
+    assert complete("memforest ask --index f") == ["flat"]
+    assert complete("memforest search --index flat,") == ["flat,memforest"]
+    assert complete("memforest search --index flat,f") == []
+
+
 def test_users_sessions_and_entities_are_completed(folder: Path) -> None:
     """From the directory that --dir, or the environment, names; of the user that --user names."""
     assert complete("memforest stats --user ", folder) == ["ana"]

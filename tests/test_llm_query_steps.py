@@ -243,6 +243,22 @@ def answer(model: Scripted, *pieces: AnswerEvidence) -> Any:
     return run(answerer.answer("Where?", plan=QuestionPlan(), reference=NOW, evidence=pieces))
 
 
+def test_the_answerer_sees_a_summary_as_one() -> None:
+    """Its days, how many turns it sums up, and nobody who said it; it can be cited."""
+    model = Scripted('{"reason":"r","answer":"Oslo","cited":[1]}')
+    start = evidence().said
+    found = answer(model, evidence(quote="", speaker="", start=start, end=start + 3 * DAY, turns=12))
+    assert found.cited == (0,)
+    assert shown(model, "evidence") == (
+        {
+            "number": 1,
+            "days": "2023-05-08 to 2023-05-11",
+            "summary_of_turns": 12,
+            "statement": "Ana lives in Oslo.",
+        },
+    )
+
+
 def test_the_answerer_sees_evidence_as_data() -> None:
     """Numbered, dated, with its speaker; the quote only where it says more, valid days only where they are known."""
     model = Scripted('{"reason":"r","answer":"Oslo","cited":[2,2,9,1]}')

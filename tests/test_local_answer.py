@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -442,3 +443,16 @@ def test_evidence_without_a_visible_word_is_no_answer() -> None:
     )
     assert (answer.text, answer.cited) == (None, ())
     assert "no words" in answer.reason
+
+
+def test_summaries_are_passed_over() -> None:
+    """Nobody said them: the statement behind eleven summaries is the answer, and summaries alone give none."""
+    summary = replace(MOVE, text="Ana moved from Lugo to Rome in May 2023.", quote="", turns=9)
+    found = LocalAnswerer().answer_one(
+        "Where did Ana move?", QuestionPlan(), day(2024), [*[summary] * 11, MOVE]
+    )
+    assert found.cited == (11,)
+    assert "Rome" not in (found.text or "")
+    alone = LocalAnswerer().answer_one("Where did Ana move?", QuestionPlan(), day(2024), [summary])
+    assert alone.text is None
+    assert "summaries" in alone.reason

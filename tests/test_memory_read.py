@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -33,12 +34,12 @@ def test_cuts_read_no_further_than_needed() -> None:
     """Evidence and facts are cut separately, and ranking is not made beyond both cuts."""
     asked = []
 
-    def ranked() -> object:
+    def ranked() -> Iterator[Hit]:
         for turn, fact in enumerate((-1, 7, -1, 8, 9, 10)):
             asked.append(turn)
             yield hit(turn, fact)
 
-    best, facts = cut_hits(ranked(), 2, 2)  # type: ignore[arg-type]
+    best, facts = cut_hits(ranked(), 2, 2)
     assert [one.turn for one in best] == [0, 1]
     assert [one.fact for one in facts] == [7, 8]
     assert asked == [0, 1, 2, 3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memforest import MemForest
 from memforest.display import UNSAFE, one_line
-from memforest.search.budget import fit, render
+from memforest.search.budget import fit, render, render_summary
 from memforest.tokens import count_tokens
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
@@ -71,6 +71,33 @@ def test_nothing_forges_a_line_of_evidence(speaker: str, text: str, quote: str) 
         assert unescaped(read["quote"][1:-1]) == one_line(quote)
         who = read["who"]
         assert (unescaped(who[1:-1]) if who.startswith('"') else who) == one_line(speaker or "x")
+
+
+@given(_FORGERIES, _FORGERIES)
+def test_nothing_forges_a_line_of_a_summary(window: str, text: str) -> None:
+    """Whatever a summary or the name of its window holds, it is one line: the heading, then the text."""
+    line = render_summary(1, DAY, DAY + timedelta(days=2), ["level 2", window or "x"], 3, text)
+    assert line.splitlines() in ([line], [line.rstrip()])
+    assert UNSAFE.search(line) is None
+    heading = rf'\[1\] 8 May 2023 to 9 May 2023, level 2, (?:{_QUOTED}|[^"\\():\[\]]*), summary of 3 turns: '
+    read = re.match(heading, line)
+    assert read is not None, line
+    assert unescaped(line[read.end() :]) == one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("days", "turns", "heading"),
+    [
+        (1, 1, "[1] 8 May 2023, summary of 1 turn: x"),
+        (0, 2, "[1] 8 May 2023, summary of 2 turns: x"),
+        (31, 2, "[1] 8 May 2023 to 7 Jun 2023, summary of 2 turns: x"),
+        (None, 2, "[1] since 8 May 2023, summary of 2 turns: x"),
+    ],
+)
+def test_a_summary_is_headed_by_its_days(days: int | None, turns: int, heading: str) -> None:
+    """The first and the last, which is the one before the exclusive end; one if they are the same."""
+    end = None if days is None else DAY + timedelta(days=days)
+    assert render_summary(1, DAY, end, [], turns, "x") == heading
 
 
 def test_a_speakers_name_adds_no_evidence_to_a_context(forest: MemForest) -> None:

@@ -195,7 +195,10 @@ class Planner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvidence:
-    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote."""
+    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote.
+
+    A summary has neither speaker nor quote: `turns` is how many turns it sums up, from `start` to `end`.
+    """
 
     text: str
     quote: str
@@ -204,6 +207,7 @@ class AnswerEvidence:
     end: datetime | None = None
     score: float = 0.0
     speaker: str = ""
+    turns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

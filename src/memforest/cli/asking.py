@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.screen import Screen, clean, sources
+from memforest.cli.completing import complete_indexes
+from memforest.cli.screen import Screen, clean, counted, sources
+from memforest.errors import ConfigError
 
 if TYPE_CHECKING:
     from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
@@ -22,6 +24,22 @@ _QUOTED = re.compile("[“«]([^”»]{12,})[”»]")
 """A passage that an answer quotes."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _index_names(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> str | tuple[str, ...] | None:
+    """Return the index that is named, or several with commas between them; refuse a wrong name as wrong usage."""
+    if value is None:
+        return None
+    from memforest.forest.options import read_indexes
+
+    names = tuple(name.strip() for name in value.split(","))
+    try:
+        read_indexes(names)
+    except ConfigError as exc:
+        raise click.BadParameter(str(exc)) from None
+    return names[0] if len(names) == 1 else names
 
 
 def question_options(command: F) -> F:
@@ -36,10 +54,10 @@ def question_options(command: F) -> F:
         ),
         click.option(
             "--index",
-            type=click.Choice(["memforest", "flat"]),
-            default="memforest",
-            show_default=True,
-            help="How memory is searched; flat is the baseline without trees.",
+            metavar="NAME[,NAME]",
+            callback=_index_names,
+            shell_complete=complete_indexes,
+            help="How memory is searched; flat is the baseline without trees, several names are fused. Default: memforest.",
         ),
         click.option(
             "--mode",
@@ -134,14 +152,15 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
         screen.put(Text.assemble((clean(result.answer), "bold"), " ", (numbers, "cyan")))
     if screen.records:
         for number, one in enumerate(result.citations, 1):
-            _record(screen, number, one, one.quote)
+            _record(screen, number, one, one.quote or one.text)
         return
     quoted = [part.rstrip(".…") for part in _QUOTED.findall(result.answer)]
     table = _numbered()
     for number, one in enumerate(result.citations, 1):
         body = Text(_origin(screen, one), style="dim")
         if not any(part in one.quote for part in quoted):  # else the answer has the words already
-            body = Text.assemble(f'"{clean(one.quote, 300)}"\n', body)
+            told = clean(one.text, 300) if one.kind == "memory" else f'"{clean(one.quote, 300)}"'
+            body = Text.assemble(f"{told}\n", body)
         table.add_row(f"[{number}]", screen.day(one.said), body)
     screen.put(table)
 
@@ -171,7 +190,8 @@ def draw_evidence(screen: Screen, evidence: Sequence[Evidence], *, explain: bool
 
 def _record(screen: Screen, number: int, one: Evidence, text: str, *more: str) -> None:
     """Print a piece of evidence as one line: number, day it was said, score, text, who said it, and where."""
-    origin = (clean(one.speaker), sources(one.sources, None))
+    who = _summary_of(screen, one) if one.kind == "memory" else one.speaker
+    origin = (clean(who), sources(one.sources, None))
     screen.record(f"[{number}]", screen.day(one.said), f"{one.score:.3f}", text, *origin, *more)
 
 
@@ -184,8 +204,16 @@ def _numbered() -> Table:
     return table
 
 
+def _summary_of(screen: Screen, one: Evidence) -> str:
+    """Say of which turns, level, window and days a summary is."""
+    parts = [f"summary of {counted(one.turns or 0, 'turn')}", f"level {one.level}", one.window]
+    return ", ".join(part for part in (*parts, screen.interval(one.start, one.end)) if part)
+
+
 def _origin(screen: Screen, one: Evidence) -> str:
     """Say who said it, in which session and turns, and when it is so where that is not just since then."""
+    if one.kind == "memory":
+        return f"{clean(_summary_of(screen, one))} · {sources(one.sources)}"
     parts = [clean(one.speaker, 40), sources(one.sources)]
     if one.kind == "fact" and (one.end is not None or screen.day(one.start) != screen.day(one.said)):
         parts.append(f"valid {screen.interval(one.start, one.end)}")
@@ -213,6 +241,9 @@ def _did(why: Mapping[str, Any]) -> Iterator[str]:
             f"time filter: kept {kept['turns_kept']} of {kept['turns']} turns "
             f"and {kept['facts_kept']} of {kept['facts']} facts"
         )
+    if why["fusion"]:
+        names = (f"{clean(name, 40)} x {done['weight']:g}" for name, done in why["fusion"].items())
+        yield f"fusion: sum of z-scores of {', '.join(names)}"
     if why["time_order"]:
         yield f"time order: {clean(why['time_order']['why'])}; {why['time_order']['turns']} turns lead"
     if why["diversity"]:

@@ -18,7 +18,15 @@ from memforest.errors import MemForestError
 if TYPE_CHECKING:
     from memforest.cli.call import Call
 
-__all__ = ["complete_entities", "complete_scopes", "complete_sessions", "complete_users", "is_safe", "script"]
+__all__ = [
+    "complete_entities",
+    "complete_indexes",
+    "complete_scopes",
+    "complete_sessions",
+    "complete_users",
+    "is_safe",
+    "script",
+]
 
 MOST_NODES = 2000
 """Bound of the roots that are read for names: a shell waits for the answer."""
@@ -62,6 +70,15 @@ def complete_entities(ctx: click.Context, _param: click.Parameter, incomplete: s
 def complete_scopes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the names of trees; a scene has a number for a name, and `memforest tree` lists those."""
     return _items(_names(ctx, ("session", "entity")), incomplete)
+
+
+def complete_indexes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of indexes, of which several may stand with commas between them; each once."""
+    from memforest.systems.registry import known
+
+    before, comma, _ = incomplete.rpartition(",")
+    given = before.split(",")
+    return _items([f"{before}{comma}{name}" for name in sorted(known()) if name not in given], incomplete)
 
 
 def script(shell: str) -> str:

@@ -273,7 +273,8 @@ class AsyncMemForest:
             top_k: most evidence returned; `Config.top_k` when not given.
             max_facts: most of `top_facts`; `top_k` when not given.
             max_tokens: budget for the texts of all evidence together, estimated.
-            index: ``"memforest"``, or ``"flat"`` for the baseline without trees.
+            index: ``"memforest"``, or ``"flat"`` for the baseline without trees; or several names, whose rankings
+                are then summed as z-scores over all turns.
             ranking: weights for this question; `Config.ranking` when not given.
             mode: how the recalled trees are browsed: ``"emb"``, ``"emb+planner"``, ``"llm"`` or
                 ``"llm+planner"``; `Config.mode` when not given.
@@ -284,7 +285,7 @@ class AsyncMemForest:
 
         Raises:
             InputError: if the question is empty or an argument is out of range.
-            ConfigError: if the mode needs a chat model and there is none.
+            ConfigError: if the mode needs a chat model and there is none, or an index is unknown or named twice.
             NotFoundError: if the user has no memory.
         """
         return await self.user(user_id).search(question, **options)

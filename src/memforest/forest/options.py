@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, TypedDict
 
@@ -17,7 +17,7 @@ from memforest.memory.open import check_embedder
 from memforest.memory.query.reader import Asked
 from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
-from memforest.systems.registry import make_index
+from memforest.systems.registry import known, make_index
 
 __all__ = [
     "QueryOptions",
@@ -28,6 +28,7 @@ __all__ = [
     "check_text",
     "read_budget",
     "read_count",
+    "read_indexes",
     "read_options",
     "read_time",
 ]
@@ -47,7 +48,7 @@ class QueryOptions(TypedDict, total=False):
     top_k: int | None
     max_facts: int | None
     max_tokens: int | None
-    index: str
+    index: str | Sequence[str]
     ranking: Ranking | None
     mode: str | None
     budget: Budget | None
@@ -68,7 +69,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
 
     Raises:
         InputError: if the question is empty, or an option is unknown or out of range.
-        ConfigError: if there is no such index.
+        ConfigError: if there is no such index, or one is named twice.
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty; give some text")
@@ -94,7 +95,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         top_k=top_k,
         max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
-        index=_index(options.get("index")),
+        index=read_indexes(options.get("index")),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
         rerank_top=config.rerank_top,
         mode=_mode(options.get("mode")) or config.mode,
@@ -105,16 +106,28 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
     )
 
 
-def _index(given: object) -> str | None:
-    """Return the name of an index; None for the memory's own choice.
+def read_indexes(given: Any) -> tuple[str, ...] | None:
+    """Return the names of indexes; None for the memory's own choice.
 
     Raises:
-        ConfigError: if there is no such index.
+        ConfigError: if there is no such index, one is named twice, or none is named.
+        InputError: if the names are no texts.
     """
-    name: str | None = _given("query", "index", given, str)
-    if name is not None:
+    if given is None:
+        return None
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"query(index=...) takes a text or a list of texts, {instead('query', 'index', given, str)}"
+        )
+    wanted = tuple(names)
+    for name in wanted:
         make_index(name)
-    return name
+        if wanted.count(name) > 1:
+            raise ConfigError(f"index={given!r}: {name!r} is there twice; name each index once")
+    if not wanted:
+        raise ConfigError(f"index={given!r}: name at least one index; known: {', '.join(sorted(known()))}")
+    return wanted
 
 
 def _cut_warning(length: int) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from memforest.memory.inspect.stored import (
     TreeView,
 )
 from memforest.memory.plain import Result
-from memforest.search.budget import fit, render
+from memforest.search.budget import fit, render, render_summary
 from memforest.text import cut
 from memforest.types import QuestionPlan, Refused, StepUsage
 
@@ -100,16 +100,21 @@ class Usage(Result):
 class Evidence(Result):
     """One ranked piece of evidence.
 
-    `kind` is ``"fact"`` when an extracted statement speaks for the turn, else ``"turn"``. `text` is the
-    statement or the turn, `quote` the turn as it was said. `start` and `end` are the valid time [start,
-    end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of `score`. `path` leads
-    from a root down to the leaf. `why` tells when time order put it first.
+    `kind` is ``"fact"`` when an extracted statement speaks for the turn, ``"memory"`` when it is the summary of an inner
+    node, else ``"turn"``. `text` is the statement, summary or turn, `quote` the turn as it was said. `start` and `end`
+    are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
+    `score`. `path` leads from a root down to the leaf or node. `why` tells when time order put it first.
+
+    Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
+    the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
+    all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, and `node_id` its number,
+    which it keeps until the trees are made anew; for other evidence these four are None.
     """
 
     text: str
     quote: str
     speaker: str
-    kind: Literal["fact", "turn"]
+    kind: Literal["fact", "turn", "memory"]
     score: float
     scores: Mapping[str, float]
     said: datetime
@@ -120,6 +125,19 @@ class Evidence(Result):
     fact_id: str | None = None
     why: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    level: int | None = None
+    window: str | None = None
+    turns: int | None = None
+    node_id: int | None = None
+
+    def line(self, number: int) -> str:
+        """Return it as a numbered line of `QueryResult.context`."""
+        if self.kind == "memory":
+            about = (f"level {self.level}", self.window)
+            return render_summary(
+                number, self.start, self.end, [one for one in about if one], self.turns or 0, self.text
+            )
+        return render(number, self.said, self.speaker, self.text, self.quote)
 
     def _line(self) -> str:
         return f"{cut(repr(self.text), 100)}, {self.kind}, {self.score:.2f}, said {self.said:%Y-%m-%d}"
@@ -151,13 +169,11 @@ class QueryResult(Result):
     def context(self, max_tokens: int = 2000) -> str:
         """Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
+        A summary has its days, its level and window, and how many turns it stands for in front, and no quotation.
         Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The text is data,
         and a prompt should treat it so: nothing in it can end its line or its quotation marks.
         """
-        lines = [
-            render(n, one.said, one.speaker, one.text, one.quote) for n, one in enumerate(self.evidence, 1)
-        ]
-        return "\n".join(fit(lines, max_tokens))
+        return "\n".join(fit([one.line(n) for n, one in enumerate(self.evidence, 1)], max_tokens))
 
     def __iter__(self) -> Iterator[Evidence]:
         return iter(self.evidence)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from memforest.display import escaped, one_line
 from memforest.tokens import count_tokens
 
-__all__ = ["fit", "render"]
+__all__ = ["fit", "render", "render_summary"]
 
 
 _PLAIN_NAME = re.compile(r'[^"\\():\[\]]+')
@@ -25,11 +25,40 @@ def render(number: int, said: datetime, speaker: str, text: str, quote: str) -> 
     [1] 8 May 2023: Bob has a cat. ("Bob (work)" said: "I said \"cat\".")
     """
     statement, told, name = escaped(text), escaped(quote), one_line(speaker)
-    line = f"[{number}] {said.day} {said:%b %Y}: {statement}"
+    line = f"[{number}] {_day(said)}: {statement}"
     if told in statement:
         return line
     who = name if _PLAIN_NAME.fullmatch(name) else f'"{escaped(speaker)}"'
     return f'{line} ({who} said: "{told}")'
+
+
+def render_summary(
+    number: int, start: datetime, end: datetime | None, about: Sequence[str], turns: int, text: str
+) -> str:
+    """Return one numbered line of a summary: its days, what it is a summary of, and the text, which nobody said.
+
+    Args:
+        number: of the line.
+        start: where the interval of the summary begins.
+        end: where it ends, exclusive; None for an interval that goes on.
+        about: its level, calendar window and the like.
+        turns: how many turns it sums up.
+        text: the summary; as in `render`, nothing in it can end the line.
+
+    Example:
+        >>> day = datetime(2024, 3, 4)
+        >>> print(render_summary(2, day, day + timedelta(days=7), ["level 4", "2024-W10"], 12, "Ana moved."))
+        [2] 4 Mar 2024 to 10 Mar 2024, level 4, 2024-W10, summary of 12 turns: Ana moved.
+    """
+    first, last = _day(start), "" if end is None else _day(max(start, end - timedelta(microseconds=1)))
+    days = f"since {first}" if end is None else first if last == first else f"{first} to {last}"
+    count = "1 turn" if turns == 1 else f"{turns} turns"
+    names = [one_line(one) if _PLAIN_NAME.fullmatch(one) else f'"{escaped(one)}"' for one in about]
+    return f"[{number}] {', '.join([days, *names, f'summary of {count}'])}: {escaped(text)}"
+
+
+def _day(when: datetime) -> str:
+    return f"{when.day} {when:%b %Y}"
 
 
 def fit(lines: Sequence[str], max_tokens: int) -> list[str]:

@@ -21,7 +21,8 @@ from memforest.store.db import Tx
 from memforest.store.feed import Kind
 from memforest.store.indexes import IndexRow
 from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing, place_next
-from memforest.systems.registry import make_index, open_stored
+from memforest.systems.combine import CombinedIndex
+from memforest.systems.registry import known, make_index, open_stored
 from memforest.tree import Node
 
 __all__ = ["Attached", "Placings"]
@@ -32,7 +33,7 @@ class Attached:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._made: dict[tuple[str, str], MemoryIndex] = {}
+        self._made: dict[tuple[str, str, type[Any] | None], MemoryIndex] = {}
 
     def begin(self, tx: Tx) -> None:
         """Give a new memory the indexes of the configuration, and bring the tables of others up to date."""
@@ -88,6 +89,19 @@ class Attached:
             )
         return self.open(row)
 
+    def search_by(self, tx: Tx, names: Sequence[str] | None) -> MemoryIndex:
+        """Return the index that a query searches: the one of a name, several as one, or by default the memory's own.
+
+        Raises:
+            NotFoundError: if the memory does not have it.
+            ConfigError: if there is no such index, or one is named twice.
+            IndexStateError: if it cannot be used.
+        """
+        if names is None:
+            return self.default(tx)
+        found = [self.get(tx, name) for name in names]
+        return found[0] if len(found) == 1 else CombinedIndex(found)
+
     def default(self, tx: Tx) -> MemoryIndex:
         """Return the index that a query searches: the first of the configuration that the memory has, else its first.
 
@@ -109,7 +123,7 @@ class Attached:
             ConfigError: if this process does not know it.
             IndexStateError: if its settings are of another version.
         """
-        key = (row.name, row.settings)
+        key = (row.name, row.settings, known().get(row.name))
         if key not in self._made:
             self._made[key] = open_stored(row.name, row.settings, self._config.index_settings.get(row.name))
         return self._made[key]

@@ -38,11 +38,13 @@ __all__ = [
     "Items",
     "Kind",
     "MemoryIndex",
+    "NodeHit",
     "NodeWork",
     "Placed",
     "Placing",
     "Prepared",
     "Refined",
+    "Scored",
     "Search",
     "Upgrade",
     "place_next",
@@ -69,7 +71,7 @@ class Search:
 
     `mode` is one of `memforest.config.MODES`, `asked_mode` the one that the caller named, if any; `browse_calls`
     bounds what browsing may ask a model. `leaves` are those that a browse reached before the ranking, by node id, with
-    their scores; None where none was made.
+    their scores; None where none was made. `own` is by index what each has prepared, where several are asked.
     """
 
     tokens: Sequence[str]
@@ -84,6 +86,7 @@ class Search:
     mode: str = "emb"
     asked_mode: str | None = None
     browse_calls: int = 32
+    own: Mapping[str, Search] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +108,51 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeHit:
+    """One ranked inner node, by its id, whose summary is the evidence; `scores` and `why` as in `Hit`.
+
+    A leaf is no node hit: an index hands back the turns that it stands for. `window` is the calendar key of a node that
+    stands for a day, a week and so on.
+    """
+
+    node: int
+    score: float
+    scores: dict[str, float] = field(default_factory=dict)
+    window: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """The turns of a ranking as arrays, in any order, and how the hit of one is made.
+
+    Two rankings are fused by these without making every hit. `leads` says which turns have a `Hit.why`.
+    """
+
+    turns: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    leads: NDArray[np.bool_]
+    make: Callable[[int], Hit]
+
+    @classmethod
+    def of(cls, hits: Iterable[Hit]) -> Scored:
+        """Return hits that have been made."""
+        found = {hit.turn: hit for hit in hits}
+        return cls(
+            turns=np.fromiter(found, dtype=np.int64),
+            scores=np.array([hit.score for hit in found.values()], dtype=np.float64),
+            leads=np.array([bool(hit.why) for hit in found.values()], dtype=np.bool_),
+            make=found.__getitem__,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What an index found: every candidate turn, best first, each made when it is asked for.
 
+    `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
+    applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `scored` has the same turns as
+    `hits`; an index that leaves it out is fused with others all the same, and more slowly.
     `trees` are the trees that were looked into, as (tree row of the snapshot, score), best first. `notes` say for
     `explain=True` what filters, time order and diversity did, as plain values.
     """
@@ -115,6 +160,8 @@ class Found:
     hits: Iterable[Hit]
     trees: tuple[tuple[int, float], ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+    nodes: Iterable[NodeHit] = ()
+    scored: Scored | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,10 +219,10 @@ def answer(data: str) -> AnswerReply:
     if not fitting:
         return AnswerReply(reason="no piece of evidence shares a word with the question")
     best = max(fitting, key=lambda at: (shared[at], -at))
-    number, said = int(pieces[best]["number"]), pieces[best].get("said", "")
-    return AnswerReply(
-        reason=f"piece {number}, said on {said}", answer=str(pieces[best]["statement"]), cited=[number]
-    )
+    piece = pieces[best]
+    number = int(piece["number"])
+    when = f"of {piece['days']}" if "days" in piece else f"said on {piece.get('said', '')}"
+    return AnswerReply(reason=f"piece {number}, {when}", answer=str(piece["statement"]), cited=[number])
 
 
 def _shared(query: str, texts: Sequence[str], *, without: Collection[str] = ()) -> list[int]:

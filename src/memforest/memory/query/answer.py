@@ -29,7 +29,7 @@ class Answered:
 
 def telling(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Return the evidence that tells something: a turn that only asks does not ("What is he, a cat?")."""
-    return [one for one in evidence if one.kind == "fact" or not asks(one.text)]
+    return [one for one in evidence if one.kind != "turn" or not asks(one.text)]
 
 
 async def answered(
@@ -43,13 +43,14 @@ async def answered(
     """Return an answer from evidence; the local answerer's if the one that was asked fails."""
     pieces = [
         AnswerEvidence(
-            text=one.text if one.kind == "fact" else turn_text(one.speaker, one.text),
+            text=turn_text(one.speaker, one.text) if one.kind == "turn" else one.text,
             quote=one.quote,
             said=one.said,
             start=one.start,
             end=one.end,
             score=one.score,
             speaker=one.speaker,
+            turns=one.turns,
         )
         for one in evidence
     ]

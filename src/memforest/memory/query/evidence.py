@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
@@ -15,10 +16,11 @@ from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
 from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
-from memforest.systems.base import Hit, MemoryIndex
+from memforest.systems.base import Hit, MemoryIndex, NodeHit
 from memforest.systems.filters import valid_end
 from memforest.text import entity_key
 
+AnyHit = TypeVar("AnyHit", bound=Hit | NodeHit)
 _BLOCK = 32
 """Hits checked at a time: about as many as a query shows."""
 
@@ -26,6 +28,7 @@ __all__ = [
     "cut_hits",
     "make_evidence",
     "once_per_fact",
+    "path_names",
     "sound_hits",
     "surface_names",
     "tree_titles",
@@ -87,14 +90,26 @@ def _is_itself(fact: rows.FactText) -> bool:
     return fact.fact_id == fact_identity(fact.text, *times)
 
 
-def cut_hits(hits: Iterable[Hit], top_k: int, max_facts: int) -> tuple[list[Hit], list[Hit]]:
-    """Return the first `top_k` hits, and the first `max_facts` of those that speak by a fact."""
-    best: list[Hit] = []
+def cut_hits(
+    hits: Iterable[AnyHit],
+    top_k: int,
+    max_facts: int,
+    shows: Callable[[NodeHit], bool] = lambda _: True,
+) -> tuple[list[AnyHit], list[Hit]]:
+    """Return the first `top_k` hits, and the first `max_facts` of those that speak by a fact.
+
+    Args:
+        hits: best first; read no further than needed.
+        top_k: most hits.
+        max_facts: most facts.
+        shows: says whether a node can be shown; asked of those that stand before the cut.
+    """
+    best: list[AnyHit] = []
     facts: list[Hit] = []
     for hit in hits:
-        if len(best) < top_k:
+        if len(best) < top_k and (isinstance(hit, Hit) or shows(hit)):
             best.append(hit)
-        if hit.fact >= 0 and len(facts) < max_facts:
+        if isinstance(hit, Hit) and hit.fact >= 0 and len(facts) < max_facts:
             facts.append(hit)
         if len(best) >= top_k and len(facts) >= max_facts:
             break
@@ -108,25 +123,19 @@ class _Found:
     turns: Mapping[int, rows.TurnText]
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
-    days: Mapping[int, str]
-    """Node id -> its interval in days."""
-    titles: Mapping[int, str]
-    """Tree -> its kind and scope."""
+    paths: Mapping[int, tuple[str, ...]]
+    """By forest row of the leaf."""
 
 
 def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]) -> list[Evidence]:
     """Return the evidence of hits that an index ranked."""
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
-    forest = snapshot.forest
-    nodes = {int(forest.ids[row]) for hit in hits if hit.leaf >= 0 for row in snapshot.path(hit.leaf)}
-    trees = sorted({int(forest.tree[hit.leaf]) for hit in hits if hit.leaf >= 0})
     found = _Found(
         turns=rows.turn_texts(tx, turn_ids),
         facts=rows.fact_texts(tx, fact_ids),
         supports=rows.fact_sources(tx, fact_ids),
-        days={node: f"{_day(span[0])}..{_day(span[1])}" for node, span in rows.node_spans(tx, nodes).items()},
-        titles=dict(zip(trees, tree_titles(tx, snapshot, index, trees), strict=True)),
+        paths=path_names(tx, snapshot, index, [hit.leaf for hit in hits if hit.leaf >= 0]),
     )
     until = valid_end(snapshot)
     return [_evidence(snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits]
@@ -142,7 +151,7 @@ def tree_titles(tx: Tx, snapshot: Snapshot, index: MemoryIndex, trees: Iterable[
 def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
-    path = _path(snapshot, hit.leaf, found) if hit.leaf >= 0 else ()
+    path = found.paths[hit.leaf] if hit.leaf >= 0 else ()
     if hit.fact < 0:
         return Evidence(
             text=turn.text,
@@ -179,11 +188,23 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
     )
 
 
-def _path(snapshot: Snapshot, leaf: int, found: _Found) -> tuple[str, ...]:
-    """Name the nodes from a root down to a leaf: the scope, then each node's interval."""
+def path_names(
+    tx: Tx, snapshot: Snapshot, index: MemoryIndex, nodes: Collection[int]
+) -> dict[int, tuple[str, ...]]:
+    """Return, by forest row, the path from the root down to a node: the tree's title, then each node's days."""
     forest = snapshot.forest
-    title = found.titles[int(forest.tree[leaf])]
-    return (title, *(found.days[int(forest.ids[row])] for row in snapshot.path(leaf)))
+    paths = {node: snapshot.path(node) for node in nodes}
+    spans = rows.node_spans(tx, {int(forest.ids[row]) for path in paths.values() for row in path})
+    days = {node: f"{_day(start)}..{_day(end)}" for node, (start, end) in spans.items()}
+    trees = sorted({int(forest.tree[node]) for node in paths})
+    titles = dict(zip(trees, tree_titles(tx, snapshot, index, trees), strict=True))
+    return {
+        node: (
+            titles[int(forest.tree[node])],
+            *(days[int(forest.ids[row])] for row in path),
+        )
+        for node, path in paths.items()
+    }
 
 
 def _day(ms: int) -> str:

@@ -12,7 +12,7 @@ from memforest.systems.base import Search
 
 __all__ = ["Searched", "explanation", "leaf_key"]
 
-LeafKey = tuple[str, str]
+LeafKey = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Searched:
 
 
 def leaf_key(one: Evidence) -> LeafKey:
-    """Return the session and the turn that evidence was found at, which no other evidence of a query has."""
-    return one.sources[0].session_id, one.sources[0].turn_ids[0]
+    """Return the session and turn that evidence was found at, and its node if it is one: no other evidence has all three."""
+    return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id
 
 
 def explanation(
@@ -46,7 +46,8 @@ def explanation(
 ) -> dict[str, Any]:
     """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score.
 
-    `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree.
+    `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree. `fusion` has, when
+    several indexes were searched, the weight of each and how many turns and nodes it found.
     """
     return {
         "plan": asdict(request.plan),
@@ -57,6 +58,7 @@ def explanation(
             "during": None if request.during_ms is None else tuple(map(from_ms, request.during_ms)),
             **found.notes.get("filters", {}),
         },
+        "fusion": found.notes.get("fusion"),
         "time_order": found.notes.get("time_order"),
         "diversity": found.notes.get("diversity"),
         "rerank": None
@@ -67,13 +69,14 @@ def explanation(
 
 
 def _one(found: Searched, place: int, one: Evidence) -> dict[str, Any]:
-    session_id, turn_id = key = leaf_key(one)
+    session_id, turn_id, node_id = key = leaf_key(one)
     return {
         "place": place,
         "place_before_rerank": found.places.get(key, place),
         "session_id": session_id,
         "turn_id": turn_id,
         "fact_id": one.fact_id,
+        "node_id": node_id,
         "score": one.score,
         "parts": dict(sorted(one.scores.items(), key=lambda part: (-abs(part[1]), part[0]))),
         "path": one.path,

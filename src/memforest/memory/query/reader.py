@@ -28,6 +28,7 @@ from memforest.memory.query.evidence import (
     tree_titles,
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
+from memforest.memory.query.memories import Memories, by_score
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult
 from memforest.memory.timing import Timer
@@ -37,7 +38,6 @@ from memforest.models import Embedder
 from memforest.models.inputs import finite_scores
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import embed_questions
-from memforest.search.budget import render
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens, without_names
@@ -46,7 +46,7 @@ from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.store.digests import AGAIN
 from memforest.systems.attached import Attached
-from memforest.systems.base import MOST_ROUNDS, Candidate, MemoryIndex, Prepared, Search
+from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
 from memforest.text import cut
 from memforest.tokens import count_tokens
@@ -75,7 +75,7 @@ class Asked:
     top_k: int
     max_facts: int
     max_tokens: int | None
-    index: str | None
+    index: tuple[str, ...] | None
     ranking: Ranking
     rerank_top: int = 20
     mode: str | None = None
@@ -210,17 +210,17 @@ class Reader:
                 break
         return replace(found, trees=found.trees or list(prepared.trees)), prepared
 
-    def _snapshot(self, index: str | None) -> tuple[Snapshot, list[str], MemoryIndex]:
+    def _snapshot(self, names: tuple[str, ...] | None) -> tuple[Snapshot, list[str], MemoryIndex]:
         """Return the snapshot, what it does not have yet, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            found = self.attached.default(tx) if index is None else self.attached.get(tx, index)
-            lag = self.attached.lagging(tx).get(found.name)
-            behind = (
-                []
-                if lag is None
-                else [f"the index {found.name!r} has not placed the last {lag} change(s); resume() does"]
-            )
+            found = self.attached.search_by(tx, names)
+            lag = self.attached.lagging(tx)
+            behind = [
+                f"the index {name!r} has not placed the last {lag[name]} change(s); resume() does"
+                for name in found.name.split(",")
+                if name in lag
+            ]
             return snapshot, [*_waiting(sessions.waiting(tx)), *behind], found
 
     async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
@@ -255,24 +255,30 @@ class Reader:
             snapshot = self.cache.get(tx)
             found = index.search(tx, snapshot, request)
             damage: dict[str, None] = {}
-            sound = sound_hits(tx, snapshot, found.hits, damage)
-            best, facts = cut_hits(once_per_fact(sound), wanted, asked.max_facts)
-            shared = {hit.turn for hit in best}
-            hits = [*best, *(hit for hit in facts if hit.turn not in shared)]
-            made = {
-                hit.turn: one for hit, one in zip(hits, make_evidence(tx, snapshot, index, hits), strict=True)
-            }
+            memories = Memories(tx, snapshot, index, request, damage)
+            sound = once_per_fact(sound_hits(tx, snapshot, found.hits, damage))
+            ranked = by_score(sound, found.nodes)
+            best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
+            turns = {hit.turn: hit for hit in (*best, *facts) if isinstance(hit, Hit)}
+            nodes = [hit for hit in best if isinstance(hit, NodeHit)]
+            made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
+            summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
             titles = tree_titles(tx, snapshot, index, [tree for tree, _ in found.trees])
             before = said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else []
-        evidence = [made[hit.turn] for hit in best]
+        evidence = [made[hit.turn] if isinstance(hit, Hit) else summed[hit.node] for hit in best]
         return Searched(
             evidence=evidence,
             facts=[made[hit.turn] for hit in facts],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,
             before=before,
-            browsed={leaf_key(made[hit.turn]): hit.browsed for hit in hits if hit.browsed is not None},
-            warnings=tuple(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
+            browsed={
+                leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
+            },
+            warnings=(
+                *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
+                *memories.warnings,
+            ),
         )
 
     async def _rerank(self, asked: Asked, found: Searched) -> tuple[Searched, list[str]]:
@@ -359,7 +365,7 @@ def _within(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Ev
         return evidence
     used, kept = 0, 0
     for one in evidence:
-        used += count_tokens(render(kept + 1, one.said, one.speaker, one.text, one.quote)) + 1
+        used += count_tokens(one.line(kept + 1)) + 1
         if used > max_tokens:
             break
         kept += 1

@@ -13,7 +13,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import turn_text
 from memforest.store import evidence as rows
 from memforest.store.db import Tx
-from memforest.systems.base import Hit
+from memforest.systems.base import Hit, NodeHit
 
 __all__ = ["rerank_text", "reranked", "said_before"]
 
@@ -21,9 +21,9 @@ BEFORE_CHARS = 400
 """Most of the turn before, from its end: a long one must not push the candidate out of the model's window."""
 
 
-def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit]) -> list[str]:
-    """Return, for each hit, the turn before it in its session with its speaker; "" for a session's first."""
-    previous = [int(snapshot.turns.previous[hit.turn]) for hit in hits]
+def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit | NodeHit]) -> list[str]:
+    """Return, for each hit, the turn before it in its session with its speaker; "" for a session's first and a node."""
+    previous = [int(snapshot.turns.previous[hit.turn]) if isinstance(hit, Hit) else -1 for hit in hits]
     texts = rows.turn_texts(tx, [int(snapshot.turns.ids[row]) for row in previous if row >= 0])
     found = []
     for row in previous:
@@ -36,8 +36,10 @@ def rerank_text(before: str, one: Evidence) -> str:
     """Return what the reranker reads of a candidate: the turn, after the one before it.
 
     The turn before says what "it" and "there" are. Measured against the turn alone, and against the statement
-    extracted from it: docs/ranking.md.
+    extracted from it: docs/ranking.md. A summary is read as it is.
     """
+    if one.kind == "memory":
+        return one.text
     return f"{before[-BEFORE_CHARS:]} {turn_text(one.speaker, one.quote)}".strip()
 
 

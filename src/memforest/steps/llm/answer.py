@@ -22,6 +22,8 @@ __all__ = ["ChatAnswerer"]
 MAX_TOKENS = 1_024
 TEXT_CHARS = 1_500
 """Characters shown of a statement, and of the quote beside it."""
+SUMMARY_CHARS = 4_000
+"""Characters shown of a summary: some 600 words, which is the longest that a level of a calendar tree has."""
 UNCITED = "the model gave an answer and named no evidence for it"
 
 
@@ -81,6 +83,13 @@ class ChatAnswerer:
 
     def _row(self, number: int, one: AnswerEvidence) -> dict[str, Any]:
         """Return a piece of evidence as the model sees it; the quote only where it says more."""
+        if one.turns is not None and one.start is not None:
+            return {
+                "number": number,
+                "days": shown_days(one.start, one.end, self._zone),
+                "summary_of_turns": one.turns,
+                "statement": cut(one.text, SUMMARY_CHARS),
+            }
         row: dict[str, Any] = {"number": number, "said": shown_day(one.said, self._zone)}
         if one.speaker:
             row["speaker"] = cut(one.speaker, 80)

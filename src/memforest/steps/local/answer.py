@@ -7,7 +7,8 @@ words, and questions are not read for their form: only the plan's kind counts.
 
 An answer is refused when there is no evidence, when a name in the question occurs nowhere in it, or when
 no statement covers enough of the question's content words (`MIN_COVERAGE`). The evidence is untrusted
-text: it is compared and quoted, never interpreted.
+text: it is compared and quoted, never interpreted. Summaries are passed over: nobody said them, and what they hold
+of a question may be about several things and days.
 """
 
 from __future__ import annotations
@@ -78,8 +79,11 @@ class LocalAnswerer:
         """
         if not evidence:
             return Answer(None, reason="no evidence")
+        told = [(index, piece) for index, piece in enumerate(evidence) if piece.turns is None]
+        if not told:
+            return Answer(None, reason="the evidence is summaries only, which are no statements to quote")
         asked = read_question(question, plan)
-        items = [read_item(index, piece, asked.code) for index, piece in enumerate(evidence[:TOP])]
+        items = [read_item(index, piece, asked.code) for index, piece in told[:TOP]]
         for name in asked.names:
             if not any(item.said.name(name) or item.quoted.name(name) for item in items):
                 return Answer(None, reason=f"nothing known about {' '.join(sorted(name))}")

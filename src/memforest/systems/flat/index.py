@@ -12,7 +12,7 @@ from memforest.ranking import order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
-from memforest.systems.base import Found, Hit, Index, Search
+from memforest.systems.base import Found, Hit, Index, Scored, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts
@@ -45,18 +45,21 @@ class FlatIndex(Index):
         total = parts["lexical"] + parts["dense"]
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, fact_dense, fact_lexical)
+
+        def hit(turn: int) -> Hit:
+            return Hit(
+                turn=turn,
+                fact=int(speaks[turn]),
+                score=float(total[turn]),
+                scores={name: float(part[turn]) for name, part in parts.items()},
+            )
+
         ranked = order(total, turn_places(snapshot))
+        ranked = ranked[keep.turns[ranked]]
         return Found(
-            (
-                Hit(
-                    turn=i,
-                    fact=int(speaks[i]),
-                    score=float(total[i]),
-                    scores={name: float(part[i]) for name, part in parts.items()},
-                )
-                for i in ranked[keep.turns[ranked]].tolist()
-            ),
+            map(hit, ranked.tolist()),
             notes={"filters": filter_notes(keep)},
+            scored=Scored(ranked, total[ranked], np.zeros(len(ranked), dtype=np.bool_), hit),
         )
 
 

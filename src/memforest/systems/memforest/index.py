@@ -16,7 +16,18 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
-from memforest.systems.base import Found, Hit, Index, IndexProblem, Kind, NodeWork, Prepared, Search, Upgrade
+from memforest.systems.base import (
+    Found,
+    Hit,
+    Index,
+    IndexProblem,
+    Kind,
+    NodeWork,
+    Prepared,
+    Scored,
+    Search,
+    Upgrade,
+)
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.host import Host
 from memforest.systems.memforest import rows
@@ -135,24 +146,32 @@ class MemForestIndex(Index):
         scores.add("lead", led.bonus)
         crowded = _diversify(snapshot, keep, request, scores)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
-        hits = (
-            Hit(
-                turn=i,
-                fact=led.facts.get(i, int(speaks[i])),
-                score=float(scores.total[i]),
-                scores={name: float(part[i]) for name, part in scores.parts.items()},
-                leaf=(leaf := leaf_of.get(i, int(snapshot.cell_of_turn[i]))),
-                why=led.why if i in led.facts else "",
+
+        def hit(turn: int) -> Hit:
+            leaf = leaf_of.get(turn, int(snapshot.cell_of_turn[turn]))
+            return Hit(
+                turn=turn,
+                fact=led.facts.get(turn, int(speaks[turn])),
+                score=float(scores.total[turn]),
+                scores={name: float(part[turn]) for name, part in scores.parts.items()},
+                leaf=leaf,
+                why=led.why if turn in led.facts else "",
                 browsed=recalled.leaves.get(leaf),
             )
-            for i in best_first(scores.total, turn_places(snapshot), keep.turns)
-        )
+
         notes = {
             "filters": filter_notes(keep),
             "time_order": {"why": led.why, "turns": len(led.facts)} if led.facts else None,
             "diversity": crowded,
         }
-        return Found(hits, recalled.trees, notes)
+        kept = np.flatnonzero(keep.turns)
+        leads = np.isin(kept, list(led.facts))
+        return Found(
+            map(hit, best_first(scores.total, turn_places(snapshot), keep.turns)),
+            recalled.trees,
+            notes,
+            scored=Scored(kept, scores.total[kept], leads, hit),
+        )
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself."""

@@ -1,4 +1,4 @@
-"""Pure scoring functions over arrays: standardise, fuse, flow. Higher is better everywhere."""
+"""Scores of rows: cosines, BM25, z-scores, order, and the best of groups and levels. Higher is better everywhere."""
 
 from __future__ import annotations
 

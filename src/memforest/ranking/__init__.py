@@ -1,0 +1,57 @@
+"""Pure scoring over arrays; higher is better everywhere.
+
+`scores` standardises, fuses and orders; `propagation` sends relevance along the edges of any forest and goes from leaves to
+their ancestors; `parts` has single parts of a score. Nothing here knows a snapshot, an index or a file.
+"""
+
+from memforest.ranking.parts import activation, robustness, time_overlap
+from memforest.ranking.propagation import (
+    Ancestors,
+    Direction,
+    Sink,
+    ancestors,
+    propagate,
+    relevance_shares,
+    sums_below,
+)
+from memforest.ranking.scores import (
+    Groups,
+    Levels,
+    Scores,
+    best_first,
+    bm25_idf,
+    bm25_weight,
+    cosines,
+    cosines_of_two,
+    group_place,
+    leading,
+    order,
+    stable_order,
+    standardise,
+)
+
+__all__ = [
+    "Ancestors",
+    "Direction",
+    "Groups",
+    "Levels",
+    "Scores",
+    "Sink",
+    "activation",
+    "ancestors",
+    "best_first",
+    "bm25_idf",
+    "bm25_weight",
+    "cosines",
+    "cosines_of_two",
+    "group_place",
+    "leading",
+    "order",
+    "propagate",
+    "relevance_shares",
+    "robustness",
+    "stable_order",
+    "standardise",
+    "sums_below",
+    "time_overlap",
+]

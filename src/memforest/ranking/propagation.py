@@ -1,0 +1,229 @@
+"""Relevance on the nodes of any forest: propagated along its edges, and carried from leaves to their ancestors.
+
+A forest is given as plain arrays with one row a node: `parent` has the row of the node above, -1 at a root, and
+`level` rises from a child to its parent, by one or by more. Rows may stand in any order, and there may be several
+trees. Every step is a pass over arrays; what is returned depends on the rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.ranking.scores import Scores
+
+__all__ = ["Ancestors", "Direction", "Sink", "ancestors", "propagate", "relevance_shares", "sums_below"]
+
+Ints = NDArray[np.int64]
+Direction = Literal["down", "up", "none"]
+"""Where relevance goes: from parents to children, from children to parents, or nowhere."""
+Sink = Literal["leak", "stay"]
+"""What becomes of the relevance of a node that has nowhere to send it: it is lost, or stays with the node."""
+
+
+def relevance_shares(relevance: Scores) -> Scores:
+    """Return each node's share of the relevance of all nodes, which sums to 1; negative relevance counts as 0.
+
+    Zeros if no node is relevant. Source: SegTreeMem (arXiv 2606.04555) §4.3.1, "Initial score normalization". The
+    paper takes relevance to be positive and does not say what becomes of a negative cosine. It is cut off here:
+    mapped to [0, 1], cosines of common texts would all become nearly the same share.
+
+    Args:
+        relevance: of every node to the question, such as a cosine; shape (n,).
+
+    Raises:
+        ValueError: if a number is not finite.
+
+    Example:
+        >>> relevance_shares(np.array([3.0, -0.5, 1.0])).tolist()
+        [0.75, 0.0, 0.25]
+    """
+    positive: Scores = np.maximum(np.asarray(relevance, dtype=np.float64), 0.0)
+    if not np.isfinite(relevance).all():
+        raise ValueError("the relevance of a node is not a finite number")
+    total = float(positive.sum())
+    return positive / total if total else positive
+
+
+def propagate(
+    shares: Scores,
+    parent: Ints,
+    direction: Direction,
+    *,
+    decay: float = 0.10,
+    horizon: int = 2,
+    sink: Sink = "leak",
+) -> Scores:
+    """Return the score of every node after its relevance went along the edges, up to `horizon` of them.
+
+    The score is sum(decay**k * s_k) / sum(decay**k) over k = 0 to `horizon`, where s_0 are the shares and s_k is s_(k-1)
+    sent one edge on. Down, a node divides what it has equally among its children; up, it gives all to its parent.
+    Source: SegTreeMem (arXiv 2606.04555) §4.3.1, Eq. 3 and 4, and Algorithm 2; the defaults are those of its experiments. With
+    "none", or a decay or a horizon of 0, the shares come back as they are, which is retrieval from a collapsed tree.
+
+    The paper's matrix has columns of zeros at leaves (down) and at the root (up), so that what is there leaks: that is
+    ``sink="leak"``. With ``"stay"`` such a node keeps what it has, and the scores sum to what the shares sum to.
+
+    Args:
+        shares: what each node has at first, shape (n,); see `relevance_shares`.
+        parent: row of each node's parent, -1 at a root, shape (n,).
+        direction: ``"down"``, ``"up"`` or ``"none"``.
+        decay: weight of an edge, from 0 to 1; below 1 in the paper.
+        horizon: most edges, at least 0.
+        sink: ``"leak"`` or ``"stay"``.
+
+    Raises:
+        ValueError: if an argument is out of range, or a parent is not a row of the forest.
+
+    Example:
+        >>> tree = np.array([-1, 0, 0])
+        >>> propagate(np.array([0.8, 0.2, 0.0]), tree, "down", decay=0.5, horizon=1).round(3).tolist()
+        [0.533, 0.267, 0.133]
+    """
+    _check_flow(direction, decay, horizon, sink)
+    _check_parents(parent, len(shares))
+    scores: Scores = np.asarray(shares, dtype=np.float64).copy()
+    if direction == "none":
+        return scores
+    step, weight, total = scores.copy(), 1.0, 1.0
+    for _ in range(horizon):
+        step = _one_edge(step, parent, direction, sink)
+        weight *= decay
+        total += weight
+        scores += weight * step
+    scores /= total
+    return scores
+
+
+def _one_edge(shares: Scores, parent: Ints, direction: Direction, sink: Sink) -> Scores:
+    """Return what every node has after all of it went one edge on."""
+    below = np.flatnonzero(parent >= 0)
+    above = parent[below]
+    children = np.bincount(above, minlength=len(parent))
+    if direction == "down":
+        sent: Scores = np.zeros(len(parent))
+        sent[below] = shares[above] / children[above]
+        ends = children == 0
+    else:
+        sent = np.bincount(above, weights=shares[below], minlength=len(parent)).astype(np.float64)
+        ends = parent < 0
+    return np.where(ends, sent + shares, sent) if sink == "stay" else sent
+
+
+def _check_flow(direction: str, decay: float, horizon: int, sink: str) -> None:
+    if direction not in ("down", "up", "none"):
+        raise ValueError(f"direction={direction!r}: give 'down', 'up' or 'none'")
+    if sink not in ("leak", "stay"):
+        raise ValueError(f"sink={sink!r}: give 'leak' or 'stay'")
+    if not 0 <= decay <= 1:
+        raise ValueError(f"decay={decay!r}: give a number from 0 to 1")
+    if horizon < 0:
+        raise ValueError(f"horizon={horizon!r}: give a whole number of at least 0")
+
+
+def _check_parents(parent: Ints, count: int) -> None:
+    if len(parent) != count:
+        raise ValueError(f"there are {len(parent)} parents for {count} nodes")
+    if count and (parent.min() < -1 or parent.max() >= count):
+        raise ValueError("a node's parent is not a row of the forest")
+
+
+def _check_levels(parent: Ints, level: Ints) -> None:
+    """Refuse a parent that is not above its child: going up would not come to an end."""
+    below = np.flatnonzero(parent >= 0)
+    if (level[parent[below]] <= level[below]).any():
+        raise ValueError("a node's parent is not on a higher level than the node")
+
+
+class Ancestors(NamedTuple):
+    """Nodes above leaves, lowest level first, and on each level in the order of the best leaf below them."""
+
+    nodes: Ints
+    leaves: Ints
+    """The best leaf by which each of the nodes was reached."""
+
+
+def ancestors(leaves: Ints, parent: Ints, level: Ints, budgets: Mapping[int, int]) -> Ancestors:
+    """Return the nodes above leaves on the levels that have a budget, at most so many a level.
+
+    The best leaf's ancestors come first, then those of the second best that are not there yet, and so on. Source:
+    TiMem (arXiv 2601.02845) §3.3.2, Eq. 8 and 9; what is over a level's budget is pruned by similarity (appendix). Its
+    published code goes through the leaves in the order of time, and so fills the budgets from the earliest leaf
+    instead of the best. Its budgets for a simple question are ``{2: 4, 5: 1}``.
+
+    Args:
+        leaves: rows to start from, best first; any nodes will do, and a row may occur twice.
+        parent: row of each node's parent, -1 at a root.
+        level: of each node; above its children's, by one or by more.
+        budgets: level -> most nodes of it. A level that is not there, or has 0, gives none.
+
+    Raises:
+        ValueError: if a leaf or a parent is not a row of the forest, or a parent is not above its child.
+
+    Example:
+        >>> parent, level = np.array([-1, 0, 0, 1, 2]), np.array([3, 2, 2, 1, 1])
+        >>> ancestors(np.array([4, 3]), parent, level, {2: 1, 3: 1}).nodes.tolist()
+        [2, 0]
+    """
+    _check_parents(parent, len(level))
+    _check_levels(parent, level)
+    if len(leaves) and (leaves.min() < 0 or leaves.max() >= len(parent)):
+        raise ValueError("a leaf is not a row of the forest")
+    nodes, ranks = _all_above(leaves, parent)
+    wanted = np.array(sorted(one for one, most in budgets.items() if most > 0), dtype=np.int64)
+    most = np.array([budgets[one] for one in wanted.tolist()], dtype=np.int64)
+    here = np.isin(level[nodes], wanted)
+    nodes, ranks = nodes[here], ranks[here]
+    _, first = np.unique(nodes, return_index=True)  # sorted by rank, so the first is that of the best leaf
+    nodes, ranks = nodes[first], ranks[first]
+    ordered = np.lexsort((nodes, ranks, level[nodes]))
+    nodes, ranks = nodes[ordered], ranks[ordered]
+    place = np.searchsorted(wanted, level[nodes])
+    begin = np.searchsorted(place, np.arange(len(wanted)))
+    kept = np.arange(len(nodes)) - begin[place] < most[place]
+    return Ancestors(nodes[kept], leaves[ranks[kept]])
+
+
+def _all_above(leaves: Ints, parent: Ints) -> tuple[Ints, Ints]:
+    """Return every ancestor of every leaf and that leaf's place, by place; a node once for each leaf below it."""
+    nodes, ranks = np.asarray(leaves, dtype=np.int64), np.arange(len(leaves))
+    found, places = [nodes[:0]], [ranks[:0]]
+    while True:
+        above = parent[nodes]
+        nodes, ranks = above[above >= 0], ranks[above >= 0]
+        if not len(nodes):
+            break
+        found.append(nodes)
+        places.append(ranks)
+    together = np.concatenate(places)
+    by_place = np.argsort(together, kind="stable")
+    return np.concatenate(found)[by_place], together[by_place]
+
+
+def sums_below(values: Scores, parent: Ints, level: Ints) -> Scores:
+    """Return, for every node, the sum of its own value and those of all nodes below it.
+
+    Args:
+        values: of every node, shape (n,); to count leaves, 1 at a leaf and 0 elsewhere.
+        parent: row of each node's parent, -1 at a root.
+        level: of each node; above its children's, by one or by more.
+
+    Raises:
+        ValueError: if a parent is not a row of the forest, or not above its child.
+
+    Example:
+        >>> sums_below(np.array([0.0, 1.0, 1.0]), np.array([-1, 0, 0]), np.array([1, 0, 0])).tolist()
+        [2.0, 1.0, 1.0]
+    """
+    _check_parents(parent, len(values))
+    _check_levels(parent, level)
+    total = np.asarray(values, dtype=np.float64).copy()
+    below = np.flatnonzero(parent >= 0)
+    below = below[np.argsort(level[below], kind="stable")]
+    starts = np.flatnonzero(np.r_[True, np.diff(level[below]) != 0]) if len(below) else below
+    for rows in np.split(below, starts[1:]):
+        np.add.at(total, parent[rows], total[rows])
+    return total
