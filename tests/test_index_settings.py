@@ -16,16 +16,9 @@ from tests.worlds import fast_config, rows
 
 from memforest import Config, MemForest, load_default_config
 from memforest.errors import ConfigError
-from memforest.settings import (
-    INDEX_SETTINGS,
-    Bound,
-    NoSettings,
-    Settings,
-    from_json,
-    read_index_settings,
-    to_json,
-)
+from memforest.settings import INDEX_SETTINGS, Bound, NoSettings, Settings
 from memforest.systems.memforest.settings import MemForestSettings, settings_of
+from memforest.tables import from_json, read_index_settings, to_json
 
 TURNS = [{"speaker": "Ann", "text": f"I bought {n} apples.", "timestamp": "2024-01-01"} for n in range(20)]
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 
 from memforest.config import Config
 from memforest.errors import ConfigError
-from memforest.settings import INDEX_SETTINGS, NoSettings, read_index_settings
+from memforest.settings import INDEX_SETTINGS, NoSettings
 from memforest.systems.base import MemoryIndex
 from memforest.systems.flat import FlatIndex
 from memforest.systems.memforest.index import MemForestIndex
 from memforest.systems.memforest.settings import MemForestSettings
+from memforest.tables import read_index_settings
 
 __all__ = ["INDEXES", "check_indexes", "open_index"]
 

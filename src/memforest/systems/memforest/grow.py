@@ -1,9 +1,9 @@
 """Structural edits of the forest inside one write transaction: where cells and facts get their leaves.
 
 Session trees hold a session's dialogue cells; entity trees hold the facts that name an entity, and every
-participant has one. An entity gets its tree when enough is known of it (`active_min_facts` facts
-from `active_min_sessions` sessions, see `MemForestSettings`) and is then back-filled with all that was said before. Scene trees
-hold the facts of a scene, which `memforest.systems.memforest.scenes` decides. Routing makes no model call (paper §4.2).
+participant has one. An entity gets its tree when enough is known of it (`MemForestSettings.active_min_facts` facts
+from `active_min_sessions` sessions) and is then back-filled with all that was said before. Scene trees hold the facts of
+a scene, which `memforest.systems.memforest.scenes` decides. Routing makes no model call (paper §4.2).
 """
 
 from __future__ import annotations

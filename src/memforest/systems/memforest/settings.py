@@ -12,7 +12,8 @@ from typing import Annotated, Literal, TypeAlias, get_args
 
 from memforest.config import Config
 from memforest.errors import ConfigError
-from memforest.settings import Bound, Count, Settings, read_index_settings
+from memforest.settings import Bound, Count, Settings
+from memforest.tables import read_index_settings
 
 __all__ = ["FAMILIES", "Family", "MemForestSettings", "settings_of"]
 
