@@ -28,19 +28,8 @@ from memforest.ports import (
     RerankerSetting,
     Summariser,
 )
-from memforest.settings import (
-    Bound,
-    Count,
-    Settings,
-    Whole,
-    build,
-    checked,
-    hints_of,
-    overlaid,
-    preset,
-    read_file,
-    refuse_unknown,
-)
+from memforest.settings import Bound, Count, Settings, Whole, hints_of, refuse_unknown
+from memforest.tables import build, checked, overlaid, preset, read_file
 
 __all__ = ["MODES", "Config", "Ranking", "load_default_config"]
 

@@ -1,65 +1,40 @@
-"""Settings: frozen values that are checked when they are made, and tables of them from TOML, laid over each other.
+"""Settings: frozen values that are checked when they are made.
 
 pydantic says whether a value is of the type that a setting's annotation declares; here that is put into words. It is
 imported when the first value that is no default has to be checked: `import memforest` does not wait for it.
-
-A table is what TOML gives: names to texts, numbers, lists and tables. Nothing is expanded in a text; a key for a model
-can be kept out of a file by ``api_key_env``, which names an environment variable. The text ``"none"`` stands for None
-where a setting may be None, as TOML has no such value.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from memforest.errors import ConfigError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 __all__ = [
     "INDEX_SETTINGS",
-    "PRESETS",
     "Bound",
     "Count",
     "NoSettings",
     "Settings",
     "Whole",
     "brief",
-    "build",
-    "checked",
+    "check_value",
     "hints_of",
     "instead",
-    "kept_json",
-    "overlaid",
-    "preset",
-    "read_file",
-    "read_index_settings",
+    "may_be_none",
     "refuse_unknown",
     "with_article",
-    "with_kept",
 ]
 
 T = TypeVar("T")
-Table = dict[str, Any]
 
-PRESETS = ("default", "default_30b", "default_4b")
-"""``"default"`` is empty; the others are the two models of the paper's evaluation."""
 INDEX_SETTINGS: dict[str, type] = {}
 """Name of an index -> the class of its settings. Each index enters its own; asked where a setting is unknown."""
 
-KEY_ENV = "api_key_env"
-_KEYS = ("api_key", KEY_ENV)
 _SECRET = ("api_key", "base_url", "extra_body", "headers", "steps")
 """Settings whose values messages do not show: they are secret, or may hold what is."""
 MOST_SHOWN = 60
@@ -95,7 +70,7 @@ def _adapter(hint: Any) -> Any:
     )
 
 
-def _check(before: str, name: str, after: str, value: Any, hint: Any) -> None:
+def check_value(before: str, name: str, after: str, value: Any, hint: Any) -> None:
     """Refuse a value that is not of a setting's type; `before` and `after` stand around its name in the message.
 
     Raises:
@@ -115,7 +90,7 @@ def _check(before: str, name: str, after: str, value: Any, hint: Any) -> None:
         errors = errors[:1]
         place, wrong = "".join(f"[{part!r}]" for part in errors[0]["loc"][:1]), errors[0]["input"]
     said = " or ".join(dict.fromkeys(_words(one["type"], one["msg"]) for one in errors))
-    said += (" or None" if after else ' or "none"') if _may_be_none(hint) else ""
+    said += (" or None" if after else ' or "none"') if may_be_none(hint) else ""
     if name.rpartition(".")[2] not in _SECRET:
         said += f", {instead(before[:-1] if after else '', name, wrong, hint)}"
     raise ConfigError(f"{before}{name}{place}{after} should be {said}") from None
@@ -125,7 +100,8 @@ def _words(error: str, message: str) -> str:
     return "a list" if error == "sequence_str" else message.removeprefix("Input should be ")
 
 
-def _may_be_none(hint: Any) -> bool:
+def may_be_none(hint: Any) -> bool:
+    """Return whether a setting of a type takes None."""
     return NoneType in get_args(hint)
 
 
@@ -208,7 +184,7 @@ class Settings:
         for one in fields(self):  # type: ignore[arg-type]  # what extends it is a dataclass
             value = getattr(self, one.name)
             if not _is_default(value, one) and one.name not in self._apart:
-                _check(before, one.name, "=...)", value, hints[one.name])
+                check_value(before, one.name, "=...)", value, hints[one.name])
         self._check()
 
     def _check(self) -> None:
@@ -261,167 +237,3 @@ def refuse_unknown(given: Mapping[str, Any], known: Mapping[str, Any], before: s
                 f"{before}there is no setting {own}{name} here: it is one of the index {owner!r}; write it under "
                 f"[index.{owner}], or Config(index_settings={{{owner!r}: {{{name!r}: ...}}}})"
             )
-
-
-# -- the settings of an index ---------------------------------------------------------------------
-
-
-def read_index_settings(index: str, kind: type[T], given: Any = None) -> T:
-    """Return the settings of an index, checked.
-
-    Args:
-        index: its name, for messages.
-        kind: the class of its settings, a frozen dataclass.
-        given: such an object, a mapping of some of them (see `Config.index_settings`), or None for the defaults.
-
-    Raises:
-        ConfigError: if a setting is unknown, of the wrong type or out of range; it names the index and the setting.
-    """
-    if isinstance(given, kind):
-        return given
-    if given is not None and not isinstance(given, Mapping):
-        names = f"{with_article(kind.__name__)} or a mapping of its settings"
-        raise ConfigError(f"the index {index!r} takes {names}, not {brief(given)}")
-    return build(kind, checked(given or {}, hints_of(kind), f"[index.{index}] "), f"index.{index}")
-
-
-def kept_json(settings: Any) -> str:
-    """Return those settings of an index that a memory keeps as a JSON object; see `Settings.KEPT`."""
-    values = asdict(settings)
-    return json.dumps({name: values[name] for name in settings.KEPT}, sort_keys=True, ensure_ascii=False)
-
-
-def with_kept(index: str, settings: T, text: str) -> T:
-    """Return settings of an index with those that `kept_json` made `text` of.
-
-    Raises:
-        ConfigError: if the text is of another version of the index: a setting is unknown, or of another type.
-    """
-    kept = type(settings).KEPT  # type: ignore[attr-defined]  # every class of settings has it
-    stored = json.loads(text)
-    if not isinstance(stored, dict):
-        raise ConfigError(f"{brief(stored)} is no table")
-    refuse_unknown(
-        stored, {name: hint for name, hint in hints_of(type(settings)).items() if name in kept}, ""
-    )
-    values = checked(stored, hints_of(type(settings)), f"[index.{index}] ")
-    return replace(settings, **values)  # type: ignore[type-var]  # a dataclass
-
-
-# -- tables ---------------------------------------------------------------------------------------
-
-
-def preset(name: str) -> Table:
-    """Return the settings of a preset that comes with the package.
-
-    Raises:
-        ConfigError: if there is none of that name.
-    """
-    if name not in PRESETS:
-        raise ConfigError(f"there is no configuration {name!r}; known: {', '.join(map(repr, PRESETS))}")
-    if name == "default":
-        return {}
-    path = files("memforest") / "presets" / f"{name}.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def read_file(path: str | Path) -> Table:
-    """Return the settings of a TOML file.
-
-    Raises:
-        ConfigError: if the file cannot be read, or is no TOML.
-    """
-    try:
-        text = Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, RuntimeError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else exc
-        raise ConfigError(f"the settings file {str(path)!r} cannot be read: {why}") from exc
-    except UnicodeDecodeError as exc:
-        raise ConfigError(f"the settings file {str(path)!r} is not in UTF-8") from exc
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"the settings file {str(path)!r} is no TOML: {exc}") from exc
-
-
-def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, section: str = "") -> Table:
-    """Return a table with None for "none" where a setting may be None.
-
-    Args:
-        table: the settings of a section, or those outside of any.
-        hints: the settings that may stand there, with their types.
-        before: put before messages: the source, e.g. ``"'memforest.toml': "``.
-        section: its name; empty for what stands outside of sections.
-
-    Raises:
-        ConfigError: if a setting is unknown, or a value of the wrong type; it names the source and the setting.
-    """
-    own = section and f"{section}."
-    known = {**hints, KEY_ENV: str} if "api_key" in hints else hints
-    refuse_unknown(table, known, before, own)
-    if set(_KEYS) <= set(table):
-        raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give one of them")
-    found = {k: None if v == "none" and _may_be_none(known[k]) else v for k, v in table.items()}
-    for name, value in found.items():
-        _check(before, f"{own}{name}", "", value, known[name])
-    steps: Table | None = found.get("steps") if section else None
-    if steps:
-        found["steps"] = {k: checked(one, hints, before, f"{own}steps.{k}") for k, one in steps.items()}
-    return found
-
-
-def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Table:
-    """Return two tables as one; `upper` wins, setting by setting in what are tables themselves.
-
-    A key is for one address: where `upper` names another address, the key and the headers of `lower` are left out.
-    """
-    made = {**lower, **upper}
-    for name, above in upper.items():
-        below = lower.get(name)
-        if isinstance(above, Mapping) and isinstance(below, Mapping):
-            gone: set[str] = set(_KEYS) if set(_KEYS) & set(above) else set()
-            if above.get("base_url", below.get("base_url")) != below.get("base_url"):
-                gone |= {*_KEYS, "headers"}
-            made[name] = {**{key: value for key, value in below.items() if key not in gone}, **above}
-    return made
-
-
-def build(
-    kind: type[T],
-    table: Mapping[str, Any],
-    section: str,
-    before: str = "",
-    environ: Mapping[str, str] = MappingProxyType({}),
-) -> T:
-    """Make a value of a section.
-
-    Args:
-        kind: its type.
-        table: its settings, checked.
-        section: its name, for messages.
-        before: put before messages: the table's sources.
-        environ: where `api_key_env` is looked up.
-
-    Raises:
-        ConfigError: if a value is out of range or missing, or the variable that holds a key is not set.
-    """
-    values = _keyed(table, before, environ)
-    for one in fields(kind):  # type: ignore[arg-type]  # a dataclass
-        if one.name not in values and one.default is MISSING and one.default_factory is MISSING:
-            raise ConfigError(f"{before}[{section}] has no {one.name}; give {section}.{one.name}")
-    try:
-        return kind(**values)
-    except ConfigError as exc:
-        raise ConfigError(f"{before}[{section}] {exc}") from exc
-
-
-def _keyed(table: Mapping[str, Any], before: str, environ: Mapping[str, str]) -> Table:
-    """Return a table with keys for the names of variables, in those of steps too."""
-    values = {name: value for name, value in table.items() if name != KEY_ENV}
-    if "steps" in values:
-        values["steps"] = {step: _keyed(own, before, environ) for step, own in values["steps"].items()}
-    if KEY_ENV in table:
-        values["api_key"] = environ.get(table[KEY_ENV], "").strip()
-        if not values["api_key"]:
-            raise ConfigError(f"{before}a key is taken from {table[KEY_ENV]}, which is not set")
-    return values

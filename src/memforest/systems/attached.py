@@ -14,7 +14,6 @@ from typing import Any
 
 from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError, NotFoundError
-from memforest.settings import kept_json
 from memforest.store import feed, indexes, savepoint
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
@@ -23,6 +22,7 @@ from memforest.store.indexes import IndexRow
 from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing, place_next
 from memforest.systems.combine import CombinedIndex
 from memforest.systems.registry import known, make_index, open_stored
+from memforest.tables import kept_json
 from memforest.tree import Node
 
 __all__ = ["Attached", "Placings"]

@@ -11,8 +11,9 @@ from typing import Any
 import memforest.systems
 from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError
-from memforest.settings import INDEX_SETTINGS, read_index_settings, with_kept
+from memforest.settings import INDEX_SETTINGS
 from memforest.systems.base import MemoryIndex
+from memforest.tables import read_index_settings, with_kept
 
 __all__ = ["check_indexes", "known", "make_index", "open_stored", "register", "unregister"]
 
