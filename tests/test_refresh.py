@@ -77,11 +77,11 @@ def test_only_touched_paths_are_refreshed(folder: Path) -> None:
     """A new session refreshes its own tree and one path of its speaker's, not the rest of the forest."""
     watched = Watched()
     with MemForest(folder, fast_config(summariser=watched)) as forest:
-        forest.ingest_session("u", "s1", said(*many(80, "tent")))
+        forest.ingest_session("u", "s1", said(*many(80, "tent")), refresh=True)
         before = forest.user("u").stats()
         watched.asked.clear()
         result = forest.ingest_session(
-            "u", "s2", said("I bought a red car.", "I sold it.", "I bought a boat.", day=9)
+            "u", "s2", said("I bought a red car.", "I sold it.", "I bought a boat.", day=9), refresh=True
         )
         after = forest.user("u").stats()
     touched = {(request.kind, request.label) for request in watched.asked}
@@ -98,6 +98,7 @@ def test_a_level_of_all_trees_is_one_batch(folder: Path) -> None:
     watched = Watched()
     with MemForest(folder, fast_config(summariser=watched)) as forest:
         forest.ingest_session("u", "s1", said(*many(40, "tent")))
+        assert watched.batches == 0
         heights = [view.level for view in forest.user("u").tree(depth=0)]
     assert watched.batches == max(heights)
 
@@ -105,9 +106,9 @@ def test_a_level_of_all_trees_is_one_batch(folder: Path) -> None:
 def test_only_refreshed_nodes_are_embedded(folder: Path) -> None:
     """What the model is asked for, per kind, is what is new."""
     with MemForest(folder, fast_config()) as forest:
-        forest.ingest_session("u", "s1", said(*many(40, "tent")))
+        forest.ingest_session("u", "s1", said(*many(40, "tent")), refresh=True)
         result = forest.ingest_session(
-            "u", "s2", said("I bought a red car.", "I sold the boat.", "It rains.", day=9)
+            "u", "s2", said("I bought a red car.", "I sold the boat.", "It rains.", day=9), refresh=True
         )
     assert result.usage.embeds.get("node", 0) <= result.nodes_refreshed
     assert result.usage.embeds["turn"] == 3
@@ -118,7 +119,7 @@ def test_a_failing_summary_leaves_only_its_own_tree_dirty(folder: Path) -> None:
     watched = Watched()
     watched.fails_on = "s1"
     with MemForest(folder, fast_config(summariser=watched)) as forest:
-        result = forest.ingest_session("u", "s1", said(*many(20, "tent")))
+        result = forest.ingest_session("u", "s1", said(*many(20, "tent")), refresh=True)
         assert dirty(folder) == {"s1"}
         assert result.nodes_dirty == forest.user("u").stats().dirty_nodes > 1
         assert result.warnings
@@ -126,7 +127,7 @@ def test_a_failing_summary_leaves_only_its_own_tree_dirty(folder: Path) -> None:
         assert forest.query("u", "What did Ana buy?").evidence
         assert forest.user("u").verify().ok
         watched.fails_on = ""
-        assert forest.ingest_session("u", "s2", said("It rains.", day=2)).nodes_dirty == 0
+        assert forest.ingest_session("u", "s2", said("It rains.", day=2), refresh=True).nodes_dirty == 0
         assert dirty(folder) == set()
 
 
@@ -165,13 +166,13 @@ def test_a_write_in_between_leaves_the_node_dirty(folder: Path) -> None:
     async def run() -> None:
         config = fast_config(summariser=watched)
         async with AsyncMemForest(folder, config) as forest, AsyncMemForest(folder, fast_config()) as other:
-            await forest.ingest_session("u", "s1", said(*many(6, "tent")))
+            await forest.ingest_session("u", "s1", said(*many(6, "tent")), refresh=True)
 
             async def write() -> None:
                 await other.ingest_session("u", "s3", said("I bought a red car.", day=3), refresh=False)
 
             watched.meanwhile = write
-            result = await forest.ingest_session("u", "s2", said("I bought a boat.", day=2))
+            result = await forest.ingest_session("u", "s2", said("I bought a boat.", day=2), refresh=True)
             assert result.nodes_dirty > 0
             assert dirty(folder) == {"Ana", "scene"}
             await forest.resume()
@@ -241,7 +242,9 @@ KEPT_VECTORS = """SELECT d.node, hex(v.vector) FROM derived_summary d JOIN node 
 def test_a_node_that_keeps_its_childrens_texts_has_their_mean(folder: Path) -> None:
     """It costs no embedding, its vector is of unit length, and it is the same when it is made anew."""
     with MemForest(folder, fast_config(summariser=Keeping())) as forest:
-        last = [forest.ingest_session("u", f"s{i}", said(*many(7, f"tent{i}"))) for i in range(4)][-1]
+        last = [
+            forest.ingest_session("u", f"s{i}", said(*many(7, f"tent{i}")), refresh=True) for i in range(4)
+        ][-1]
         kept = rows(file_of(folder), KEPT_VECTORS)
         assert len(kept) > 5
         assert all(vector for _, vector in kept)

@@ -85,6 +85,14 @@ class Budget(Settings):
             self.max_tokens if max_tokens is None else max_tokens,
         )
 
+    def plus(self, other: Budget) -> Budget:
+        """Return what both allow together."""
+
+        def both(one: int | None, two: int | None) -> int | None:
+            return None if one is None or two is None else one + two
+
+        return Budget(both(self.max_calls, other.max_calls), both(self.max_tokens, other.max_tokens))
+
     def less(self, calls: int, tokens: int) -> Budget:
         """Return what is left of it when so much has been spent."""
         return Budget(

@@ -74,7 +74,7 @@ class Calls:
         """
         ledger = current_ledger()
         tokens = _tokens(request)
-        async with self._gate().turn(0 if request.step in ASKING else 1, tokens):
+        async with self._gate().turn(_rank(request.step, ledger.operation), tokens):
             reserved = ledger.admit(request.step, tokens)
             started = time.perf_counter()
             reply: ChatReply | None = None
@@ -130,8 +130,15 @@ class Calls:
         return gate
 
 
+def _rank(step: str, operation: str) -> int:
+    """Return whose turn comes first: questions, then writes, then what is made behind them."""
+    if step in ASKING:
+        return 0
+    return 2 if operation == "refresh" else 1
+
+
 class _Gate:
-    """Lets so many in at once; of those who wait, questions before writes, and long requests before short ones.
+    """Lets so many in at once; of those who wait, the first ranks before others, and long requests before short ones.
 
     A long one that is begun last is what everybody waits for at the end (longest processing time first: Graham 1969,
     https://doi.org/10.1137/0117039).
