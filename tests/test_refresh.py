@@ -6,7 +6,8 @@ import asyncio
 import sqlite3
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, file_of, make_sessions, rows, said
+from tests.worlds import CLOCK, fast_config, file_of, make_sessions, rows, said
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import ModelError, StepError
 from memforest.models import HashEmbedder
+from memforest.refresh import fingerprint
 from memforest.steps.base import Kept
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.systems.memforest.scenes import YOUNG
@@ -236,7 +238,7 @@ class Keeping:
 
 KEPT_VECTORS = """SELECT d.node, hex(v.vector) FROM derived_summary d JOIN node n ON n.id = d.node
     JOIN tree t ON t.id = n.tree AND t.kind != 'scene' LEFT JOIN derived_node_vector v ON v.item = d.node
-    WHERE d.maker = 'keeping+kept'"""
+    WHERE d.maker = 'keeping' AND d.vector = 'mean'"""
 
 
 def test_a_node_that_keeps_its_childrens_texts_has_their_mean(folder: Path) -> None:
@@ -269,3 +271,58 @@ def test_a_mean_waits_for_its_children(folder: Path) -> None:
         forest.resume("u")
         assert all(vector for _, vector in rows(file_of(folder), KEPT_VECTORS))
         assert forest.user("u").verify().ok
+
+
+def test_a_fingerprint_is_of_all_that_is_asked() -> None:
+    """Whatever of the request differs, or who made it, makes another one."""
+    request = SummaryRequest("entity", "Ana", CLOCK, CLOCK, ("a", "b"))
+    other = (
+        {"kind": "scene"},
+        {"label": "Ben"},
+        {"start": CLOCK - timedelta(days=1)},
+        {"end": CLOCK + timedelta(days=1)},
+        {"inputs": ("ab",)},
+        {"max_words": 61},
+        {"level": 2},
+        {"root": True},
+        {"history": ("x",)},
+        {"instruction": "x"},
+        {"window": "x"},
+        {"participants": ("x",)},
+        {"summarise": "every"},
+    )
+    assert {name for one in other for name in one} == {one.name for one in fields(SummaryRequest)}
+    found = {fingerprint(replace(request, **one), "maker") for one in other}
+    found |= {fingerprint(request, "maker"), fingerprint(request, "another")}
+    assert len(found) == len(other) + 2
+
+
+def test_what_would_be_made_otherwise_now_is_stale(folder: Path) -> None:
+    """Other summaries stay: with another length all are made anew, with the same nothing is."""
+    watched = Watched()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.ingest_session("u", "s", said(*many(20, "tent")), refresh=True)
+        watched.asked.clear()
+        forest.rebuild("u", stale=True)
+        assert watched.asked == []
+    with MemForest(folder, fast_config(summariser=watched, summary_words=20)) as forest:
+        forest.rebuild("u", stale=True)
+        assert len(watched.asked) == len(rows(file_of(folder), "SELECT node FROM derived_summary")) > 0
+        assert forest.user("u").stats().dirty_nodes == 0
+
+
+def test_one_summary_of_another_request_is_found_with_what_stands_above(folder: Path) -> None:
+    """By the digest in its row; one stored without a digest is judged by its maker alone."""
+    watched = Watched()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.ingest_session("u", "s", said(*many(20, "tent")), refresh=True)
+    with sqlite3.connect(file_of(folder)) as conn:
+        [node] = conn.execute("SELECT min(id) FROM node WHERE level = 1").fetchone()
+        conn.execute("UPDATE derived_summary SET inputs = NULL WHERE node <> ?", (node,))
+        conn.execute("UPDATE derived_summary SET inputs = x'00' WHERE node = ?", (node,))
+    conn.close()
+    watched.asked.clear()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.rebuild("u", stale=True)
+    levels = sorted(one.level for one in watched.asked)
+    assert levels == list(range(1, len(levels) + 1))

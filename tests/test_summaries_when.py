@@ -267,7 +267,7 @@ def test_close_makes_what_is_left(folder: Path) -> None:
 def test_an_unknown_policy_is_refused() -> None:
     """So is a flag that is none of True, False and None."""
     with pytest.raises(ConfigError, match=r"refresh='soon'.*lazy, path, behind, close"):
-        Config(refresh="soon")
+        Config(refresh="soon")  # type: ignore[arg-type]
     with MemForest("unused") as forest, pytest.raises(InputError, match="refresh"):
         forest.ingest_session("u", "s", said("Hi."), refresh="no")  # type: ignore[arg-type]
 

@@ -168,7 +168,7 @@ class Summariser(Protocol):
         """Return one summary per request, in order, with an error in the place of one that could not be made.
 
         A node whose summary failed stays dirty, and so does all above it. One that is `memforest.steps.base.Kept`
-        needs no embedding inside a tree: its vector is the mean of its children's.
+        needs no embedding inside a tree: its vector is the mean of its children's. A request that wants every node summarised gets none that is.
         """
         ...
 

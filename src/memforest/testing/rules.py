@@ -141,7 +141,7 @@ def _judgement(data: str) -> Judgement:
     return Judgement(verdicts=verdicts)
 
 
-_KINDS = {"conversation": "session", "entry": "entity", "theme": "scene"}
+_KINDS = {"conversation": "session", "entry": "entity", "theme": "scene", "record": "record"}
 _MOST_WORDS = re.compile(r"^At most (\d+) words\.$", re.MULTILINE)
 
 
@@ -158,6 +158,7 @@ def _summary(data: str) -> Summary:
         end=_EPOCH,
         inputs=tuple(str(row["text"]) for row in read_data_block(data, "notes")),
         max_words=int(asked[-1]) if asked else 60,
+        history=tuple(str(row["text"]) for row in read_data_block(data, "history")),
     )
     return Summary(summary=LocalSummariser().summarise_one(request))
 

@@ -88,6 +88,7 @@ class MemForestIndex(Index):
                     inputs=inputs[node.id],
                     level=node.level,
                     root=node.id in roots,
+                    summarise=self.settings.summarise,
                 ),
                 vector=scopes[node.tree][0] != "scene",
             )
