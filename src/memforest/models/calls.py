@@ -45,7 +45,7 @@ class Calls:
         self,
         model: ChatModel,
         *,
-        max_in_flight: int = 64,
+        max_in_flight: int = 128,
         trace: Trace | None = None,
         close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:

@@ -51,7 +51,7 @@ def step_of(request: Mapping[str, Any] | ChatRequest) -> str | None:
 @lru_cache(maxsize=8192)
 def _made(step: str, data: str) -> str:
     """Return the reply, remembered: benchmarks ask the same again and again, and a rule takes milliseconds."""
-    return RULES[step](data).model_dump_json()
+    return RULES[step](data).to_json()
 
 
 def _data(request: Mapping[str, Any] | ChatRequest) -> str:

@@ -87,18 +87,18 @@ def _moment(shown: str) -> datetime:
 def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
     start, end = candidate.start, candidate.end
     first, last = (None, None)
-    if start is not None and end is not None:
+    when = _when(candidate, turns)
+    if when is None and start is not None and end is not None:
         first, last = start.date().isoformat(), (end - timedelta(microseconds=1)).date().isoformat()
     return Statement(
         text=candidate.text,
         turns=[turn.ordinal for turn in turns],
         kind="state" if candidate.states else "event",
-        when=_when(candidate, turns),
+        when=when,
         start=first,
         end=last,
         negated=candidate.negated,
         entities=[_named(mention) for mention in candidate.mentions],
-        topics=list(candidate.topics[:3]),
         relations=[
             Relation(
                 entity=state.entity,
@@ -124,7 +124,9 @@ def _when(candidate: Candidate, turns: Iterable[Turn]) -> str | None:
 
 
 def _named(mention: Mention) -> Named:
-    return Named(name=mention.name, type=_NAMED.get(mention.kind, mention.kind))
+    """Return a name, with its kind where no capital shows that it is one."""
+    cased = mention.name.lower() != mention.name.upper()
+    return Named(name=mention.name, type="" if cased else _NAMED.get(mention.kind, mention.kind))
 
 
 # -- comparing, summarising -----------------------------------------------------------------------
