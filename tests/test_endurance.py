@@ -160,7 +160,7 @@ def test_a_disk_that_fills_during_refresh_loses_nothing(folder: Path) -> None:
         ingest(memory, name, turns, refresh=False)
     limit_pages(memory, 0)
     with pytest.raises(StoreWriteError, match=r"disk.*full.*free some space.*resume"):
-        asyncio.run(memory.refresh())
+        asyncio.run(memory.flush())
     assert asyncio.run(memory.verify()).ok
     limit_pages(memory, ROOM)
     asyncio.run(memory.resume())

@@ -220,7 +220,7 @@ def test_a_summary_of_inputs_that_have_changed_is_not_kept(folder: Path) -> None
                 conn.close()
 
             summariser.before = reword
-            await forest.user("u").add("Hm.", session_id="other")
+            await forest.flush("u")
             assert (await forest.user("u").stats()).dirty_nodes > 0
             await forest.resume("u")
             assert (await forest.user("u").stats()).dirty_nodes == 0
@@ -387,7 +387,7 @@ def test_a_disk_that_fills_during_a_refresh_loses_nothing(folder: Path) -> None:
             good, summariser.summarise = summariser.summarise, summaries_of_some_size  # type: ignore[method-assign]
             with pytest.raises(StoreWriteError, match=r"full.*resume"):
                 await forest.ingest_session(
-                    "u", "s2", said(*(f"I bought {i} tents." for i in range(2, 9)), day=2)
+                    "u", "s2", said(*(f"I bought {i} tents." for i in range(2, 9)), day=2), refresh=True
                 )
             stats = await forest.user("u").stats()
             assert (stats.turns, stats.facts) == (8, 8)
@@ -422,7 +422,8 @@ def test_a_clock_that_goes_back_disturbs_no_order(folder: Path, back: timedelta)
         assert [ms for _, ms, _ in texts] == sorted(ms for _, ms, _ in texts)
         assert forest.query("Ana", "Where does Ana live?").evidence
         assert forest.user("Ana").verify().ok
-        assert forest.user("Ana").stats().dirty_nodes == 0
+        assert forest.flush("Ana").nodes_dirty == 0
+        assert forest.user("Ana").verify().ok
     with MemForest(folder, fast_config()) as again:
         assert again.user("Ana").verify().ok
 

@@ -38,7 +38,7 @@ from memforest.models.base import Vectors
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.choose import Steps, choose_steps
 from memforest.systems.modes import adopted, choose_mode, sub_queries
-from memforest.types import BrowsePlan, QuestionPlan, TimeOperator, TreeCard
+from memforest.types import BrowsePlan, QuestionPlan, SummaryRequest, TimeOperator, TreeCard
 
 T = TypeVar("T")
 
@@ -195,7 +195,8 @@ def fill(forest: MemForest) -> None:
             {"user_id": "u", "session_id": f"{who}{n}", "turns": bought(who, n)}
             for who in ("Ana", "Ben")
             for n in range(10)
-        ]
+        ],
+        refresh=True,
     )
 
 
@@ -714,15 +715,60 @@ def test_an_empty_memory_asks_nobody(folder: Path) -> None:
     assert (found.evidence, found.warnings, guide.asked, browser.asked) == ((), (), [], [])
 
 
+class NoSummariser:
+    """A summariser whose model is away."""
+
+    name = "away"
+    asked = 0
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+        """Return an error for each node."""
+        self.asked += 1
+        return [ModelUnavailableError("the summariser is away")] * len(requests)
+
+
+def test_a_question_makes_the_summaries_that_it_reads(folder: Path) -> None:
+    """A guided one those of all trees, before a model sees them; a question by embedding none."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("u", "s1", bought("Ana", 1))
+        dirty = forest.user("u").stats().dirty_nodes
+        assert dirty > 0
+        forest.query("u", QUESTION)
+        assert forest.user("u").stats().dirty_nodes == dirty
+    guide = Guide()
+    found = asking(opened(folder, guide=guide, browser=Browser()), "llm+planner")
+    assert found.warnings == ()
+    assert all(card.summary for cards in guide.asked for card in cards)
+    with MemForest(folder, fast_config()) as forest:
+        assert forest.user("u").stats().dirty_nodes == 0
+
+
 def test_without_summaries_nobody_is_asked(folder: Path) -> None:
-    """Trees that were never summarised say nothing to a model: the query is that of emb, and says what helps."""
+    """Trees that cannot be summarised say nothing to a model: the query is that of emb, and says what helps."""
     with MemForest(folder, fast_config()) as forest:
         forest.ingest_session("u", "s1", bought("Ana", 1), refresh=False)
-    guide, browser = Guide(), Browser()
-    found = asking(opened(folder, guide=guide, browser=browser), "llm+planner")
-    assert (guide.asked, browser.asked) == ([], [])
-    assert "resume()" in found.warnings[0]
+    guide, browser, away = Guide(), Browser(), NoSummariser()
+    found = asking(opened(folder, guide=guide, browser=browser, summariser=away), "llm+planner")
+    assert (guide.asked, browser.asked, away.asked) == ([], [], 1)
+    assert "is away" in found.warnings[0]
+    assert "resume()" in found.warnings[-1]
     assert found.evidence == asking(opened(folder)).evidence
+
+
+def test_what_could_not_be_made_is_not_tried_again_by_every_question(folder: Path) -> None:
+    """A model that is away is asked once; a write, or a flush, lets it be asked again."""
+    away = NoSummariser()
+    with MemForest(folder, fast_config(summariser=away)) as forest:
+        forest.ingest_session("u", "s1", bought("Ana", 1))
+        first, second = (forest.query("u", QUESTION, explain=True) for _ in range(2))
+        assert (away.asked, "is away" in first.warnings[0]) == (1, True)
+        assert "flush()" in second.warnings[0]
+        assert first.evidence == second.evidence == forest.query("u", QUESTION).evidence
+        forest.ingest_session("u", "s2", bought("Ben", 2))
+        forest.query("u", QUESTION, explain=True)
+        assert away.asked == 2
+        assert forest.flush("u").warnings
+        assert away.asked == 3
 
 
 def test_a_tree_without_its_summaries_is_browsed_by_embedding(folder: Path) -> None:

@@ -88,7 +88,7 @@ def test_the_examples_are_replies(id: str) -> None:
     for example in prompt.examples:
         reply = read_reply(ChatReply(example.reply), prompt.reply)
         assert reply.notes == ()
-        assert reply.model_dump() == json.loads(example.reply)
+        assert json.loads(reply.to_json()) == json.loads(example.reply)
         assert example.input.keys() == prompt.variables
 
 
@@ -197,8 +197,7 @@ def test_the_examples_of_extraction_pass_its_checks(example: Example) -> None:
     assert len(kept) == len(reply.statements)
     for candidate, statement in zip(kept, reply.statements, strict=True):
         assert candidate.turns == tuple(statement.turns)
-        assert (candidate.start is None) == (statement.start is None)
-        assert candidate.start is None or f"{candidate.start:%Y-%m-%d}" == statement.start
+        assert (candidate.start is None) == (statement.when is None)
         assert {one.name for one in candidate.mentions} == {one.name for one in statement.entities}
         assert {(one.entity, one.value, one.change) for one in statement.relations} <= {
             (one.entity, one.value, one.change) for one in candidate.states

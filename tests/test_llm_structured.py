@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from memforest.models.base import ChatReply
 from memforest.models.ledger import Ledger, keeping
 from memforest.steps.llm.parse import MAX_DEPTH, find_json
 from memforest.steps.llm.prompt import Prompt, all_prompts, load_prompt
-from memforest.steps.llm.replies import AnswerReply, BrowseChoice, Extraction, json_schema
+from memforest.steps.llm.replies import AnswerReply, BrowseChoice, Extraction, Named, json_schema
 from memforest.steps.llm.structured import CUT_SHORT, ask, read_reply
+from memforest.tokens import count_tokens
 
 EXTRACT: Prompt[Extraction] = load_prompt("extract")
 NO_DATA: dict[str, Any] = {"session": [], "context": [], "turns": []}
@@ -256,11 +258,11 @@ def _keys(node: Any) -> Any:
     "kind", dict.fromkeys(one.reply for one in all_prompts()), ids=lambda kind: kind.__name__
 )
 def test_schemas_are_of_the_strict_kind(kind: Any) -> None:
-    """Every object requires all its properties and allows no others; no keyword is used that strict mode refuses."""
+    """Objects require all properties, of a sparse reply some, and allow no others; strict mode knows all keywords."""
     schema = json_schema(kind)
     assert set(_keys(schema)) <= ALLOWED
     for one in _objects(schema):
-        assert one["required"] == list(one["properties"])
+        assert kind.sparse or one["required"] == list(one["properties"])
         assert one["additionalProperties"] is False
 
 
@@ -282,3 +284,42 @@ def test_an_empty_list_inside_something_else_is_no_reply(text: str) -> None:
 def test_an_empty_list_alone_says_nothing_was_said(text: str) -> None:
     """With or without a fence it is the empty reply."""
     assert read_reply(ChatReply(text), Extraction).statements == []
+
+
+def test_a_sparse_schema_leaves_out_what_has_a_default() -> None:
+    """Of an extraction, two properties of a statement are required, nothing is null, and a name may be a text."""
+    schema = json_schema(Extraction)
+    statement = schema["properties"]["statements"]["items"]
+    assert statement["required"] == ["text", "turns"]
+    assert schema["required"] == ["statements"]
+    assert {"type": "null"} not in list(_objects_and_types(schema))
+    assert {"type": "string"} in statement["properties"]["entities"]["items"]["anyOf"]
+    assert not any(prompt.reply.sparse for prompt in map(load_prompt, ("judge", "answer", "plan")))
+
+
+def _objects_and_types(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        yield node
+        for one in node.values():
+            yield from _objects_and_types(one)
+    if isinstance(node, list):
+        for one in node:
+            yield from _objects_and_types(one)
+
+
+LONG = """{"statements":[{"text":"Ana moved to Porto.","turns":[0],"kind":"event","when":null,"start":null,"end":null,
+    "negated":false,"entities":[{"name":"Ana","type":"person"},{"name":"Porto","type":"place"}],"topics":[],
+    "relations":[{"entity":"Ana","attribute":"residence","value":"Porto","previous":null,"change":"is"}]}]}"""
+SHORT = """{"statements":[{"text":"Ana moved to Porto.","turns":[0],"entities":["Ana","Porto"],
+    "relations":[{"entity":"Ana","attribute":"residence","value":"Porto"}]}]}"""
+
+
+def test_a_reply_of_the_older_shape_is_read_like_a_lean_one() -> None:
+    """All but the kinds of the entities, which a lean reply does not have; and it is written back leanly."""
+    long, short = (read_reply(ChatReply(text), Extraction) for text in (LONG, SHORT))
+    for one in long.statements:
+        assert [entity.type for entity in one.entities] == ["person", "place"]
+        one.entities = [Named(name=entity.name) for entity in one.entities]
+    assert long == short
+    assert json.loads(long.to_json()) == json.loads(SHORT)
+    assert count_tokens(SHORT) < 0.6 * count_tokens(LONG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -21,6 +22,7 @@ from memforest.language.shorten import count_words
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
+from memforest.steps.base import Kept
 from memforest.steps.llm.prompt import load_prompt, read_data_block
 from memforest.steps.llm.summarise import MAX_CHARS, ChatSummariser
 from memforest.types import SummaryRequest
@@ -186,9 +188,49 @@ def test_budget_and_requests_fail_in_place_and_a_refusal_is_raised() -> None:
         summarise(node(words=5), ModelRefusedError("key"))
 
 
-def test_the_maker_names_the_versions_of_all_three_prompts() -> None:
+def test_the_maker_names_the_versions_of_all_prompts() -> None:
     """A new version of any of them makes another name."""
-    versions = [load_prompt(f"summarise_{kind}").version for kind in ("session", "entity", "scene")]
+    names = (*(f"summarise_{kind}" for kind in ("session", "entity", "scene")), "consolidate")
+    versions = [load_prompt(name).version for name in names]
     summariser = ChatSummariser(Calls(Scripted()))
     assert summariser.name == f"summarise@{'.'.join(map(str, versions))}:scripted"
     assert summariser.remote
+
+
+def test_every_node_is_summarised_where_the_caller_wants_it() -> None:
+    """Nothing is kept as it is, however short; blank children still make no call."""
+    made = summarise(replace(node(words=60), summarise="every"), reply("Ann moved to Porto in 2024."))
+    assert made == "Ann moved to Porto in 2024."
+    assert not isinstance(made, Kept)
+    assert summarise(replace(node(" "), summarise="every")) == ""
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"instruction": "What is new in the week."},
+        {"history": ("Ann lived in Faro.",)},
+        {"window": "2024-W22"},
+    ],
+)
+def test_a_record_is_asked_for_with_what_its_level_wants(more: dict[str, Any]) -> None:
+    """Instruction, history, window, level and participants come as data, by a prompt of their own."""
+    model = Scripted(reply("Ann moved to Porto."))
+    request = replace(node(words=5), level=3, participants=("Ann", "Ben"), **more)
+    run(ChatSummariser(model.calls).summarise([request]))
+    (asked,) = model.requests
+    assert asked.messages[0] == load_prompt("consolidate").first
+    (shown,) = read_data_block(model.data(), "node")
+    assert (shown["record"], shown["level"], shown["participants"]) == ("Ann", 3, ["Ann", "Ben"])
+    assert shown.get("window", "") == request.window
+    assert [row["text"] for row in read_data_block(model.data(), "history")] == list(request.history)
+    assert read_data_block(model.data(), "instruction") == ({"text": request.instruction},)
+
+
+def test_what_only_the_history_says_may_stand_in_a_record() -> None:
+    """A record that tells a change names what was before."""
+    request = replace(
+        node("Ann lives in Porto."), history=("Ann paid rent in Faro near Lagos.",), summarise="every"
+    )
+    said = "Ann moved from Faro near Lagos."
+    assert summarise(request, reply(said)) == said

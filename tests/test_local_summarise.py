@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
@@ -275,3 +276,18 @@ def test_shorten_is_bounded_and_idempotent(text: str, limit: int) -> None:
     once = shorten(text, limit)
     assert count_words(once) <= limit
     assert shorten(once, limit) == once
+
+
+def test_what_the_history_has_is_not_told_again() -> None:
+    """Word by word, as long as there is something else to tell."""
+    told = replace(request("Ann moved to Porto.", "Ann bought a boat."), history=("Ann moved to Porto.",))
+    assert LocalSummariser().summarise_one(told) == "Ann bought a boat."
+    again = replace(request("Ann moved to Porto."), history=("Ann moved to Porto.",))
+    assert LocalSummariser().summarise_one(again) == "Ann moved to Porto."
+
+
+def test_a_single_child_is_summarised_where_every_node_is() -> None:
+    """Else it is returned as it is, with its pleasantries."""
+    one = request("Hello there! Ann moved to Porto in 2024.")
+    assert LocalSummariser().summarise_one(one) == one.inputs[0]
+    assert LocalSummariser().summarise_one(replace(one, summarise="every")) == "Ann moved to Porto in 2024."

@@ -263,7 +263,7 @@ def test_a_budget_that_ends_in_the_summaries_leaves_dirty_nodes(folder: Path) ->
     chunks = sum(-(-len(turns) // 2) for _, turns in sessions)
     settings = config(Model(), ingest_budget=Budget(max_calls=chunks + 1))
     with MemForest(folder, settings) as forest:
-        last = results(forest.ingest_parallel(requests(sessions)))[-1]
+        last = results(forest.ingest_parallel(requests(sessions), refresh=True))[-1]
         assert last.nodes_dirty > 0
         [warning] = last.warnings
         assert f"{last.nodes_dirty} summaries" in warning
@@ -294,7 +294,7 @@ def test_a_key_that_is_refused_while_summaries_are_made_keeps_the_result(folder:
     refused, fine = Model(fail=ModelRefusedError("the key is refused", status=401)), Model()
     settings = config(fine, summariser=RemoteSummariser(Calls(refused)))
     with MemForest(folder, settings) as forest:
-        result = forest.ingest_session("u", "s", said(*["I moved to Oslo."] * 8))
+        result = forest.ingest_session("u", "s", said(*["I moved to Oslo."] * 8), refresh=True)
         assert result.facts_inserted > 0
         assert result.nodes_dirty > 0
         assert any("the key is refused" in one for one in result.warnings)
@@ -327,8 +327,8 @@ def test_what_was_spent_is_kept_with_the_memory(folder: Path) -> None:
     """`stats` sums over calls what their results say, by operation and step."""
     sessions = make_sessions(3, sessions=4)
     with MemForest(folder, config(Model())) as forest:
-        done = results(forest.ingest_parallel(requests(sessions[:2])))
-        done += [forest.ingest_session("u", name, turns) for name, turns in sessions[2:]]
+        done = results(forest.ingest_parallel(requests(sessions[:2]), refresh=True))
+        done += [forest.ingest_session("u", name, turns, refresh=True) for name, turns in sessions[2:]]
         spent = forest.user("u").stats().spent["ingest"]
     for step in ("extract", "summarise"):
         used = [one.usage.steps[step] for one in done if step in one.usage.steps]
@@ -341,7 +341,7 @@ def test_another_summariser_makes_only_its_rows_stale(folder: Path) -> None:
     """A rebuild of what is stale makes every summary of the other maker anew, and a second one makes none."""
     sessions = make_sessions(3, sessions=4, most_turns=8)
     with MemForest(folder, fast_config()) as forest:
-        results(forest.ingest_parallel(requests(sessions)))
+        results(forest.ingest_parallel(requests(sessions), refresh=True))
         before = forest.user("u").stats().makers["summaries"]
     model = Model()
     with MemForest(folder, config(model)) as forest:

@@ -154,6 +154,7 @@ def test_many_turns_are_counted_and_the_first_are_listed(folder: Path) -> None:
     count = SOURCE_TURNS + 20
     with MemForest(folder, fast_config()) as forest:
         forest.ingest_session("u", "s", said(*[f"I bought lamp number {n}." for n in range(count)]))
+        forest.flush("u")
         (root,) = (one for one in memories(ask(forest, top_k=99)) if one.turns == count)
         assert root.sources[0].turn_ids == tuple(str(n) for n in range(SOURCE_TURNS))
         assert f"summary of {count} turns: " in ask(forest, top_k=1).context(10_000)

@@ -6,7 +6,8 @@ import asyncio
 import sqlite3
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, file_of, make_sessions, rows, said
+from tests.worlds import CLOCK, fast_config, file_of, make_sessions, rows, said
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import ModelError, StepError
 from memforest.models import HashEmbedder
+from memforest.refresh import fingerprint
 from memforest.steps.base import Kept
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.systems.memforest.scenes import YOUNG
@@ -77,11 +79,11 @@ def test_only_touched_paths_are_refreshed(folder: Path) -> None:
     """A new session refreshes its own tree and one path of its speaker's, not the rest of the forest."""
     watched = Watched()
     with MemForest(folder, fast_config(summariser=watched)) as forest:
-        forest.ingest_session("u", "s1", said(*many(80, "tent")))
+        forest.ingest_session("u", "s1", said(*many(80, "tent")), refresh=True)
         before = forest.user("u").stats()
         watched.asked.clear()
         result = forest.ingest_session(
-            "u", "s2", said("I bought a red car.", "I sold it.", "I bought a boat.", day=9)
+            "u", "s2", said("I bought a red car.", "I sold it.", "I bought a boat.", day=9), refresh=True
         )
         after = forest.user("u").stats()
     touched = {(request.kind, request.label) for request in watched.asked}
@@ -98,6 +100,7 @@ def test_a_level_of_all_trees_is_one_batch(folder: Path) -> None:
     watched = Watched()
     with MemForest(folder, fast_config(summariser=watched)) as forest:
         forest.ingest_session("u", "s1", said(*many(40, "tent")))
+        assert watched.batches == 0
         heights = [view.level for view in forest.user("u").tree(depth=0)]
     assert watched.batches == max(heights)
 
@@ -105,9 +108,9 @@ def test_a_level_of_all_trees_is_one_batch(folder: Path) -> None:
 def test_only_refreshed_nodes_are_embedded(folder: Path) -> None:
     """What the model is asked for, per kind, is what is new."""
     with MemForest(folder, fast_config()) as forest:
-        forest.ingest_session("u", "s1", said(*many(40, "tent")))
+        forest.ingest_session("u", "s1", said(*many(40, "tent")), refresh=True)
         result = forest.ingest_session(
-            "u", "s2", said("I bought a red car.", "I sold the boat.", "It rains.", day=9)
+            "u", "s2", said("I bought a red car.", "I sold the boat.", "It rains.", day=9), refresh=True
         )
     assert result.usage.embeds.get("node", 0) <= result.nodes_refreshed
     assert result.usage.embeds["turn"] == 3
@@ -118,7 +121,7 @@ def test_a_failing_summary_leaves_only_its_own_tree_dirty(folder: Path) -> None:
     watched = Watched()
     watched.fails_on = "s1"
     with MemForest(folder, fast_config(summariser=watched)) as forest:
-        result = forest.ingest_session("u", "s1", said(*many(20, "tent")))
+        result = forest.ingest_session("u", "s1", said(*many(20, "tent")), refresh=True)
         assert dirty(folder) == {"s1"}
         assert result.nodes_dirty == forest.user("u").stats().dirty_nodes > 1
         assert result.warnings
@@ -126,7 +129,7 @@ def test_a_failing_summary_leaves_only_its_own_tree_dirty(folder: Path) -> None:
         assert forest.query("u", "What did Ana buy?").evidence
         assert forest.user("u").verify().ok
         watched.fails_on = ""
-        assert forest.ingest_session("u", "s2", said("It rains.", day=2)).nodes_dirty == 0
+        assert forest.ingest_session("u", "s2", said("It rains.", day=2), refresh=True).nodes_dirty == 0
         assert dirty(folder) == set()
 
 
@@ -165,13 +168,13 @@ def test_a_write_in_between_leaves_the_node_dirty(folder: Path) -> None:
     async def run() -> None:
         config = fast_config(summariser=watched)
         async with AsyncMemForest(folder, config) as forest, AsyncMemForest(folder, fast_config()) as other:
-            await forest.ingest_session("u", "s1", said(*many(6, "tent")))
+            await forest.ingest_session("u", "s1", said(*many(6, "tent")), refresh=True)
 
             async def write() -> None:
                 await other.ingest_session("u", "s3", said("I bought a red car.", day=3), refresh=False)
 
             watched.meanwhile = write
-            result = await forest.ingest_session("u", "s2", said("I bought a boat.", day=2))
+            result = await forest.ingest_session("u", "s2", said("I bought a boat.", day=2), refresh=True)
             assert result.nodes_dirty > 0
             assert dirty(folder) == {"Ana", "scene"}
             await forest.resume()
@@ -235,13 +238,15 @@ class Keeping:
 
 KEPT_VECTORS = """SELECT d.node, hex(v.vector) FROM derived_summary d JOIN node n ON n.id = d.node
     JOIN tree t ON t.id = n.tree AND t.kind != 'scene' LEFT JOIN derived_node_vector v ON v.item = d.node
-    WHERE d.maker = 'keeping+kept'"""
+    WHERE d.maker = 'keeping' AND d.vector = 'mean'"""
 
 
 def test_a_node_that_keeps_its_childrens_texts_has_their_mean(folder: Path) -> None:
     """It costs no embedding, its vector is of unit length, and it is the same when it is made anew."""
     with MemForest(folder, fast_config(summariser=Keeping())) as forest:
-        last = [forest.ingest_session("u", f"s{i}", said(*many(7, f"tent{i}"))) for i in range(4)][-1]
+        last = [
+            forest.ingest_session("u", f"s{i}", said(*many(7, f"tent{i}")), refresh=True) for i in range(4)
+        ][-1]
         kept = rows(file_of(folder), KEPT_VECTORS)
         assert len(kept) > 5
         assert all(vector for _, vector in kept)
@@ -266,3 +271,58 @@ def test_a_mean_waits_for_its_children(folder: Path) -> None:
         forest.resume("u")
         assert all(vector for _, vector in rows(file_of(folder), KEPT_VECTORS))
         assert forest.user("u").verify().ok
+
+
+def test_a_fingerprint_is_of_all_that_is_asked() -> None:
+    """Whatever of the request differs, or who made it, makes another one."""
+    request = SummaryRequest("entity", "Ana", CLOCK, CLOCK, ("a", "b"))
+    other = (
+        {"kind": "scene"},
+        {"label": "Ben"},
+        {"start": CLOCK - timedelta(days=1)},
+        {"end": CLOCK + timedelta(days=1)},
+        {"inputs": ("ab",)},
+        {"max_words": 61},
+        {"level": 2},
+        {"root": True},
+        {"history": ("x",)},
+        {"instruction": "x"},
+        {"window": "x"},
+        {"participants": ("x",)},
+        {"summarise": "every"},
+    )
+    assert {name for one in other for name in one} == {one.name for one in fields(SummaryRequest)}
+    found = {fingerprint(replace(request, **one), "maker") for one in other}
+    found |= {fingerprint(request, "maker"), fingerprint(request, "another")}
+    assert len(found) == len(other) + 2
+
+
+def test_what_would_be_made_otherwise_now_is_stale(folder: Path) -> None:
+    """Other summaries stay: with another length all are made anew, with the same nothing is."""
+    watched = Watched()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.ingest_session("u", "s", said(*many(20, "tent")), refresh=True)
+        watched.asked.clear()
+        forest.rebuild("u", stale=True)
+        assert watched.asked == []
+    with MemForest(folder, fast_config(summariser=watched, summary_words=20)) as forest:
+        forest.rebuild("u", stale=True)
+        assert len(watched.asked) == len(rows(file_of(folder), "SELECT node FROM derived_summary")) > 0
+        assert forest.user("u").stats().dirty_nodes == 0
+
+
+def test_one_summary_of_another_request_is_found_with_what_stands_above(folder: Path) -> None:
+    """By the digest in its row; one stored without a digest is judged by its maker alone."""
+    watched = Watched()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.ingest_session("u", "s", said(*many(20, "tent")), refresh=True)
+    with sqlite3.connect(file_of(folder)) as conn:
+        [node] = conn.execute("SELECT min(id) FROM node WHERE level = 1").fetchone()
+        conn.execute("UPDATE derived_summary SET inputs = NULL WHERE node <> ?", (node,))
+        conn.execute("UPDATE derived_summary SET inputs = x'00' WHERE node = ?", (node,))
+    conn.close()
+    watched.asked.clear()
+    with MemForest(folder, fast_config(summariser=watched)) as forest:
+        forest.rebuild("u", stale=True)
+    levels = sorted(one.level for one in watched.asked)
+    assert levels == list(range(1, len(levels) + 1))

@@ -110,7 +110,10 @@ _steps: dict[str, ChatStep] = {
         ChatStep(
             "summarise",
             "summarises the nodes of trees",
-            {f"summarise_{kind}": f"{_OWN}Summary" for kind in ("entity", "scene", "session")},
+            {
+                one: f"{_OWN}Summary"
+                for one in ("consolidate", "summarise_entity", "summarise_scene", "summarise_session")
+            },
             f"{_DOUBLES}summary",
         ),
         ChatStep(

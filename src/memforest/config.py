@@ -31,11 +31,16 @@ from memforest.ports import (
 from memforest.settings import Bound, Count, Settings, Whole, hints_of, refuse_unknown
 from memforest.tables import build, checked, overlaid, preset, read_file
 
-__all__ = ["MODES", "Config", "Ranking", "load_default_config"]
+__all__ = ["MODES", "REFRESH", "Config", "Ranking", "load_default_config"]
 
 Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
+
+Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]
+REFRESH: tuple[Refresh, ...] = get_args(Refresh)
+"""When summaries are made that a write has left out of date: before they are read, with the write (those above what it
+wrote), in the background behind it, or when the forest is closed. In every policy what is read is made before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,10 @@ class Config(Settings):
     browse_calls: Whole = 32
     """Most calls to `chat` that one query spends on choosing where to go down in trees; what is left is browsed by
     embedding. At least 0."""
+    refresh: Refresh | None = None
+    """When summaries are made that a write has left out of date: ``"lazy"`` (before they are read), ``"path"`` (with the
+    write, those above what it wrote), ``"behind"`` (in the background) or ``"close"`` (when the forest is closed); None is
+    ``"behind"`` where `chat` summarises, and ``"lazy"`` without."""
     ingest_budget: Budget = field(default_factory=Budget)
     """What one ingest may spend on models, if it names no budget of its own."""
     query_budget: Budget = field(default_factory=Budget)

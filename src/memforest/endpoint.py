@@ -83,6 +83,14 @@ class Budget(Settings):
             self.max_tokens if max_tokens is None else max_tokens,
         )
 
+    def plus(self, other: Budget) -> Budget:
+        """Return what both allow together."""
+
+        def both(one: int | None, two: int | None) -> int | None:
+            return None if one is None or two is None else one + two
+
+        return Budget(both(self.max_calls, other.max_calls), both(self.max_tokens, other.max_tokens))
+
     def less(self, calls: int, tokens: int) -> Budget:
         """Return what is left of it when so much has been spent."""
         return Budget(
@@ -114,8 +122,8 @@ class ChatEndpoint(Settings):
     """How long one try may take as a whole, from connecting to the last byte of the reply, in seconds."""
     max_retries: Whole = 5
     """Tries after the first on 408, 409, 429, 5xx, time-outs and lost connections; each may take `timeout_s`."""
-    max_in_flight: Count = 64
-    """Most requests under way at once."""
+    max_in_flight: Count = 128
+    """Most requests under way at once. A write asks about as many as it has pairs of turns."""
     structured: Literal["auto", "schema", "json", "text"] = "auto"
     """How JSON is asked for: by a schema, as JSON without one, or in words alone; ``"auto"`` finds out."""
     temperature: Annotated[float, Bound(ge=0)] | None = 0.0

@@ -103,13 +103,15 @@ class ChatRequest:
 
     `step` names the step ("extract", "judge", "summarise", "plan", "browse", "answer"). The first message is
     the same for all requests of a step, so that servers can keep its prefix. `schema` is the JSON schema of the
-    reply, None when plain text is wanted; `max_tokens` bounds the reply.
+    reply, None when plain text is wanted; `strict` says that every property of it is wanted, so that a server that knows
+    strict schemas may hold the model to it. `max_tokens` bounds the reply.
     """
 
     step: str
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
     max_tokens: int = 1024
+    strict: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,8 @@ class Summariser(Protocol):
         """Return one summary per request, in order, with an error in the place of one that could not be made.
 
         A node whose summary failed stays dirty, and so does all above it. One that is `memforest.steps.base.Kept`
-        needs no embedding inside a tree: its vector is the mean of its children's.
+        needs no embedding inside a tree: its vector is the mean of its children's. A request that wants every node
+        summarised gets none that is.
         """
         ...
 

@@ -1,28 +1,37 @@
-"""Dirty-path refresh: summaries and vectors of exactly the nodes that a write touched (paper Alg. 1).
+"""Refresh: summaries and vectors of nodes that a write left out of date (paper Alg. 1).
 
-Level by level over all trees: what is dirty at a level is read, summarised in one batch, and
-committed by compare-and-set: a node gets clean only if it is still dirty, of the version that was read, and
-its inputs are the texts that were read. So several processes may refresh one memory: the first to finish a
-node wins, and what was made of it otherwise, or of older inputs, is thrown away. One whose child could not be
-refreshed stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes
-on from there. Vectors are made while the next levels are summarised, and written at the end, to those nodes whose
-text still is what was embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes each, so that other writers wait for none of them long.
+A `Refresher` brings every dirty node up to date (`refresh`), or some nodes with what is dirty beneath them
+(`ensure_fresh`). A node is made as soon as its own children are; trees do not wait for each other. What is ready is
+read in one transaction, summarised, and committed by compare-and-set: a node gets clean only if it is still dirty, of
+the version that was read, and its inputs are the texts that were read. So several processes may refresh one memory: the
+first to finish a node wins, and what was made of it otherwise, or of older inputs, is thrown away. One whose child could
+not be refreshed stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes on
+from there.
 
-How a node is to be summarised, and whether it gets a vector, its index says (`MemoryIndex.work`).
+Vectors are made while other nodes are summarised, and written at the end, to those nodes whose text still is what was
+embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes
+each, so that other writers wait for none of them long.
+
+How a node is to be summarised, and whether it gets a vector, its index says (`MemoryIndex.work`). When a refresh is
+begun, a policy says (`memforest.config.REFRESH`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.errors import BudgetError, ModelError
+from memforest.ports import is_remote
 from memforest.search.texts import digest, mean_digest
 from memforest.steps.base import Kept, Summariser
 from memforest.store import derived, meta
@@ -32,10 +41,13 @@ from memforest.text import cut
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["Describe", "Embed", "Refreshed", "Work", "refresh", "write_means"]
+__all__ = ["Describe", "Embed", "Refreshed", "Refresher", "Work", "fingerprint", "stale_nodes", "write_means"]
 
 WRITE_NODES = 128
 """Most nodes written in one transaction."""
+
+EMBED_TEXTS = 32
+"""Texts that are embedded together, if as many are there; the rest at the end."""
 
 Embed = Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[bytes, NDArray[np.float32]]]]
 """Maps texts to unit vectors by their digest."""
@@ -43,7 +55,7 @@ Embed = Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[bytes, NDArray[np.
 
 @dataclass(slots=True)
 class Refreshed:
-    """What a refresh did; `left` counts the nodes still dirty, `failures` says why."""
+    """What a refresh did. `left` counts the nodes asked for that are still dirty, `failures` says why."""
 
     nodes: int = 0
     left: int = 0
@@ -73,13 +85,15 @@ class Work(Protocol):
 
 
 Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[Work]]
-"""Says how nodes of one level are to be summarised, given their children's texts; of those that need it."""
+"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
-    nodes: list[Node]
-    work: list[Work]
+class _Job:
+    """A node as it was read, and what its text is to be made from."""
+
+    node: Node
+    work: Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +101,8 @@ class _Made:
     """A node as it was read, what its text was made from, and the text."""
 
     node: Node
-    inputs: tuple[str, ...]
+    request: SummaryRequest
     text: str
-    root: bool
     compared: bool
 
     @property
@@ -97,94 +110,187 @@ class _Made:
         """A node with its children's texts has their mean for a vector; a root is compared as a whole."""
         if not self.compared:
             return "none"
-        return "mean" if isinstance(self.text, Kept) and not self.root else "own"
+        return "mean" if isinstance(self.text, Kept) and not self.request.root else "own"
 
 
-async def refresh(
-    db: Database, describe: Describe, *, summariser: Summariser, embed: Embed | None
-) -> Refreshed:
-    """Bring every dirty node up to date, as far as the steps succeed.
+class Refresher:
+    """Makes the summaries of one memory's nodes, and their vectors.
 
     Args:
         db: the memory.
         describe: says how nodes are to be summarised.
-        summariser: makes a node's text from its children's.
+        summariser: makes a node's text from its children's. One behind an endpoint (`remote`) gets every node by
+            itself, as soon as the node can be made; another one gets all that are ready together.
         embed: makes vectors, or None in a memory without an embedder.
-
-    Raises:
-        StoreError: if the database cannot be read or written.
     """
-    done = Refreshed()
-    vectors = _Vectors(embed)
-    try:
-        await _refresh_levels(db, describe, summariser, vectors, done)
-        started = time.perf_counter()
-        rows = await vectors.rows(done)
-        done.embed_ms += _since(started)
-    finally:
-        await vectors.cancel()
-    started = time.perf_counter()
-    if embed is not None:
-        for first in range(0, len(rows), WRITE_NODES):
-            await asyncio.to_thread(_write_vectors, db, rows[first : first + WRITE_NODES])
-        for first in range(0, len(vectors.means), WRITE_NODES):
-            await asyncio.to_thread(write_means, db, vectors.means[first : first + WRITE_NODES])
-    done.left = await asyncio.to_thread(_dirty, db)
-    done.store_ms += _since(started)
-    return done
 
+    def __init__(self, db: Database, describe: Describe, summariser: Summariser, embed: Embed | None) -> None:
+        self._db = db
+        self._describe = describe
+        self._summariser = summariser
+        self._embed = embed
 
-async def _refresh_levels(
-    db: Database,
-    describe: Describe,
-    summariser: Summariser,
-    vectors: _Vectors,
-    done: Refreshed,
-) -> None:
-    """Make and commit the texts of all dirty levels, from the leaves up."""
-    level = 0
-    while True:
-        started = time.perf_counter()
-        level, batch = await asyncio.to_thread(_read_level, db, describe, level)
-        done.store_ms += _since(started)
-        if batch is None:
-            return
-        if not batch.nodes:
-            continue
-        started = time.perf_counter()
+    async def refresh(self) -> Refreshed:
+        """Bring every dirty node up to date, as far as the steps succeed.
+
+        Raises:
+            StoreError: if the database cannot be read or written.
+        """
+        return await self._run(None)
+
+    async def ensure_fresh(self, nodes: Collection[int]) -> Refreshed:
+        """Bring these nodes up to date with everything that is dirty beneath them, and no others.
+
+        Args:
+            nodes: ids of inner nodes; those that are up to date, or gone, cost nothing.
+
+        Raises:
+            StoreError: if the database cannot be read or written.
+        """
+        return await self._run(nodes)
+
+    async def _run(self, nodes: Collection[int] | None) -> Refreshed:
+        done = Refreshed()
+        with _timed(done, "store_ms"):
+            dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes)
+        if dirty:
+            vectors = _Vectors(self._embed)
+            try:
+                await self._make_texts(_Order(dirty), vectors, done)
+                with _timed(done, "embed_ms"):
+                    rows = await vectors.rows(done)
+            finally:
+                await vectors.cancel()
+            with _timed(done, "store_ms"):
+                await asyncio.to_thread(self._write_vectors, rows, vectors.means)
+        done.left = await asyncio.to_thread(_still_dirty, self._db, None if nodes is None else dirty)
+        return done
+
+    # -- texts ------------------------------------------------------------------------------------
+
+    async def _make_texts(self, order: _Order, vectors: _Vectors, done: Refreshed) -> None:
+        """Make and commit the texts of nodes, each when its children have theirs."""
+        under_way: dict[asyncio.Task[list[str | ModelError]], list[_Job]] = {}
+        ready = order.first
         try:
-            made = await _summarise(summariser, batch, done)
-        except ModelError as exc:  # no other level will fare better
+            while ready or under_way:
+                with _timed(done, "store_ms"):
+                    jobs = await asyncio.to_thread(self._read, order, ready)
+                under_way |= {self._begin(jobs_): jobs_ for jobs_ in self._together(jobs)}
+                if not under_way:
+                    return
+                with _timed(done, "summarise_ms"):
+                    ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                made = [one for task in ended for one in _made(under_way.pop(task), task.result(), done)]
+                with _timed(done, "store_ms"):
+                    ready = order.after(await self._commit(made, vectors, done))
+        except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
-            return
-        done.summarise_ms += _since(started)
-        started = time.perf_counter()
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    def _together(self, jobs: list[_Job]) -> list[list[_Job]]:
+        if is_remote(self._summariser):
+            return [[job] for job in jobs]
+        return [jobs] if jobs else []
+
+    def _begin(self, jobs: Sequence[_Job]) -> asyncio.Task[list[str | ModelError]]:
+        requests = [job.work.request for job in jobs]
+
+        async def summarise() -> list[str | ModelError]:
+            return list(await self._summariser.summarise(requests))
+
+        return asyncio.ensure_future(summarise())
+
+    def _read(self, order: _Order, ready: Sequence[int]) -> list[_Job]:
+        """Return how nodes are to be made; what needs no summary is marked clean, and what is above it comes next."""
+        found: list[_Job] = []
+        while ready:
+            with self._db.read() as tx:
+                jobs, idle = _describe(tx, self._describe, ready)
+            if idle:
+                with self._db.write() as tx:
+                    tree_rows.mark_clean(tx, [(node.id, node.version) for node in idle])
+            found += jobs
+            ready = order.after([node.id for node in idle])
+        return found
+
+    async def _commit(self, made: Sequence[_Made], vectors: _Vectors, done: Refreshed) -> list[int]:
+        """Write texts, begin their vectors, and return the nodes that are clean now."""
+        clean: list[int] = []
         for first in range(0, len(made), WRITE_NODES):
             part = made[first : first + WRITE_NODES]
-            written = await asyncio.to_thread(_write, db, part, summariser.name)
-            done.nodes += len(written)
+            written = await asyncio.to_thread(_write, self._db, part, self._summariser.name)
             vectors.begin([one for one in written if one.vector == "own"])
             vectors.means += [one.node.id for one in written if one.vector == "mean"]
-        done.store_ms += _since(started)
+            clean += [one.node.id for one in written]
+        done.nodes += len(clean)
+        return clean
+
+    def _write_vectors(self, rows: Sequence[derived.VectorRow], means: Sequence[int]) -> None:
+        if self._embed is None:
+            return
+        for first in range(0, len(rows), WRITE_NODES):
+            _write_vectors(self._db, rows[first : first + WRITE_NODES])
+        for first in range(0, len(means), WRITE_NODES):
+            write_means(self._db, means[first : first + WRITE_NODES])
+
+
+class _Order:
+    """In what order nodes can be made: those first that have nothing dirty beneath them.
+
+    Args:
+        dirty: node -> its children.
+    """
+
+    def __init__(self, dirty: Mapping[int, tuple[int, ...]]) -> None:
+        self._above: dict[int, int] = {}
+        self._waits: dict[int, int] = {}
+        for node, children in dirty.items():
+            below = [child for child in children if child in dirty]
+            self._waits[node] = len(below)
+            self._above.update(dict.fromkeys(below, node))
+
+    @property
+    def first(self) -> list[int]:
+        """The nodes that wait for none."""
+        return [node for node, waits in self._waits.items() if not waits]
+
+    def after(self, clean: Iterable[int]) -> list[int]:
+        """Return the nodes that waited for these alone; each node is given once."""
+        found = []
+        for node in clean:
+            above = self._above.get(node)
+            if above is not None:
+                self._waits[above] -= 1
+                if not self._waits[above]:
+                    found.append(above)
+        return found
 
 
 class _Vectors:
-    """The vectors of new summaries, made while the levels above are summarised."""
+    """The vectors of new summaries, made while other nodes are summarised."""
 
     def __init__(self, embed: Embed | None) -> None:
         self._embed = embed
+        self._waiting: list[_Made] = []
         self._parts: list[tuple[list[_Made], asyncio.Task[Mapping[bytes, NDArray[np.float32]]]]] = []
         self.means: list[int] = []
         """Nodes that get the mean of their children's vectors, from the leaves up."""
 
-    def begin(self, made: list[_Made]) -> None:
-        """Begin to embed some texts."""
-        if self._embed is not None and made:
-            job = self._embed([one.text for one in made])
-            self._parts.append((made, asyncio.ensure_future(job)))
+    def begin(self, made: list[_Made], least: int = EMBED_TEXTS) -> None:
+        """Begin to embed some texts, when at least so many wait for it."""
+        self._waiting += made
+        if self._embed is not None and self._waiting and len(self._waiting) >= least:
+            part, self._waiting = self._waiting, []
+            job = self._embed([one.text for one in part])
+            self._parts.append((part, asyncio.ensure_future(job)))
 
     async def rows(self, done: Refreshed) -> list[derived.VectorRow]:
         """Return what was made; what failed is noted, and `resume` makes it."""
+        self.begin([], least=1)
         found = []
         for made, task in self._parts:
             try:
@@ -202,51 +308,69 @@ class _Vectors:
         await asyncio.gather(*(task for _, task in self._parts), return_exceptions=True)
 
 
-async def _summarise(summariser: Summariser, batch: _Level, done: Refreshed) -> list[_Made]:
-    """Return the nodes of a level with their texts, without those that the step fails on."""
-    texts = await summariser.summarise([one.request for one in batch.work])
+def _made(jobs: Sequence[_Job], texts: Sequence[str | ModelError], done: Refreshed) -> list[_Made]:
+    """Return nodes with their texts, without those that the step failed on."""
     made = []
     failed: dict[str, list[str]] = {}
-    for node, work, text in zip(batch.nodes, batch.work, texts, strict=True):
-        request = work.request
+    for job, text in zip(jobs, texts, strict=True):
+        request = job.work.request
         if isinstance(text, BudgetError):
             continue  # the ledger has counted it
         if isinstance(text, ModelError):
             failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
-            made.append(_Made(node, request.inputs, text, request.root, work.vector))
+            made.append(_Made(job.node, request, text, job.work.vector))
     for reason, scopes in failed.items():
         more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
         done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
     return made
 
 
-def _dirty(db: Database) -> int:
+@contextmanager
+def _timed(done: Refreshed, part: str) -> Iterator[None]:
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        setattr(done, part, getattr(done, part) + (time.perf_counter() - started) * 1000)
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def _dirty_beneath(db: Database, nodes: Collection[int] | None) -> dict[int, tuple[int, ...]]:
+    """Return the children of every dirty node, or of those among nodes and beneath them, from the leaves up."""
     with db.read() as tx:
-        return tree_rows.dirty_count(tx)
+        if nodes is None:
+            return tree_rows.dirty_children(tx)
+        found: dict[int, Node] = {}
+        # What is above a dirty node is dirty, so nothing dirty lies beneath a clean one.
+        frontier = set(nodes)
+        while frontier:
+            read = tree_rows.nodes_with_ids(tx, sorted(frontier))
+            dirty = {node.id: node for node in read.values() if node.level and node.dirty}
+            found |= dirty
+            frontier = {child for node in dirty.values() for child in node.children} - found.keys()
+    ordered = sorted(found.values(), key=lambda node: (node.level, node.id))
+    return {node.id: node.children for node in ordered}
 
 
-def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000
-
-
-def _read_level(db: Database, describe: Describe, above: int) -> tuple[int, _Level | None]:
-    """Return the next dirty level above `above` with what its nodes are made from; None at the top."""
+def _still_dirty(db: Database, nodes: Collection[int] | None) -> int:
     with db.read() as tx:
-        level = tree_rows.next_dirty_level(tx, above)
-        if level is None:
-            return above, None
-        nodes = tree_rows.dirty_nodes(tx, level)
-        children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
-        ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
-        work = {one.node: one for one in describe(tx, ready, _inputs(tx, ready, children))}
-        idle = [(node.id, node.version) for node in ready if node.id not in work]
-    if idle:
-        with db.write() as tx:
-            tree_rows.mark_clean(tx, idle)
-    wanted = [node for node in ready if node.id in work]
-    found = [work[node.id] for node in wanted]
-    return level, _Level(wanted, found)
+        if nodes is None:
+            return tree_rows.dirty_count(tx)
+        return sum(node.dirty for node in tree_rows.nodes_with_ids(tx, nodes).values())
+
+
+def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_Job], list[Node]]:
+    """Return how those nodes are to be made whose children are up to date, and the nodes that need no summary."""
+    found = tree_rows.nodes_with_ids(tx, wanted)
+    nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
+    children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
+    ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
+    work = {one.node: one for one in describe(tx, ready, _inputs(tx, ready, children))}
+    jobs = [_Job(node, work[node.id]) for node in ready if node.id in work]
+    return jobs, [node for node in ready if node.id not in work]
 
 
 def _inputs(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
@@ -265,6 +389,34 @@ def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
     return found
 
 
+def fingerprint(request: SummaryRequest, maker: str) -> bytes:
+    """Return what a summary is known by: a digest of all that the summariser was given, and of its name and version."""
+    return digest(json.dumps([maker, asdict(request)], default=str, ensure_ascii=False))
+
+
+def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
+    """Return the nodes with a summary that another maker has made, or of another request than would be made now.
+
+    A request is known by its digest, so that a summary that was made with another prompt, model, length or instruction,
+    or for another name, is found; of one that was stored without a digest, the maker alone is compared. Nodes that are
+    dirty already are left out.
+    """
+    made = derived.summary_makers(tx)
+    stale = {node for node, (by, _) in made.items() if by != maker}
+    nodes = [one for one in tree_rows.nodes_with_ids(tx, made.keys() - stale).values() if not one.dirty]
+    for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
+        group = list(level)
+        children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
+        for work in describe(tx, group, _inputs(tx, group, children)):
+            kept = made[work.node][1]
+            if kept is not None and kept != fingerprint(work.request, maker):
+                stale.add(work.node)
+    return sorted(stale)
+
+
+# -- writing --------------------------------------------------------------------------------------
+
+
 def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
     """Write texts, and return those nodes whose text was still wanted."""
     with db.write() as tx:
@@ -272,7 +424,7 @@ def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
         keys = []
         for one in valid:
             derived.put_summary(
-                tx, one.node.id, str(one.text), maker, one.vector, digest("\n".join(one.inputs))
+                tx, one.node.id, str(one.text), maker, one.vector, fingerprint(one.request, maker)
             )
             keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
         # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
@@ -335,6 +487,6 @@ def _unmoved(tx: Tx, made: Sequence[_Made]) -> list[_Made]:
     same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
     children = tree_rows.nodes_with_ids(tx, [child for one in same for child in one.node.children])
     inputs = _inputs(tx, [one.node for one in same], children)
-    same = [one for one in same if inputs[one.node.id] == one.inputs]
+    same = [one for one in same if inputs[one.node.id] == one.request.inputs]
     clean = tree_rows.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
     return [one for one in same if one.node.id in clean]

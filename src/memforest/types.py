@@ -173,11 +173,18 @@ class ChunkOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """The input of one inner node's summary: its children's texts in time order.
+    """What one inner node's summary is to be made of, and how; all of it is in the digest that the summary is known by.
 
-    `kind` is the tree kind (``session``, ``entity``, ``scene``), `label` names the scope, `start` and
-    `end` are the node's interval, `max_words` bounds the result. `level` counts from the leaves, 1 for a
-    node right above them; `root` is true for the node that stands for the whole tree.
+    `inputs` are its children's texts in time order. `kind` is the tree kind (``session``, ``entity``, ``scene``), `label`
+    names the scope, `start` and `end` are the node's interval, `max_words` bounds the result. `level` counts from the
+    leaves, 1 for a node right above them; `root` is true for the node that stands for the whole tree.
+
+    An index whose levels are more than a summary of what is below them says so: `instruction` is what a record of this
+    level holds, `history` the earlier records of it in time order, which need not be told again, `window` the key of the
+    calendar window that the node stands for (`start` and `end` are then the window's), and `participants` who takes part.
+
+    `summarise` is the caller's policy: ``"kept"`` lets children's texts stand as they are while they are short, ``"every"``
+    has every node summarised.
     """
 
     kind: str
@@ -188,6 +195,11 @@ class SummaryRequest:
     max_words: int = 60
     level: int = 1
     root: bool = False
+    history: tuple[str, ...] = ()
+    instruction: str = ""
+    window: str = ""
+    participants: tuple[str, ...] = ()
+    summarise: Literal["kept", "every"] = "kept"
 
 
 @dataclass(frozen=True, slots=True)

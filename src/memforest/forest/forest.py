@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,14 +20,22 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory, UserMemory
-from memforest.forest.options import QueryOptions, TimeLike, check_flags, check_forest, read_budget, read_time
+from memforest.forest.options import (
+    QueryOptions,
+    TimeLike,
+    check_flags,
+    check_forest,
+    check_refresh,
+    read_budget,
+    read_time,
+)
 from memforest.forest.pool import MemoryPool
 from memforest.forest.requests import check_requests, ingest_jobs, or_error, request_problem
 from memforest.memory.ingest.batch import Arrival, read_arrival
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
-from memforest.memory.results import AskResult, IngestResult, QueryResult
+from memforest.memory.results import AskResult, FlushResult, IngestResult, QueryResult
 from memforest.systems.registry import check_indexes
 
 if TYPE_CHECKING:
@@ -121,7 +130,7 @@ class AsyncMemForest:
         infer: bool = True,
         replace: bool = False,
         metadata: Mapping[str, Any] | None = None,
-        refresh: bool = True,
+        refresh: bool | None = None,
         budget: Budget | None = None,
     ) -> IngestResult:
         """Store a session and make memory of it; durable when it returns.
@@ -138,9 +147,10 @@ class AsyncMemForest:
             infer: extract statements; False stores the turns as they are.
             replace: overwrite a stored session that differs.
             metadata: kept with the session.
-            refresh: bring summaries up to date now; False leaves that to the next ingest or `resume`.
+            refresh: True makes all summaries that are out of date before it returns; False leaves them until they are
+                read, or to `flush` or `resume`; None does what `Config.refresh` says.
             budget: what may be spent on models; `Config.ingest_budget` when not given. What it does not reach is
-                named in the result and left to `resume`.
+                named in the result and left to `resume`. Summaries that are made behind the write get what is left of it.
 
         Raises:
             InputError: if a turn is malformed (TimestampError: its time), or none has text; nothing was stored, and an
@@ -149,7 +159,8 @@ class AsyncMemForest:
             SessionConflictError: if the session is stored with other turns.
             StoreError: if the file cannot be written.
         """
-        check_flags("ingest_session", infer=infer, replace=replace, refresh=refresh)
+        check_flags("ingest_session", infer=infer, replace=replace)
+        check_refresh("ingest_session", refresh)
         read_budget("ingest_session", budget)
         arrival = Arrival(
             session_id,
@@ -169,22 +180,27 @@ class AsyncMemForest:
         return result
 
     async def ingest_parallel(
-        self, requests: Sequence[Mapping[str, Any]], *, refresh: bool = True, budget: Budget | None = None
+        self,
+        requests: Sequence[Mapping[str, Any]],
+        *,
+        refresh: bool | None = None,
+        budget: Budget | None = None,
     ) -> list[IngestResult | MemForestError]:
         """Ingest many sessions and return their results in order; a failed one returns its error.
 
-        Users are worked on in parallel, and each user's trees are refreshed once at the end. With a chat model the
+        Users are worked on in parallel. With a chat model the
         chunks of all sessions of a user are extracted together, and their statements judged together; without one
         the sessions of a user are written one after the other. What sessions share is part of the `usage` of the
         user's last one.
 
         Args:
             requests: mappings with the arguments of `ingest_session`, but for the two that follow.
-            refresh: bring summaries up to date at the end; False leaves that to the next ingest or `resume`.
+            refresh: True makes all summaries that are out of date at the end; False leaves them until they are read, or to
+                `flush` or `resume`; None does what `Config.refresh` says.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
         check_requests("ingest_parallel", requests)
-        check_flags("ingest_parallel", refresh=refresh)
+        check_refresh("ingest_parallel", refresh)
         read_budget("ingest_parallel", budget)
         results: dict[int, IngestResult | MemForestError] = {}
         await self._gather(ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget))
@@ -212,6 +228,26 @@ class AsyncMemForest:
 
         await for_all("resume", user_id, self._pool, one, results=finished)
         return finished
+
+    async def flush(self, user_id: str | None = None, *, budget: Budget | None = None) -> FlushResult:
+        """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
+
+        Args:
+            user_id: whose; None for all users.
+            budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
+
+        Raises:
+            SomeUsersFailedError: if it failed for some of all users; the others are done.
+            NotFoundError: if the user has no memory.
+        """
+        read_budget("flush", budget)
+        did: list[FlushResult] = []
+
+        async def one(memory: Memory) -> None:
+            did.append(await memory.flush(budget))
+
+        await for_all("flush", user_id, self._pool, one, results=did)
+        return reduce(FlushResult.beside, did, FlushResult())
 
     async def rebuild(
         self,
@@ -336,7 +372,11 @@ class AsyncMemForest:
         await all_of(run(job) for job in jobs)
 
     async def close(self) -> None:
-        """Close every open memory; each opens again at its next use."""
+        """Close every open memory; each opens again at its next use.
+
+        Summaries that are being made behind writes are left where they stand, for the next refresh; with
+        ``Config(refresh="close")`` those of the open memories are made first.
+        """
         await self._pool.close()
 
     async def __aenter__(self) -> AsyncMemForest:
@@ -369,6 +409,7 @@ class MemForest:
     has_user = portal.blocking(AsyncMemForest.has_user)
     ingest_session = portal.blocking(AsyncMemForest.ingest_session)
     ingest_parallel = portal.blocking(AsyncMemForest.ingest_parallel)
+    flush = portal.blocking(AsyncMemForest.flush)
     resume = portal.blocking(AsyncMemForest.resume)
     rebuild = portal.blocking(AsyncMemForest.rebuild)
     save = portal.blocking(AsyncMemForest.save)

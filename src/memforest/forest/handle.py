@@ -20,12 +20,13 @@ from memforest.forest.options import (
 )
 from memforest.forest.pool import MemoryPool
 from memforest.memory.ingest.batch import Arrival, check_addition
-from memforest.memory.inspect import trees, views
+from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
 from memforest.memory.results import (
     AskResult,
     FactPage,
     FactView,
+    FlushResult,
     IngestResult,
     QueryResult,
     RepairReport,
@@ -144,6 +145,8 @@ class AsyncUserMemory:
     ) -> list[TreeView]:
         """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
 
+        Summaries that are shown and out of date are made first, as far as that succeeds; `TreeView.dirty` says where not.
+
         Args:
             scope: name of a session or an entity.
             depth: levels below the root, 0 for the roots alone.
@@ -156,7 +159,7 @@ class AsyncUserMemory:
         check_text("tree", "scope", scope)
         read_count("depth", depth, None, 0)
         read_count("limit", limit, None, 1)
-        return await self._look(trees.tree_views, scope=scope, depth=depth, limit=limit)
+        return await self._pool.known(self.user_id, lambda memory: memory.tree(scope, depth, limit))
 
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""
@@ -165,6 +168,18 @@ class AsyncUserMemory:
     async def verify(self) -> VerifyReport:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
         return await self._pool.known(self.user_id, Memory.verify)
+
+    async def flush(self, *, budget: Budget | None = None) -> FlushResult:
+        """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
+
+        Args:
+            budget: what may be spent on models for those that are left; `Config.ingest_budget` when not given.
+
+        Raises:
+            StoreError: if the file cannot be written.
+        """
+        read_budget("flush", budget)
+        return await self._pool.known(self.user_id, lambda memory: memory.flush(budget))
 
     async def rebuild(
         self, *, scopes: bool = False, stale: bool = False, budget: Budget | None = None
@@ -176,7 +191,8 @@ class AsyncUserMemory:
         Args:
             scopes: derive the scenes anew as well, from all facts in time order, so that they no longer depend on
                 the order in which sessions were ingested.
-            stale: make only those summaries anew that another prompt or model than the configured one has made.
+            stale: make only those summaries anew that would be made otherwise now: with another prompt, model or length
+                than they were, or for another name.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
@@ -262,5 +278,6 @@ class UserMemory:
     tree = portal.blocking(AsyncUserMemory.tree)
     stats = portal.blocking(AsyncUserMemory.stats)
     verify = portal.blocking(AsyncUserMemory.verify)
+    flush = portal.blocking(AsyncUserMemory.flush)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
     repair = portal.blocking(AsyncUserMemory.repair)

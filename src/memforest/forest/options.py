@@ -25,6 +25,7 @@ __all__ = [
     "check_flags",
     "check_forest",
     "check_mapping",
+    "check_refresh",
     "check_text",
     "read_budget",
     "read_count",
@@ -169,6 +170,16 @@ def check_flags(verb: str, **flags: object) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise InputError(f"{verb}({name}=...) takes True or False, not {brief(value)}")
+
+
+def check_refresh(verb: str, value: object) -> None:
+    """Refuse what is neither True nor False nor None.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    if value is not None:
+        check_flags(verb, refresh=value)
 
 
 def read_budget(verb: str, value: object) -> Budget | None:

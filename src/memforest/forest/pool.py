@@ -142,7 +142,7 @@ class MemoryPool:
     def _beyond_bounds(self) -> list[Memory]:
         """Bring the idle memories within the bounds, the one used longest ago first; return those to be closed."""
         with self._lock:
-            idle = [user for user in self._open if user not in self._busy]
+            idle = [user for user, one in self._open.items() if user not in self._busy and not one.at_work]
             surplus = self._cached_bytes() - self.config.max_cache_mb * 1_000_000
             for user in idle:
                 if surplus <= 0:
@@ -181,7 +181,7 @@ class MemoryPool:
             closing = list(self._open.values())
             self._open.clear()
         for memory in closing:
-            await asyncio.to_thread(memory.close)
+            await memory.end()
         await self._steps.close()
 
     def _after_fork_in_child(self) -> None:

@@ -68,7 +68,7 @@ def ingest_jobs(
     pool: MemoryPool,
     results: Results,
     *,
-    refresh: bool,
+    refresh: bool | None,
     budget: Budget | None,
 ) -> Iterator[Awaitable[None]]:
     """Return one job for each user that the requests of `ingest_parallel` name; the jobs fill in the results."""
@@ -91,7 +91,7 @@ async def _ingest(
     pool: MemoryPool,
     results: Results,
     *,
-    refresh: bool,
+    refresh: bool | None,
     budget: Budget | None,
 ) -> None:
     """Ingest the sessions of one user."""

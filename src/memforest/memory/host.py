@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from memforest.config import Config
 from memforest.errors import ModelError
+from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.models import Embedder
 from memforest.ports import embed_questions
@@ -37,6 +38,7 @@ class MemoryHost:
     config: Config
     steps: Steps
     embedder: Embedder | None
+    summaries: Summaries
     timer: Timer = field(default_factory=Timer)
     question: str = ""
     """The text of the question that is asked, if one is."""
@@ -68,6 +70,10 @@ class MemoryHost:
                 return work(tx)
 
         return await asyncio.to_thread(run)
+
+    async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
+        """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""
+        return await self.summaries.fresh(chosen, self.timer)
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, as questions are embedded; some models want an instruction before them.

@@ -23,29 +23,42 @@ from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, ModelError, StoreError
 from memforest.interval import floor_ms, from_ms, to_ms
-from memforest.memory.ingest.batch import Arrival, Arrived, Writes, groups_of, read_arrival, turn_reader
+from memforest.memory.ingest.batch import (
+    Arrival,
+    Arrived,
+    Refresh,
+    Writes,
+    groups_of,
+    read_arrival,
+    turn_reader,
+)
 from memforest.memory.ingest.extract import Writer
 from memforest.memory.ingest.receive import Received, receive
 from memforest.memory.ingest.turns import TurnReader, check_id, json_object
 from memforest.memory.inspect.repair import repair_parts, tidy, word_anew
+from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
 from memforest.memory.jobs import Handlers, run_due
 from memforest.memory.query.reader import Asked, Reader
 from memforest.memory.results import (
     AskResult,
+    FlushResult,
     IngestResult,
     QueryResult,
     RepairReport,
+    TreeView,
     Usage,
     VerifyReport,
 )
+from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker, other_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
+from memforest.refresh import stale_nodes
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import derived, indexes, jobs, meta, sessions, spent
@@ -90,12 +103,20 @@ class Memory:
         self._cache = SnapshotCache()
         self._threshold = opened.threshold
         self._attached = Attached(config)
+        self._summaries = Summaries(
+            db,
+            opened.steps,
+            opened.embedder,
+            self._attached,
+            policy=policy_of(config, opened.steps),
+            accounted=self._writes,
+        )
         db.examine_with(partial(first_problem, attached=self._attached))
 
     # -- writing ------------------------------------------------------------------------------
 
     async def ingest(
-        self, arrivals: Sequence[Arrival], *, refresh: bool = True, budget: Budget | None = None
+        self, arrivals: Sequence[Arrival], *, refresh: bool | None = None, budget: Budget | None = None
     ) -> list[IngestResult | MemForestError]:
         """Store sessions and make memory of them; see `AsyncMemForest.ingest_session` and `ingest_parallel`.
 
@@ -105,7 +126,7 @@ class Memory:
         return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh))
 
     async def _ingest(
-        self, arrivals: Sequence[Arrival], refresh: bool
+        self, arrivals: Sequence[Arrival], refresh: bool | None
     ) -> list[IngestResult | MemForestError]:
         writes = Writes(self._writer(), self._warnings)
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
@@ -116,11 +137,21 @@ class Memory:
                 except MemForestError as exc:
                     writes.fail(at, exc)
             await writes.process(arrived)
-        await writes.finish(refresh=refresh)
+        await self._finish(writes, refresh)
         if writes.replaced:
             # The log still holds what was overwritten in the file.
             await asyncio.to_thread(self.db.checkpoint)
         return [writes.result(at) for at in range(len(arrivals))]
+
+    async def _finish(self, writes: Writes, refresh: bool | None) -> None:
+        """Make of the summaries what the caller or the policy wants made now, and begin what goes on behind the write."""
+        policy = self._summaries.policy
+        how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
+        writes.warn(self._summaries.told())
+        await writes.finish(refresh=how)
+        if refresh is None and policy == "behind" and writes.left_dirty:
+            ledger = current_ledger()
+            self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
 
     async def _arrive(self, arrival: Arrival) -> Arrived:
         """Check and store what arrives."""
@@ -182,7 +213,7 @@ class Memory:
         async def finish() -> IngestResult:
             writes = Writes(self._writer(), self._warnings)
             await writes.process({0: arrived})
-            await writes.finish(refresh=True)
+            await self._finish(writes, None)
             return writes.only()
 
         return await self._writes("ingest", budget, finish)
@@ -229,6 +260,8 @@ class Memory:
         stored_ms = to_ms(self.config.clock())
         got = receive(tx, self.config, placings, session_id, turns, stored_ms=stored_ms, **how)
         placings.close()
+        if got.replaced:
+            derived.drop_stale(tx)  # now that the nodes above what went are marked
         return replace(got, reworded=got.reworded or late, problems=tuple(placings.problems))
 
     def _keep_embedder(self, tx: Tx) -> bool:
@@ -249,17 +282,20 @@ class Memory:
 
     def _writer(self) -> Writer:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
-        return Writer(self.db, self.config, self._steps, maker, self._threshold, self._cache, self._attached)
+        return Writer(
+            self.db,
+            self.config,
+            self._steps,
+            maker,
+            self._threshold,
+            self._cache,
+            self._attached,
+            self._summaries,
+        )
 
-    async def refresh(self, budget: Budget | None = None) -> Usage:
-        """Bring every dirty node up to date (after ingests with ``refresh=False``)."""
-
-        async def work() -> Usage:
-            writer, timer = self._writer(), Timer()
-            await writer.refresh(timer)
-            return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
-
-        return await self._writes("refresh", budget, work)
+    async def flush(self, budget: Budget | None = None) -> FlushResult:
+        """Wait for what goes on behind writes, and bring every dirty node up to date; see `AsyncUserMemory.flush`."""
+        return await self._summaries.flush(budget)
 
     async def resume(self, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what an interrupted write left: sessions, failed chunks, missing vectors, due jobs, dirty nodes."""
@@ -281,7 +317,7 @@ class Memory:
         await writer.fill_vectors()
         writes.warn(await writer.catch_up())
         await run_due(self.db, self.config.clock, self.handlers)
-        await writes.finish(refresh=True)
+        await self._finish(writes, refresh=True)
         return writes.all()
 
     async def rebuild(
@@ -302,10 +338,12 @@ class Memory:
         return await self._writes("rebuild", budget, work)
 
     def _mark_stale(self) -> None:
-        """Mark the summaries that another prompt or model than the configured one has made."""
+        """Mark the summaries that would be made otherwise now: by another prompt or model, or of another request."""
         with self.db.write() as tx:
             self._keep_embedder(tx)
-            if tree_rows.mark_stale(tx, self._steps.summariser.name):
+            stale = stale_nodes(tx, self._summaries.describe, self._steps.summariser.name)
+            tree_rows.mark_dirty(tx, stale)
+            if stale:
                 meta.bump(tx)
 
     def _forget_derived(self) -> None:
@@ -336,7 +374,14 @@ class Memory:
     def reader(self) -> Reader:
         """The read path."""
         return Reader(
-            self.db, self._cache, self._steps, self._embedder, self._warnings, self._attached, self.config
+            self.db,
+            self._cache,
+            self._steps,
+            self._embedder,
+            self._warnings,
+            self._attached,
+            self.config,
+            self._summaries,
         )
 
     async def query(self, asked: Asked) -> QueryResult:
@@ -366,6 +411,16 @@ class Memory:
                 return view(Look(tx, self._cache, self.config, self._attached), *args, **how)
 
         return await asyncio.to_thread(run)
+
+    async def tree(self, scope: str | None, depth: int, limit: int | None) -> list[TreeView]:
+        """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
+
+        def shown(tx: Tx) -> list[int]:
+            look = Look(tx, self._cache, self.config, self._attached)
+            return shown_nodes(look, scope=scope, depth=depth, limit=limit)
+
+        await self._writes("refresh", None, lambda: self._summaries.fresh(shown, Timer()))
+        return await self.look(tree_views, scope=scope, depth=depth, limit=limit)
 
     async def verify(self) -> VerifyReport:
         """Check every invariant; see `memforest.memory.inspect.verify`."""
@@ -410,6 +465,18 @@ class Memory:
     def drop_cache(self) -> int:
         """Forget the kept snapshot and return how many bytes that was, about; the next query reads it again."""
         return self._cache.drop()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether summaries are being made behind a write."""
+        return self._summaries.at_work
+
+    async def end(self) -> None:
+        """End what goes on behind writes, and close; see `close`."""
+        try:
+            await self._summaries.close()
+        finally:
+            await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Fold the log into the file and close it; a second call does nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -30,6 +30,7 @@ __all__ = [
     "FactPage",
     "FactView",
     "FailedJobView",
+    "FlushResult",
     "IngestResult",
     "JobsView",
     "Problem",
@@ -103,7 +104,8 @@ class Evidence(Result):
     `kind` is ``"fact"`` when an extracted statement speaks for the turn, ``"memory"`` when it is the summary of an inner
     node, else ``"turn"``. `text` is the statement, summary or turn, `quote` the turn as it was said. `start` and `end`
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
-    `score`. `path` leads from a root down to the leaf or node. `why` tells when time order put it first.
+    `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
+    the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first.
 
     Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
@@ -243,8 +245,10 @@ class IngestResult(Result):
     trees_updated: int = 0
     nodes_written: int = 0
     nodes_refreshed: int = 0
+    """Summaries that were made before the write returned."""
     nodes_dirty: int = 0
-    """Nodes whose summary could not be refreshed; `resume` tries again."""
+    """Nodes of the memory whose summary was out of date when the write returned. They are made behind it, when they are
+    read, by `flush` or by `resume`."""
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
 
@@ -290,6 +294,36 @@ class IngestResult(Result):
         parts = (("chunks failed", self.failed), ("chunks left", self.left), ("warnings", self.warnings))
         more = "".join(f", {len(found)} {what}" for what, found in parts if found)
         return f"{cut(repr(self.session_id), 60)}: {counts}{more}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FlushResult(Result):
+    """What a flush did: the summaries that were made behind writes since the one before, and those that it made itself.
+
+    `nodes_dirty` counts those that could not be made, and `warnings` say why; `usage` is what all of it cost.
+    """
+
+    nodes_refreshed: int = 0
+    nodes_dirty: int = 0
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
+
+    def plus(self, later: FlushResult) -> FlushResult:
+        """Return what two flushes of one memory did; the later one says what is left."""
+        return replace(self.beside(later), nodes_dirty=later.nodes_dirty)
+
+    def beside(self, other: FlushResult) -> FlushResult:
+        """Return what flushes of two memories did."""
+        return FlushResult(
+            self.nodes_refreshed + other.nodes_refreshed,
+            self.nodes_dirty + other.nodes_dirty,
+            self.usage.plus(other.usage),
+            tuple(dict.fromkeys((*self.warnings, *other.warnings))),
+        )
+
+    def _line(self) -> str:
+        more = f", {len(self.warnings)} warnings" if self.warnings else ""
+        return f"{self.nodes_refreshed} summaries made, {self.nodes_dirty} out of date{more}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 __all__ = ["Timer"]
@@ -17,3 +19,12 @@ class Timer:
     def add(self, step: str, started: float) -> None:
         """Add the time since `started` (of `time.perf_counter`)."""
         self.ms[step] = self.ms.get(step, 0.0) + (time.perf_counter() - started) * 1000
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Add the time that a block takes."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(step, started)

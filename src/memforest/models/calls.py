@@ -43,7 +43,7 @@ class Calls:
         self,
         model: ChatModel,
         *,
-        max_in_flight: int = 64,
+        max_in_flight: int = 128,
         trace: Trace | None = None,
         close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -72,8 +72,7 @@ class Calls:
         """
         ledger = current_ledger()
         tokens = _tokens(request)
-        step = chat_step(request.step)
-        async with self._gate().turn(0 if step is not None and step.waits else 1, tokens):
+        async with self._gate().turn(_rank(request.step, ledger.operation), tokens):
             reserved = ledger.admit(request.step, tokens)
             started = time.perf_counter()
             reply: ChatReply | None = None
@@ -129,8 +128,16 @@ class Calls:
         return gate
 
 
+def _rank(step: str, operation: str) -> int:
+    """Return whose turn comes first: questions, then writes, then what is made behind them."""
+    known = chat_step(step)
+    if known is not None and known.waits:
+        return 0
+    return 2 if operation == "refresh" else 1
+
+
 class _Gate:
-    """Lets so many in at once; of those who wait, questions before writes, and long requests before short ones.
+    """Lets so many in at once; of those who wait, the first ranks before others, and long requests before short ones.
 
     A long one that is begun last is what everybody waits for at the end (longest processing time first: Graham 1969,
     https://doi.org/10.1137/0117039).

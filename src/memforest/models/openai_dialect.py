@@ -76,7 +76,8 @@ class Dialect:
         if request.schema is None:
             return body
         if self.form == "schema":
-            shape = {"name": request.step, "schema": strict(request.schema), "strict": True}
+            schema = strict(request.schema) if request.strict else request.schema
+            shape = {"name": request.step, "schema": schema, "strict": request.strict}
             body["response_format"] = {"type": "json_schema", "json_schema": shape}
             return body
         if self.form == "json":

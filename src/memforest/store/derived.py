@@ -35,6 +35,7 @@ __all__ = [
     "put_words",
     "reindex_words",
     "summaries",
+    "summary_makers",
     "vector_blocks",
     "vectors_by_digest",
     "vectors_of_cell",
@@ -65,7 +66,7 @@ _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
 
 def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inputs: bytes) -> None:
-    """Store an inner node's summary, what made it, what vector it gets, and the digest of what it was made of."""
+    """Store an inner node's summary, what made it, what vector it gets, and the digest of the request."""
     tx.execute(
         "INSERT OR REPLACE INTO derived_summary VALUES (?, ?, ?, ?, ?)",
         (node, pack_text(text), maker, vector, inputs),
@@ -79,6 +80,12 @@ def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
         (json.dumps(list(nodes)),),
     )
     return {row[0]: unpack_text(row[1]) for row in rows}
+
+
+def summary_makers(tx: Tx) -> dict[int, tuple[str, bytes | None]]:
+    """Return, for every node with a summary, who made it and the digest of what it was made of."""
+    rows = tx.execute("SELECT node, maker, inputs FROM derived_summary ORDER BY node")
+    return {node: (maker, inputs) for node, maker, inputs in rows}
 
 
 def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:

@@ -13,8 +13,9 @@ from memforest.tree import Node, TreeHead
 
 __all__ = [
     "SqliteArena",
+    "dirty_children",
     "dirty_count",
-    "dirty_nodes",
+    "dirty_mark",
     "drop_tree",
     "drop_trees",
     "find_head",
@@ -24,8 +25,7 @@ __all__ = [
     "leaf_count",
     "mark_all_dirty",
     "mark_clean",
-    "mark_stale",
-    "next_dirty_level",
+    "mark_dirty",
     "node_count",
     "nodes_with_ids",
     "owners",
@@ -247,12 +247,6 @@ def drop_tree(tx: Tx, head: TreeHead) -> None:
     tx.execute("DELETE FROM tree WHERE id = ?", (head.tree,))
 
 
-def next_dirty_level(tx: Tx, above: int) -> int | None:
-    """Return the lowest level above `above` that has dirty nodes, or None."""
-    row = tx.execute("SELECT min(level) FROM node WHERE dirty AND level > ?", (above,)).fetchone()
-    return None if row[0] is None else int(row[0])
-
-
 def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
     """Return nodes and leaves by id."""
     rows = tx.execute(
@@ -267,7 +261,8 @@ def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
 def roots(tx: Tx, trees: Collection[int]) -> set[int]:
     """Return the ids of trees' root nodes."""
     rows = tx.execute(
-        "SELECT root FROM tree WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(trees)),)
+        "SELECT root FROM tree WHERE root IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(trees)),),
     )
     return {row[0] for row in rows}
 
@@ -294,10 +289,22 @@ def item_texts(tx: Tx, item_kind: str, items: Collection[int]) -> dict[int, str]
     return {cell: "\n".join(found) for cell, found in lines.items()}
 
 
-def dirty_nodes(tx: Tx, level: int) -> list[Node]:
-    """Return the dirty inner nodes of one level over all trees, by id."""
-    rows = tx.execute(f"SELECT {_COLUMNS} FROM node WHERE dirty AND level = ? ORDER BY id", (level,))
-    return [_node(row) for row in rows]
+def dirty_children(tx: Tx, owner: str | None = None) -> dict[int, tuple[int, ...]]:
+    """Return the children of every dirty inner node of an index's trees, or of all, from the leaves up."""
+    rows = tx.execute(
+        """SELECT n.id, n.children FROM node n JOIN tree t ON t.id = n.tree
+           WHERE n.dirty AND t.owner = coalesce(?, t.owner) ORDER BY n.level, n.id""",
+        (owner,),
+    )
+    return {node: unpack_ids(children) for node, children in rows}
+
+
+def dirty_mark(tx: Tx) -> tuple[int, int, int]:
+    """Return what is the same for as long as the same nodes are dirty in the same versions."""
+    row = tx.execute(
+        "SELECT count(*), coalesce(sum(id), 0), coalesce(sum(version), 0) FROM node WHERE dirty"
+    ).fetchone()
+    return row[0], row[1], row[2]
 
 
 def mark_all_dirty(tx: Tx) -> None:
@@ -305,22 +312,18 @@ def mark_all_dirty(tx: Tx) -> None:
     tx.execute("UPDATE node SET dirty = 1, version = version + 1")
 
 
-def mark_stale(tx: Tx, maker: str) -> int:
-    """Mark the inner nodes whose summary something else than `maker` has made, and all above them; return how many."""
-    stale = {
-        row[0]
-        for row in tx.execute("SELECT node FROM derived_summary WHERE maker <> ? ORDER BY node", (maker,))
-    }
-    if not stale:
-        return 0
+def mark_dirty(tx: Tx, nodes: Collection[int]) -> None:
+    """Mark inner nodes, and all above them."""
+    marked = set(nodes)
+    if not marked:
+        return
     for node, children in tx.execute("SELECT id, children FROM node ORDER BY level, id"):
-        if not stale.isdisjoint(unpack_ids(children)):
-            stale.add(node)
+        if not marked.isdisjoint(unpack_ids(children)):
+            marked.add(node)
     tx.execute(
         "UPDATE node SET dirty = 1, version = version + 1 WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps(sorted(stale)),),
+        (json.dumps(sorted(marked)),),
     )
-    return len(stale)
 
 
 def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:

@@ -71,7 +71,8 @@ class Search:
 
     `mode` is one of `memforest.config.MODES`, `asked_mode` the one that the caller named, if any; `browse_calls`
     bounds what browsing may ask a model. `leaves` are those that a browse reached before the ranking, by node id, with
-    their scores; None where none was made. `own` is by index what each has prepared, where several are asked.
+    their scores; None where none was made. `explain` asks for what the ranking itself does not need: which trees were
+    recalled, and how near the path was by which a turn was reached. `own` is by index what each has prepared, where several are asked.
     """
 
     tokens: Sequence[str]
@@ -82,6 +83,7 @@ class Search:
     as_of_ms: int | None = None
     during_ms: tuple[int, int] | None = None
     ranking: Ranking = field(default_factory=Ranking)
+    explain: bool = False
     leaves: Mapping[int, float] | None = None
     mode: str = "emb"
     asked_mode: str | None = None
@@ -94,8 +96,9 @@ class Hit:
     """One ranked turn with the fact that speaks best for it, as rows of the snapshot.
 
     `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
-    it is. `leaf` is the forest row of the leaf it was found at, or -1. `browsed` is the mean similarity of the
-    path by which browse reached that leaf, or its score in `Search.leaves`; None when it did not come there.
+    it is. `leaf` is the forest row of the leaf it was found at, or -1: where browse reached it, if that counts, else
+    where it was said. `browsed` is the mean similarity of the path by which browse reached the turn, or the leaf's score
+    in `Search.leaves`; None when it did not come there.
     """
 
     turn: int
@@ -277,7 +280,7 @@ class MemoryIndex(Protocol):
 
         Args:
             tx: a read transaction.
-            nodes: dirty inner nodes of its trees, all of one level.
+            nodes: inner nodes of its trees whose children are up to date.
             inputs: the texts of each node's children, in order.
         """
         ...

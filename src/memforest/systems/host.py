@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -48,6 +48,19 @@ class Host(Protocol):
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run work in a write transaction, in another thread."""
+        ...
+
+    async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
+        """Bring nodes up to date with what is dirty beneath them, before they are read.
+
+        What it costs counts for the operation. What cannot be made stays as it is.
+
+        Args:
+            chosen: names the nodes, in a read transaction.
+
+        Returns:
+            Why some of them could not be made.
+        """
         ...
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:

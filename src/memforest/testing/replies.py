@@ -52,7 +52,7 @@ def _made(step: str, data: str) -> str:
     """Return the reply, remembered: benchmarks ask the same again and again, and a rule takes milliseconds."""
     known = chat_step(step)
     assert known is not None
-    return str(known.made_by_double(data).model_dump_json())
+    return str(known.made_by_double(data).to_json())
 
 
 def _data(request: Mapping[str, Any] | ChatRequest) -> str:

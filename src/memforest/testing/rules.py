@@ -89,18 +89,18 @@ def _moment(shown: str) -> datetime:
 def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
     start, end = candidate.start, candidate.end
     first, last = (None, None)
-    if start is not None and end is not None:
+    when = _when(candidate, turns)
+    if when is None and start is not None and end is not None:
         first, last = start.date().isoformat(), (end - timedelta(microseconds=1)).date().isoformat()
     return Statement(
         text=candidate.text,
         turns=[turn.ordinal for turn in turns],
         kind="state" if candidate.states else "event",
-        when=_when(candidate, turns),
+        when=when,
         start=first,
         end=last,
         negated=candidate.negated,
         entities=[_named(mention) for mention in candidate.mentions],
-        topics=list(candidate.topics[:3]),
         relations=[
             Relation(
                 entity=state.entity,
@@ -126,7 +126,9 @@ def _when(candidate: Candidate, turns: Iterable[Turn]) -> str | None:
 
 
 def _named(mention: Mention) -> Named:
-    return Named(name=mention.name, type=_NAMED.get(mention.kind, mention.kind))
+    """Return a name, with its kind where no capital shows that it is one."""
+    cased = mention.name.lower() != mention.name.upper()
+    return Named(name=mention.name, type="" if cased else _NAMED.get(mention.kind, mention.kind))
 
 
 # -- comparing, summarising -----------------------------------------------------------------------
@@ -143,7 +145,7 @@ def judgement(data: str) -> Judgement:
     return Judgement(verdicts=verdicts)
 
 
-_KINDS = {"conversation": "session", "entry": "entity", "theme": "scene"}
+_KINDS = {"conversation": "session", "entry": "entity", "theme": "scene", "record": "record"}
 _MOST_WORDS = re.compile(r"^At most (\d+) words\.$", re.MULTILINE)
 
 
@@ -160,6 +162,7 @@ def summary(data: str) -> Summary:
         end=_EPOCH,
         inputs=tuple(str(row["text"]) for row in read_data_block(data, "notes")),
         max_words=int(asked[-1]) if asked else 60,
+        history=tuple(str(row["text"]) for row in read_data_block(data, "history")),
     )
     return Summary(summary=LocalSummariser().summarise_one(request))
 

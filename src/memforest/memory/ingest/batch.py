@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from memforest.config import Config
 from memforest.errors import InputError, MemForestError, ModelError
@@ -28,6 +28,7 @@ from memforest.types import Refused
 __all__ = [
     "Arrival",
     "Arrived",
+    "Refresh",
     "Writes",
     "check_addition",
     "groups_of",
@@ -35,6 +36,9 @@ __all__ = [
     "turn_reader",
 ]
 
+
+Refresh = Literal["all", "path", "nothing"]
+"""What a write brings up to date before it returns."""
 
 MOST_TURNS_AT_ONCE = 4096
 """Turns whose chunks go to a model together. Enough to keep hundreds of requests in flight; what is made of a
@@ -138,6 +142,7 @@ class Writes:
         self._errors: dict[int, MemForestError] = {}
         self._refreshed = Refreshed()
         self._failures: list[str] = []
+        self._tried = False
 
     def fail(self, at: int, error: MemForestError) -> None:
         """Give a session an error as its result."""
@@ -151,6 +156,16 @@ class Writes:
     def replaced(self) -> bool:
         """Whether a session has overwritten another one."""
         return any(one.got.replaced for one in self._arrived.values())
+
+    @property
+    def left_dirty(self) -> bool:
+        """Whether summaries are out of date, of this write or an earlier one."""
+        return self._refreshed.left > 0
+
+    @property
+    def placed(self) -> frozenset[int]:
+        """The trees that were written."""
+        return frozenset[int]().union(*(one.done.placed.trees for one in self._processed.values()))
 
     async def process(self, arrived: Mapping[int, Arrived]) -> None:
         """Extract, embed, judge and commit some sessions together.
@@ -175,10 +190,13 @@ class Writes:
             else:
                 self.fail(at, done)
 
-    async def finish(self, *, refresh: bool) -> None:
-        """Make the vectors of what was worded anew, and bring the trees up to date.
+    async def finish(self, *, refresh: Refresh) -> None:
+        """Make the vectors of what was worded anew, and bring the trees up to date, as far as is wanted.
 
         What a model fails to make is left for `resume`, with a warning: the sessions are written.
+
+        Args:
+            refresh: all that is out of date, the paths above what was written, or nothing.
         """
         if any(one.got.reworded for one in self._arrived.values()):
             try:
@@ -186,9 +204,14 @@ class Writes:
             except ModelError as exc:
                 self._failures.append(f"vectors are left: {exc}; resume() makes them")
         self.warn(await self._writer.catch_up(failed=False))
-        if refresh and (self._processed or not self._arrived):
-            timer = self._arrived[max(self._processed)].timer if self._processed else Timer()
+        timer = self._arrived[max(self._processed)].timer if self._processed else Timer()
+        if refresh == "all" and (self._processed or not self._arrived):
             self._refreshed = await self._writer.refresh(timer)
+        elif refresh == "path" and self.placed:
+            self._refreshed = await self._writer.refresh_above(self.placed, timer)
+        else:
+            self._refreshed = await self._writer.refresh_nothing()
+        self._tried = refresh != "nothing"
 
     def result(self, at: int) -> IngestResult | MemForestError:
         """Return what became of a session."""
@@ -208,7 +231,7 @@ class Writes:
             one.session_id,
             one.got,
             processed=processed,
-            refreshed=self._refreshed if last else None,
+            refreshed=self._refreshed if told else None,
             cost=cost,
             refused=one.refused,
             warnings=(
@@ -255,7 +278,7 @@ class Writes:
         left = {
             "chunks": chunks,
             "judgements": ledger.refused.get("judge", 0),
-            "summaries": self._refreshed.left,
+            "summaries": self._refreshed.left if self._tried else 0,
         }
         what = ", ".join(f"{count} {name}" for name, count in left.items() if count)
         bounds = [

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -27,15 +26,17 @@ from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.parts import commit_in_parts
 from memforest.memory.ingest.receive import Received
 from memforest.memory.results import ChunkReport, IngestResult, Usage
+from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import is_remote
-from memforest.refresh import Refreshed, refresh
+from memforest.refresh import Refreshed
 from memforest.search.cache import SnapshotCache
 from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps
 from memforest.store import sessions
+from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.sessions import CellRow
@@ -110,6 +111,7 @@ class Writer:
     threshold: float | None
     cache: SnapshotCache
     attached: Attached
+    summaries: Summaries
 
     @property
     def model(self) -> str | None:
@@ -238,22 +240,23 @@ class Writer:
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""
-        started = time.perf_counter()
-        maker = self.vectors
-        done = await refresh(
-            self.db,
-            partial(self.attached.work, max_words=self.steps.summary_words),
-            summariser=self.steps.summariser,
-            embed=None if maker is None else lambda texts: maker.make(texts, "node"),
-        )
-        timer.add("refresh", started)
-        for part, ms in (
-            ("summarise", done.summarise_ms),
-            ("embed", done.embed_ms),
-            ("store", done.store_ms),
-        ):
-            timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
-        return done
+        return await self.summaries.make(self.vectors, timer)
+
+    async def refresh_above(self, trees: Collection[int], timer: Timer) -> Refreshed:
+        """Bring the roots of some trees up to date, and so every path that leads to them from what was written."""
+        return await self.summaries.make(self.vectors, timer, await asyncio.to_thread(self._roots, trees))
+
+    def _roots(self, trees: Collection[int]) -> list[int]:
+        with self.db.read() as tx:
+            return sorted(tree_rows.roots(tx, trees))
+
+    async def refresh_nothing(self) -> Refreshed:
+        """Return how many nodes are out of date."""
+        return Refreshed(left=await asyncio.to_thread(self._dirty))
+
+    def _dirty(self) -> int:
+        with self.db.read() as tx:
+            return tree_rows.dirty_count(tx)
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""

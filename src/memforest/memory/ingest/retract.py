@@ -26,7 +26,6 @@ def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
         derived.drop_vectors(tx, "turn", (row,))
     sessions.delete_session(tx, session)
     _silence(tx, {turn.speaker for _, turn in turns})
-    derived.drop_stale(tx)
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)

@@ -22,7 +22,7 @@ from memforest.store.db import Tx
 from memforest.text import cut, entity_key
 from memforest.tree import Node, TreeHead
 
-__all__ = ["tree_views"]
+__all__ = ["shown_nodes", "tree_views"]
 
 
 def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None = None) -> list[TreeView]:
@@ -39,6 +39,26 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
         InputError: if `depth` is below 0 or `limit` below 1.
         NotFoundError: if no tree has that scope.
     """
+    shown, nodes, titles = _shown(look, scope, depth, limit)
+    written = _Texts.read(look.tx, nodes.values())
+    views = [_view(nodes, written, nodes[head.root or 0], titles[head.tree]) for head in shown]
+    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
+
+
+def shown_nodes(look: Look, *, scope: str | None, depth: int, limit: int | None = None) -> list[int]:
+    """Return the inner nodes of which `tree_views` shows the summaries.
+
+    Raises:
+        InputError: as there.
+        NotFoundError: as there.
+    """
+    return [node.id for node in _shown(look, scope, depth, limit)[1].values() if node.level]
+
+
+def _shown(
+    look: Look, scope: str | None, depth: int, limit: int | None
+) -> tuple[list[TreeHead], dict[int, Node], dict[int, str]]:
+    """Return the trees that are shown, their unfolded nodes, and the titles of trees."""
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
     heads: dict[int, tuple[str, TreeHead]] = {}
@@ -63,10 +83,7 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
         if not heads:
             raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
     shown = _largest(heads.values(), limit)
-    nodes = _unfold(look.tx, [head.root or 0 for head in shown], depth, limit)
-    written = _Texts.read(look.tx, nodes.values())
-    views = [_view(nodes, written, nodes[head.root or 0], titles[head.tree]) for head in shown]
-    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
+    return shown, _unfold(look.tx, [head.root or 0 for head in shown], depth, limit), titles
 
 
 def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:

@@ -31,6 +31,7 @@ from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult
+from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker
@@ -96,6 +97,7 @@ class Reader:
     warnings: tuple[str, ...]
     attached: Attached
     config: Config
+    summaries: Summaries
 
     async def query(self, asked: Asked, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
@@ -110,7 +112,9 @@ class Reader:
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
         embedder = None if unread else self.embedder
-        host = MemoryHost(self.db, self.cache, self.config, self.steps, embedder, timer, asked.question)
+        host = MemoryHost(
+            self.db, self.cache, self.config, self.steps, embedder, self.summaries, timer, asked.question
+        )
         prepared = await index.prepare(host, replace(request, mode=mode))
         found, prepared = await self._searched(asked, index, host, prepared)
         unranked: list[str] = []
@@ -184,6 +188,7 @@ class Reader:
             ranking=asked.ranking,
             asked_mode=asked.mode,
             browse_calls=asked.browse_calls,
+            explain=asked.explain,
         )
         return request, warnings
 

@@ -2,7 +2,9 @@
 
 A list is read item by item: an item that does not fit is dropped and noted, and the others stay. What a model adds
 is left aside. The schemas are those that strict structured output takes: every property required, no others allowed,
-null by `anyOf`, nothing referred to (https://platform.openai.com/docs/guides/structured-outputs).
+null by `anyOf`, nothing referred to (https://platform.openai.com/docs/guides/structured-outputs). That of a `sparse`
+reply is not: what has a default may be left out of it. A property that says nothing costs a write about four tokens a
+statement, and what a write waits for is the longest reply.
 
 A reply that fits its model is well formed, no more: whether it is true is checked by the step.
 """
@@ -11,20 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    GetJsonSchemaHandler,
     PrivateAttr,
     ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
     field_validator,
+    model_serializer,
+    model_validator,
 )
+from pydantic_core import CoreSchema
 
 from memforest.display import printable
 
@@ -105,6 +111,8 @@ class Reply(BaseModel):
     """A reply of a model, and what was noted when it was read."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
+    sparse: ClassVar[bool] = False
+    """Whether what has a default may be left out, so that the schema is no strict one."""
     _notes: list[str] = PrivateAttr(default_factory=list)
 
     @field_validator("*", mode="before")
@@ -114,6 +122,10 @@ class Reply(BaseModel):
         if isinstance(value, list):
             return [printable(one) if isinstance(one, str) else one for one in value]
         return printable(value) if isinstance(value, str) else value
+
+    def to_json(self) -> str:
+        """Return the reply as a model would write it: without what may be left out."""
+        return self.model_dump_json(exclude_defaults=self.sparse)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -126,10 +138,29 @@ class Reply(BaseModel):
 
 
 class Named(Reply):
-    """An entity that a statement names, and what kind of thing it is, in the model's words."""
+    """An entity that a statement names, and what kind of thing it is, in the model's words.
+
+    The name alone will do. The kind matters for names without capitals, which would pass for common nouns.
+    """
 
     name: str
     type: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        """Read a text as a name."""
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_serializer
+    def _short(self) -> Any:
+        """Write a name without a kind as a text."""
+        return {"name": self.name, "type": self.type} if self.type else self.name
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Allow a text in the place of the object."""
+        return {"anyOf": [{"type": "string"}, handler.resolve_ref_schema(handler(core))]}
 
 
 def _change(value: Any) -> Any:
@@ -176,6 +207,7 @@ class Statement(Reply):
 class Extraction(Reply):
     """Reply of the step "extract"."""
 
+    sparse = True
     statements: Items[Statement]
 
 
@@ -239,26 +271,41 @@ def problems_of(error: ValidationError) -> str:
 
 @lru_cache(maxsize=32)
 def json_schema(kind: type[Reply]) -> Mapping[str, Any]:
-    """Return the JSON schema of a reply as strict structured output wants it."""
+    """Return the JSON schema of a reply as structured output wants it: strictly, unless the reply is sparse."""
     raw = kind.model_json_schema()
-    return {str(key): value for key, value in _strict(raw, raw.get("$defs", {})).items() if key != "$defs"}
+    return {
+        str(key): value
+        for key, value in _plain(raw, raw.get("$defs", {}), sparse=kind.sparse).items()
+        if key != "$defs"
+    }
 
 
-def _strict(node: Any, kinds: Mapping[str, Any]) -> Any:
-    """Return a part of a schema: references written out, every property required, no titles and no defaults."""
+def _plain(node: Any, kinds: Mapping[str, Any], *, sparse: bool) -> Any:
+    """Return a part of a schema: references written out, no titles and no defaults, and what is required.
+
+    That is every property; in a sparse schema, those without a default, and none is null.
+    """
     if isinstance(node, list):
-        return [_strict(one, kinds) for one in node]
+        return [_plain(one, kinds, sparse=sparse) for one in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        return _strict(kinds[node["$ref"].rsplit("/", 1)[-1]], kinds)
+        return _plain(kinds[node["$ref"].rsplit("/", 1)[-1]], kinds, sparse=sparse)
+    if (
+        sparse
+        and (rest := [one for one in node.get("anyOf", ()) if one != {"type": "null"}])
+        and len(rest) == 1
+    ):
+        return _plain(rest[0], kinds, sparse=sparse)
     out = {
-        key: _strict(value, kinds)
+        key: _plain(value, kinds, sparse=sparse)
         for key, value in node.items()
         if key not in ("title", "default", "description", "properties", "$defs")
     }
     if "properties" in node:
-        out["properties"] = {name: _strict(value, kinds) for name, value in node["properties"].items()}
-        out["required"] = list(node["properties"])
+        out["properties"] = {
+            name: _plain(value, kinds, sparse=sparse) for name, value in node["properties"].items()
+        }
+        out["required"] = list(node.get("required", ())) if sparse else list(node["properties"])
         out["additionalProperties"] = False
     return out

@@ -57,7 +57,8 @@ async def ask(
     messages = prompt.messages(**values)
     problem, text = "", ""
     for _ in range(2):
-        request = ChatRequest(prompt.step, messages, prompt.schema, max_tokens)
+        strict = not prompt.reply.sparse
+        request = ChatRequest(prompt.step, messages, prompt.schema, max_tokens, strict=strict)
         answer = await calls.complete(request)
         text = answer.text
         try:

@@ -1,7 +1,7 @@
 """Summaries by a model: one call for each node whose children are too long to be kept as they are.
 
-A prompt for each kind of tree, as a conversation, a person and a theme are told differently. All nodes of a level are
-under way at once.
+A prompt for each kind of tree, as a conversation, a person and a theme are told differently, and one for records that
+have an instruction, a history or a window of their own.
 """
 
 from __future__ import annotations
@@ -42,13 +42,15 @@ MAX_REPLY_TOKENS = 2048
 
 _KINDS = {"session": "conversation", "entity": "entry", "scene": "theme"}
 """Kind of tree -> what its prompt calls the label."""
+_RECORD = "consolidate"
 
 
 class ChatSummariser:
     """The `Summariser` that asks a chat model.
 
     A node keeps its children's texts without a call when they have few words together: as many as a summary may have
-    for a root, `VERBATIM` times as many for a node inside a tree and for the root of a scene.
+    for a root, `VERBATIM` times as many for a node inside a tree and for the root of a scene; not if every node is to be
+    summarised (`SummaryRequest.summarise`).
 
     Args:
         calls: the way to the model.
@@ -61,7 +63,8 @@ class ChatSummariser:
         self._calls = calls
         self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
         self._prompts: Mapping[str, Prompt[Summary]] = {
-            kind: load_prompt(f"summarise_{kind}") for kind in _KINDS
+            **{kind: load_prompt(f"summarise_{kind}") for kind in _KINDS},
+            _RECORD: load_prompt(_RECORD),
         }
         versions = ".".join(str(prompt.version) for prompt in self._prompts.values())
         self.name = f"summarise@{versions}:{calls.model_id}"
@@ -76,11 +79,13 @@ class ChatSummariser:
 
     async def _summarise(self, request: SummaryRequest) -> str | ModelError:
         inputs = [shorten_runs(text) for one in request.inputs if (text := one.strip())]
+        if not inputs:
+            return ""
         whole = request.root and request.kind != "scene"
         room = request.max_words if whole else VERBATIM * request.max_words
-        if sum(map(count_words, inputs)) <= room:
+        if request.summarise == "kept" and sum(map(count_words, inputs)) <= room:
             return Kept("\n".join(inputs))
-        kind = request.kind if request.kind in _KINDS else "scene"
+        kind = _prompt_of(request)
         check = _Check(inputs, request)
         try:
             reply = await ask(
@@ -97,15 +102,32 @@ class ChatSummariser:
         return _within(reply.summary, request.max_words)
 
     def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
-        node = {
-            _KINDS[kind]: request.label,
-            "from": _day(request.start, self._zone),
-            "to": _day(request.end, self._zone),
+        days = {"from": _day(request.start, self._zone), "to": _day(request.end, self._zone)}
+        notes = _numbered("note", _readable(inputs))
+        if kind != _RECORD:
+            node = {_KINDS[kind]: request.label, **days}
+            return {"node": [node], "notes": notes, "words": request.max_words}
+        record: dict[str, Any] = {"record": request.label, "level": request.level}
+        record |= {"window": request.window} if request.window else {}
+        record |= {**days, "participants": list(request.participants)}
+        return {
+            "node": [record],
+            "instruction": [{"text": request.instruction}],
+            "history": _numbered("record", _readable(request.history)),
+            "notes": notes,
+            "words": request.max_words,
         }
-        notes: list[dict[str, Any]] = [
-            {"note": number, "text": text} for number, text in enumerate(_readable(inputs), 1)
-        ]
-        return {"node": [node], "notes": notes, "words": request.max_words}
+
+
+def _prompt_of(request: SummaryRequest) -> str:
+    """Return which prompt a request needs: that of its kind of tree, or that of records."""
+    if request.instruction or request.history or request.window:
+        return _RECORD
+    return request.kind if request.kind in _KINDS else "scene"
+
+
+def _numbered(name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+    return [{name: number, "text": text} for number, text in enumerate(texts, 1)]
 
 
 class _Check:
@@ -121,7 +143,7 @@ class _Check:
             return "the summary is empty"
         if size > TOO_LONG * most:
             return f"the summary has {size} words; at most {most} are allowed"
-        text = "\n".join(self._inputs)
+        text = "\n".join((*self._inputs, *self._request.history))
         if detect_language(reply.summary) != detect_language(text):
             return None  # a translation shares few words
         mine = forms_of(reply.summary)
@@ -135,7 +157,7 @@ class _Check:
 
 def _readable(inputs: Sequence[str]) -> list[str]:
     """Return the children's texts within `MAX_CHARS`."""
-    if sum(map(len, inputs)) <= MAX_CHARS:
+    if not inputs or sum(map(len, inputs)) <= MAX_CHARS:
         return list(inputs)
     half = MAX_CHARS // len(inputs) // 2
     return [text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}" for text in inputs]

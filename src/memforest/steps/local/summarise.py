@@ -127,15 +127,19 @@ class LocalSummariser:
     def summarise_one(self, request: SummaryRequest) -> str:
         """Return the summary of one node, at most ``request.max_words`` words (see `count_words`).
 
-        It holds the children's own sentences in time order. One child that fits is returned as it is;
-        no input, blank inputs or ``max_words <= 0`` give an empty string.
+        It holds the children's own sentences in time order. One child that fits is returned as it is, unless every node
+        is to be summarised; no input, blank inputs or ``max_words <= 0`` give an empty string. A sentence that the history
+        has word by word is left out, as long as another one is left.
         """
         inputs = _read(request.inputs)
         if not inputs or request.max_words <= 0:
             return ""
-        if len(inputs) == 1 and count_words(inputs[0]) <= request.max_words:
+        keeps = request.summarise == "kept" and not request.history
+        if keeps and len(inputs) == 1 and count_words(inputs[0]) <= request.max_words:
             return inputs[0]
         sentences = _distinct(_sentences(inputs))
+        known = {one.key for one in _sentences(_read(request.history))}
+        sentences = [one for one in sentences if one.key not in known] or sentences
         weights = _term_weights(sentences, len(inputs))
         chosen = _choose(sentences, weights, request.max_words)
         return shorten(_render(chosen), request.max_words)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,7 @@ class MemForestIndex(Index):
                     inputs=inputs[node.id],
                     level=node.level,
                     root=node.id in roots,
+                    summarise=self.settings.summarise,
                 ),
                 vector=scopes[node.tree][0] != "scene",
             )
@@ -137,7 +139,9 @@ class MemForestIndex(Index):
         base = self._base(tx, snapshot, request)
         scores = score_leaves(snapshot, request, base)
         recalled = self._recalled(snapshot, request, base)
-        leaf_of = self._browse(snapshot, request, recalled, scores)
+        weight = request.ranking.browse if request.leaves is None else request.ranking.guided
+        reached = self._browse(snapshot, request, recalled, scores, weight)
+        leaf_of = reached if weight else {}
         keep = allowed(snapshot, request)
         answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
         led = self._lead(snapshot, keep, answer)
@@ -156,7 +160,7 @@ class MemForestIndex(Index):
                 scores={name: float(part[turn]) for name, part in scores.parts.items()},
                 leaf=leaf,
                 why=led.why if turn in led.facts else "",
-                browsed=recalled.leaves.get(leaf),
+                browsed=recalled.leaves.get(reached.get(turn, leaf)),
             )
 
         notes = {
@@ -174,10 +178,18 @@ class MemForestIndex(Index):
         )
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself."""
-        if request.mode == "emb":
-            return Prepared(request)
-        return await GuidedBrowse(host, self._recall_cards, request).browse()
+        """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.
+
+        Either way the summaries are made before, of all trees: recall compares their roots. A ranking for which browsing
+        does not count reads none.
+        """
+        guided, late = request.mode != "emb", []
+        if request.vector is not None and (guided or _browses(request)):
+            late = await host.ensure_fresh(partial(tree_rows.dirty_children, owner=OWNER))
+        prepared = Prepared(request)
+        if guided:
+            prepared = await GuidedBrowse(host, self._recall_cards, request).browse()
+        return replace(prepared, warnings=(*late, *prepared.warnings))
 
     def _recall_cards(self, tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[RecalledTree]:
         return recalled_trees(tx, snapshot, self, self.recall(snapshot, request))
@@ -189,8 +201,10 @@ class MemForestIndex(Index):
 
     @staticmethod
     def _recalled(snapshot: Snapshot, request: Search, base: Base) -> Recalled:
-        """Recall and browse, unless that was done before; what is gone since then is left out."""
+        """Recall and browse where that counts, unless it was done before; what is gone since then is left out."""
         if request.leaves is None:
+            if not _browses(request):
+                return Recalled((), {})
             return recall(snapshot, base, request.vector)
         ids = np.array(sorted(request.leaves), dtype=np.int64)
         known = np.flatnonzero(np.isin(snapshot.forest.ids, ids))
@@ -204,7 +218,7 @@ class MemForestIndex(Index):
 
     @staticmethod
     def _browse(
-        snapshot: Snapshot, request: Search, recalled: Recalled, scores: LeafScores
+        snapshot: Snapshot, request: Search, recalled: Recalled, scores: LeafScores, weight: float
     ) -> dict[int, int]:
         """Score the turns that browse reached, and return the leaf by which each was reached best."""
         forest = snapshot.forest
@@ -220,7 +234,6 @@ class MemForestIndex(Index):
             for turn in turns:
                 if similarity > reached[turn]:
                     reached[turn], leaf_of[turn] = similarity, leaf
-        weight = request.ranking.browse if request.leaves is None else request.ranking.guided
         if weight and reached.any():
             scores.add("browse", weight * (standardise(reached) if request.leaves is None else reached))
         return leaf_of
@@ -247,6 +260,11 @@ class MemForestIndex(Index):
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
         return _Led(chosen, bonus, answer.why)
+
+
+def _browses(request: Search) -> bool:
+    """Return whether the ranking recalls and browses trees: only where that counts, or is to be explained."""
+    return request.explain or request.ranking.browse != 0
 
 
 def _within(snapshot: Snapshot, turns: NDArray[np.int64], answer: Answer) -> list[int]:

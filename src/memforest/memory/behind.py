@@ -1,0 +1,148 @@
+"""Work behind the writes of one memory: one task at a time, and one refresh at a time, over all event loops.
+
+The task belongs to the event loop of the write that began it, and ends with it. Nothing is lost then: what is left to do
+stands in the file as dirty marks, and the next refresh goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from memforest.endpoint import Budget
+
+__all__ = ["Behind", "OneAtATime"]
+
+LOOK_AGAIN_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+def _promise() -> Future[None]:
+    """Return a future that no waiter can cancel for the others."""
+    made: Future[None] = Future()
+    made.set_running_or_notify_cancel()
+    return made
+
+
+async def _until(ended: Future[None]) -> None:
+    """Wait for the end of a task, or for `LOOK_AGAIN_S`: a loop that is closed with a task on it ends none."""
+    await asyncio.wait({asyncio.ensure_future(asyncio.wrap_future(ended))}, timeout=LOOK_AGAIN_S)
+
+
+class OneAtATime:
+    """A lock that tasks of several event loops may wait for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Future[None] | None = None
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[bool]:
+        """Wait for the others to end; yields whether there were any."""
+        mine, waited = _promise(), False
+        while (other := self._take(mine)) is not None:
+            waited = True
+            await asyncio.wrap_future(other)
+        try:
+            yield waited
+        finally:
+            with self._lock:
+                self._held = None
+            mine.set_result(None)
+
+    def _take(self, mine: Future[None]) -> Future[None] | None:
+        """Hold the lock, or return the future of who does."""
+        with self._lock:
+            if self._held is None:
+                self._held = mine
+                return None
+            return self._held
+
+
+class Behind:
+    """Runs a job in the background when there is something to do; several requests are one run.
+
+    Args:
+        job: is given what may be spent: all that was allowed since the run before.
+    """
+
+    def __init__(self, job: Callable[[Budget], Awaitable[object]]) -> None:
+        self._job = job
+        self._lock = threading.Lock()
+        self._waiting: Budget | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended = _promise()
+        self._error: BaseException | None = None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a run is under way."""
+        with self._lock:
+            return self._runs()
+
+    def _runs(self) -> bool:
+        return self._task is not None and self._loop is not None and not self._loop.is_closed()
+
+    def begin(self, budget: Budget) -> None:
+        """Let the job run, on this event loop, or once more where it runs."""
+        with self._lock:
+            self._waiting = budget if self._waiting is None else self._waiting.plus(budget)
+            if not self._runs():
+                self._loop, self._ended = asyncio.get_running_loop(), _promise()
+                self._task = self._loop.create_task(self._run())
+                self._task.add_done_callback(partial(self._settle, self._ended))
+
+    async def _run(self) -> None:
+        while (budget := self._next()) is not None:
+            await self._job(budget)
+
+    def _next(self) -> Budget | None:
+        """Return what the next run may spend; None ends the task."""
+        with self._lock:
+            budget, self._waiting = self._waiting, None
+            if budget is None:
+                self._task = None
+            return budget
+
+    def _settle(self, ended: Future[None], task: asyncio.Task[None]) -> None:
+        """Note how a task ended, and tell those who wait for it."""
+        with self._lock:
+            if self._task is task:
+                self._task, self._waiting = None, None
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._error = error
+                _log.error("work behind a write failed", exc_info=error)
+        ended.set_result(None)
+
+    async def wait(self) -> bool:
+        """Wait until nothing is under way; return whether something was.
+
+        Raises:
+            Exception: what ended the task, if that was no error that the job deals with.
+        """
+        waited = False
+        while self.at_work:
+            waited = True
+            await _until(self._ended)
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return waited
+
+    async def stop(self) -> None:
+        """End the task where it stands, and wait until it has."""
+        with self._lock:
+            task, loop, ended = self._task, self._loop, self._ended
+            runs = self._runs()
+        if runs and task is not None and loop is not None:
+            with suppress(RuntimeError):  # the loop was closed just now
+                loop.call_soon_threadsafe(task.cancel)
+            while self.at_work and not ended.done():
+                await _until(ended)

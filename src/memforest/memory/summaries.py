@@ -1,0 +1,225 @@
+"""When one memory's summaries are made: before they are read, with a write, or behind it (`Config.refresh`).
+
+A write marks what it leaves out of date, and the marks are in the file. Whoever is about to read summaries has them made
+first (`fresh`), so no policy changes what is read, only when it is paid for. One refresh runs at a time in a process;
+another process may run one as well, see `memforest.refresh`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Any, Protocol
+
+from memforest.config import Config
+from memforest.endpoint import Budget
+from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
+from memforest.memory.behind import Behind, OneAtATime
+from memforest.memory.results import FlushResult
+from memforest.memory.timing import Timer
+from memforest.memory.usage import usage
+from memforest.memory.vectors import VectorMaker
+from memforest.models import Embedder
+from memforest.models.ledger import current_ledger
+from memforest.ports import is_remote
+from memforest.refresh import Describe, Refreshed, Refresher
+from memforest.steps.choose import Steps
+from memforest.store import meta
+from memforest.store import trees as tree_rows
+from memforest.store.db import Database, Tx
+from memforest.systems.attached import Attached
+
+__all__ = ["Accounted", "Summaries", "policy_of"]
+
+Choose = Callable[[Tx], Collection[int]]
+"""Names nodes that are about to be read, out of a read transaction."""
+
+
+class Accounted(Protocol):
+    """Runs work under a ledger, and keeps what it spent with the memory."""
+
+    async def __call__(
+        self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """Run it."""
+        ...
+
+
+def policy_of(config: Config, steps: Steps) -> str:
+    """Return when a memory's summaries are made: one of `memforest.config.REFRESH`."""
+    return config.refresh or ("behind" if is_remote(steps.summariser) else "lazy")
+
+
+class Summaries:
+    """Makes the summaries of one memory, for any event loop.
+
+    Args:
+        db: the memory.
+        steps: with the summariser.
+        embedder: None in a memory that works by words alone.
+        attached: the memory's indexes, which say how nodes are summarised.
+        policy: one of `memforest.config.REFRESH`.
+        accounted: runs what is not part of another operation.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        steps: Steps,
+        embedder: Embedder | None,
+        attached: Attached,
+        *,
+        policy: str,
+        accounted: Accounted,
+    ) -> None:
+        self.policy = policy
+        self._db = db
+        self._steps = steps
+        self._embedder = embedder
+        self._attached = attached
+        self._accounted = accounted
+        self._turns = OneAtATime()
+        self._behind = Behind(self._run_behind)
+        self._lock = threading.Lock()
+        self._did = FlushResult()
+        self._untold: list[str] = []
+        self._given_up: object = None
+        """What was dirty when a refresh last failed: reading does not try the same again."""
+
+    @property
+    def describe(self) -> Describe:
+        """Says how nodes are summarised."""
+        return partial(self._attached.work, max_words=self._steps.summary_words)
+
+    # -- with a write, or by a verb ---------------------------------------------------------------
+
+    async def make(
+        self, maker: VectorMaker | None, timer: Timer, nodes: Collection[int] | None = None
+    ) -> Refreshed:
+        """Bring nodes up to date with what is dirty beneath them, or everything, as part of the operation under way."""
+        async with self._turns.turn():
+            return await self._make(maker, timer, nodes)
+
+    async def _make(
+        self, maker: VectorMaker | None, timer: Timer, nodes: Collection[int] | None
+    ) -> Refreshed:
+        with timer.timed("refresh"):
+            if maker is not None and not await asyncio.to_thread(self._is_its_own, maker):
+                maker = None
+            embed = None if maker is None else partial(maker.make, kind="node")
+            refresher = Refresher(self._db, self.describe, self._steps.summariser, embed)
+            done = await (refresher.refresh() if nodes is None else refresher.ensure_fresh(nodes))
+            self._given_up = await asyncio.to_thread(self._mark) if done.failures else None
+        parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
+        for part, ms in parts.items():
+            timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
+        return done
+
+    def _is_its_own(self, maker: VectorMaker) -> bool:
+        """Return whether the memory keeps vectors of this embedder: one that was only read does not yet."""
+        with self._db.read() as tx:
+            return meta.get(tx, "embedder") == maker.embedder.model_id
+
+    def _mark(self) -> object:
+        with self._db.read() as tx:
+            return tree_rows.dirty_mark(tx)
+
+    # -- before they are read ---------------------------------------------------------------------
+
+    async def fresh(self, chosen: Choose, timer: Timer) -> list[str]:
+        """Make what is about to be read, as part of the operation under way; return why some of it could not be.
+
+        What cannot be made, or not be written, is read as it stands; nothing is tried twice in the same state.
+        """
+        if not (await asyncio.to_thread(self._wanted, chosen))[0]:
+            return []
+        async with self._turns.turn():
+            wanted, mark = await asyncio.to_thread(self._wanted, chosen)
+            if not wanted:
+                return []
+            if mark == self._given_up:
+                return ["summaries are out of date, as they could not be made; flush() tries again"]
+            try:
+                return (await self._make(self._maker(), timer, wanted)).failures
+            except (StoreWriteError, StoreLockedError) as exc:
+                return [f"summaries are left: {exc}"]
+
+    def _wanted(self, chosen: Choose) -> tuple[list[int], object]:
+        """Return the dirty ones of the chosen nodes, and what tells this state of the memory from others."""
+        with self._db.read() as tx:
+            mark = tree_rows.dirty_mark(tx)
+            if not tree_rows.dirty_count(tx):
+                return [], mark
+            found = tree_rows.nodes_with_ids(tx, chosen(tx))
+            return [node.id for node in found.values() if node.dirty], mark
+
+    def _maker(self) -> VectorMaker | None:
+        return None if self._embedder is None else VectorMaker(self._db, self._embedder)
+
+    # -- behind a write ---------------------------------------------------------------------------
+
+    def begin(self, budget: Budget) -> None:
+        """Let everything be made in the background; `budget` is what may be spent on it."""
+        self._behind.begin(budget)
+
+    async def _run_behind(self, budget: Budget) -> None:
+        try:
+            did = await self._everything(budget)
+        except StoreClosedError:
+            return  # what is left is marked in the file
+        except MemForestError as exc:
+            did = FlushResult(warnings=(f"summaries are left: {exc}",))
+        with self._lock:
+            self._did = self._did.plus(did)
+            self._untold += did.warnings
+
+    async def _everything(self, budget: Budget | None) -> FlushResult:
+        async def work() -> FlushResult:
+            timer, maker = Timer(), self._maker()
+            done = await self.make(maker, timer)
+            ledger = current_ledger()
+            return FlushResult(
+                nodes_refreshed=done.nodes,
+                nodes_dirty=done.left,
+                usage=usage(ledger, timer.ms, {} if maker is None else maker.ran),
+                warnings=(*done.failures, *_over_budget(ledger.refused), *ledger.warnings),
+            )
+
+        did: FlushResult = await self._accounted("refresh", budget, work)
+        return did
+
+    async def flush(self, budget: Budget | None = None) -> FlushResult:
+        """Wait for what goes on behind writes, make what is left, and return what all that did."""
+        waited = await self._behind.wait()
+        with self._lock:
+            did, self._did = self._did, FlushResult()
+            self._untold.clear()
+        if waited and did.warnings:
+            return did  # it failed just now
+        return did.plus(await self._everything(budget))
+
+    def told(self) -> list[str]:
+        """Return what went wrong behind writes, once."""
+        with self._lock:
+            untold, self._untold = list(dict.fromkeys(self._untold)), []
+            return untold
+
+    # -- closing ----------------------------------------------------------------------------------
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something goes on behind a write."""
+        return self._behind.at_work
+
+    async def close(self) -> None:
+        """Make what is left if the policy says so; else end what goes on. What is left is marked in the file."""
+        if self.policy == "close":
+            await self.flush()
+        await self._behind.stop()
+
+
+def _over_budget(refused: Any) -> list[str]:
+    count = sum(refused.values())
+    return [f"the budget is used up, and {count} summaries are left; flush() makes them"] if count else []
