@@ -17,11 +17,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from memforest.systems.memforest.grow import ForestWriter
 from tests.worlds import fast_config, fast_folder, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
-from memforest.systems.memforest.grow import ForestWriter
 
 UNSEEN = {
     "cell": {"maker", "reason"},

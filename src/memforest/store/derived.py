@@ -272,7 +272,7 @@ def drop_stale(tx: Tx) -> None:
     tx.execute(f"DELETE FROM derived_node_vector WHERE item IN ({stale})")
     kept = tx.execute(f"SELECT * FROM derived_summary WHERE node NOT IN ({stale}) ORDER BY node").fetchall()
     tx.execute("DELETE FROM derived_summary")
-    tx.executemany("INSERT INTO derived_summary VALUES (?, ?, ?)", kept)
+    tx.executemany("INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?)", kept)
 
 
 def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:

@@ -66,7 +66,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked turn with the fact that speaks best for it, as rows of the snapshot.
+    """One ranked turn with the fact that speaks best for it, as rows of the snapshot and of the index's forest.
 
     `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
     it is. `leaf` is the forest row of the leaf it was found at, or -1. `browsed` is the mean similarity of the
@@ -278,6 +278,6 @@ class Index:
 class TreeIndex(MemoryIndex, Protocol):
     """An index with trees that can be browsed before it is searched; see `Search.leaves`."""
 
-    def recall(self, snapshot: Snapshot, request: Search) -> Sequence[tuple[int, float]]:
+    def recall(self, tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[tuple[int, float]]:
         """Return the trees to browse as (tree row of the snapshot, score), best first; none without an embedder."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -12,6 +12,7 @@ from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
 from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.results import Evidence
+from memforest.search.forests import forest_of
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
 from memforest.store.db import Tx
@@ -126,25 +127,21 @@ class _Found:
     turns: Mapping[int, rows.TurnText]
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
-    days: Mapping[int, str]
-    """Node id -> its interval in days."""
-    titles: Mapping[int, str]
-    """Tree -> its kind and scope."""
+    paths: Mapping[int, tuple[str, ...]]
+    """Leaf -> the nodes from the root down to it: the scope, then each node's interval."""
 
 
 def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]) -> list[Evidence]:
     """Return the evidence of hits that an index ranked."""
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
-    forest = snapshot.forest
-    nodes = {int(forest.ids[row]) for hit in hits if hit.leaf >= 0 for row in snapshot.path(hit.leaf)}
-    trees = sorted({int(forest.tree[hit.leaf]) for hit in hits if hit.leaf >= 0})
+    leaves = {hit.leaf for hit in hits if hit.leaf >= 0}
+    paths = _paths(tx, snapshot, index, leaves) if leaves else {}
     found = _Found(
         turns=rows.turn_texts(tx, turn_ids),
         facts=rows.fact_texts(tx, fact_ids),
         supports=rows.fact_sources(tx, fact_ids),
-        days={node: f"{_day(span[0])}..{_day(span[1])}" for node, span in rows.node_spans(tx, nodes).items()},
-        titles=dict(zip(trees, tree_titles(tx, snapshot, index, trees), strict=True)),
+        paths=paths,
     )
     until = valid_end(snapshot)
     return [_evidence(snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits]
@@ -152,7 +149,10 @@ def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence
 
 def tree_titles(tx: Tx, snapshot: Snapshot, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
     """Return kind and scope ("entity Ana") of an index's trees, in order."""
-    forest, wanted = snapshot.forest, list(trees)
+    wanted = list(trees)
+    if not wanted:
+        return []
+    forest = forest_of(tx, snapshot, index.name)
     labels = index.labels(tx, {int(forest.tree_ids[tree]) for tree in wanted})
     return [f"{forest.tree_kind[tree]} {labels[int(forest.tree_ids[tree])]}" for tree in wanted]
 
@@ -160,7 +160,7 @@ def tree_titles(tx: Tx, snapshot: Snapshot, index: MemoryIndex, trees: Iterable[
 def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
-    path = _path(snapshot, hit.leaf, found) if hit.leaf >= 0 else ()
+    path = found.paths.get(hit.leaf, ())
     if hit.fact < 0:
         return Evidence(
             text=turn.text,
@@ -197,11 +197,20 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
     )
 
 
-def _path(snapshot: Snapshot, leaf: int, found: _Found) -> tuple[str, ...]:
-    """Name the nodes from a root down to a leaf: the scope, then each node's interval."""
-    forest = snapshot.forest
-    title = found.titles[int(forest.tree[leaf])]
-    return (title, *(found.days[int(forest.ids[row])] for row in snapshot.path(leaf)))
+def _paths(
+    tx: Tx, snapshot: Snapshot, index: MemoryIndex, leaves: Collection[int]
+) -> dict[int, tuple[str, ...]]:
+    """Return how leaves are reached: kind and scope of the tree, then the interval of each node in days."""
+    forest = forest_of(tx, snapshot, index.name)
+    paths = {leaf: forest.path(leaf) for leaf in leaves}
+    spans = rows.node_spans(tx, {int(forest.ids[row]) for path in paths.values() for row in path})
+    days = {node: f"{_day(start)}..{_day(end)}" for node, (start, end) in spans.items()}
+    trees = sorted({int(forest.tree[leaf]) for leaf in leaves})
+    titles = dict(zip(trees, tree_titles(tx, snapshot, index, trees), strict=True))
+    return {
+        leaf: (titles[int(forest.tree[leaf])], *(days[int(forest.ids[row])] for row in path))
+        for leaf, path in paths.items()
+    }
 
 
 def _day(ms: int) -> str:

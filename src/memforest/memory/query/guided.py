@@ -29,6 +29,8 @@ from memforest.memory.query.node_summaries import RecalledTree, node_cards, reca
 from memforest.memory.timing import Timer
 from memforest.models import Embedder
 from memforest.search.cache import SnapshotCache
+from memforest.search.forest import EmbeddedForest, Forest
+from memforest.search.forests import embedded_forest
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store.db import Database
@@ -124,14 +126,14 @@ class GuidedBrowse:
         if self._embedder is None:
             return self._not_guided(request, "without vectors of an embedder no trees can be recalled")
         started = time.perf_counter()
-        snapshot, recalled = await asyncio.to_thread(self._recall, index, request)
+        snapshot, found, recalled = await asyncio.to_thread(self._recall, index, request)
         timer.add("recall", started)
         if not recalled:
             return Browsed(request.plan, trace={"mode": self._mode, "browse": []})
         if all(tree.card.leaves > 1 and not tree.card.summary for tree in recalled):
             return self._not_guided(request, "the trees have no summaries yet; resume() makes them")
         try:
-            return await self._guided(snapshot, recalled, request, reference, timer)
+            return await self._guided(snapshot, found, recalled, request, reference, timer)
         except ModelRefusedError as exc:
             return self._not_guided(request, str(exc))
 
@@ -140,14 +142,18 @@ class GuidedBrowse:
             request.plan, warnings=(f"mode {self._mode!r} did what 'emb' does: {why}",), trace={"mode": "emb"}
         )
 
-    def _recall(self, index: TreeIndex, request: Search) -> tuple[Snapshot, tuple[RecalledTree, ...]]:
+    def _recall(
+        self, index: TreeIndex, request: Search
+    ) -> tuple[Snapshot, EmbeddedForest, tuple[RecalledTree, ...]]:
         with self._db.read() as tx:
             snapshot = self._cache.get(tx)
-            return snapshot, recalled_trees(tx, snapshot, index, index.recall(snapshot, request))
+            recalled = recalled_trees(tx, snapshot, index, index.recall(tx, snapshot, request))
+            return snapshot, embedded_forest(tx, snapshot, index.name), recalled
 
     async def _guided(
         self,
         snapshot: Snapshot,
+        found: EmbeddedForest,
         recalled: Sequence[RecalledTree],
         request: Search,
         reference: datetime,
@@ -164,17 +170,17 @@ class GuidedBrowse:
             warnings += said
         started = time.perf_counter()
         trees = [
-            _Tree(tree, own, [Descent(snapshot, tree.root) for _ in own])
+            _Tree(tree, own, [Descent(found.forest, tree.root) for _ in own])
             for tree, own in zip(recalled, queries, strict=True)
         ]
         if self._mode.startswith("llm"):
-            await self._by_model(snapshot, trees, reference)
-        warnings += await self._by_embedding(snapshot, trees, request)
+            await self._by_model(found.forest, trees, reference)
+        warnings += await self._by_embedding(snapshot, found, trees, request)
         timer.add("browse", started)
         trace["browse"] = [self._told(tree) for tree in trees]
         return Browsed(
             plan=plan,
-            leaves=_best_of(snapshot, trees),
+            leaves=_best_of(found.forest, trees),
             trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
             trace=trace,
             warnings=(*warnings, *_fallbacks(trees)),
@@ -222,21 +228,21 @@ class GuidedBrowse:
 
     # -- by a model -------------------------------------------------------------------------------
 
-    async def _by_model(self, snapshot: Snapshot, trees: Sequence[_Tree], reference: datetime) -> None:
+    async def _by_model(self, forest: Forest, trees: Sequence[_Tree], reference: datetime) -> None:
         """Go down all trees together, a level at a time, asking the browser where there is a choice."""
         for tree in trees:
             if not tree.of.summarised:
                 tree.fallback = "it has no summary yet; resume() makes it"
         while waiting := _waiting(trees):
-            asks = await asyncio.to_thread(self._asks, snapshot, waiting)
+            asks = await asyncio.to_thread(self._asks, forest, waiting)
             jobs = [self._choose(ask, run, reference) for ask in asks for run in ask.runs]
             answers = iter(await all_of(jobs))
             for ask in asks:
                 self._follow(ask, [next(answers) for _ in ask.runs])
 
-    def _asks(self, snapshot: Snapshot, waiting: Sequence[tuple[_Tree, Descent, str]]) -> list[_Ask]:
+    def _asks(self, forest: Forest, waiting: Sequence[tuple[_Tree, Descent, str]]) -> list[_Ask]:
         """Return what is to be asked of this level, as far as calls are left."""
-        ids = snapshot.forest.ids
+        ids = forest.ids
         scopes = {
             int(ids[row]): (tree.of.card.kind, tree.of.card.label)
             for tree, way, _ in waiting
@@ -285,7 +291,9 @@ class GuidedBrowse:
 
     # -- by embedding -----------------------------------------------------------------------------
 
-    async def _by_embedding(self, snapshot: Snapshot, trees: Sequence[_Tree], request: Search) -> list[str]:
+    async def _by_embedding(
+        self, snapshot: Snapshot, forest: EmbeddedForest, trees: Sequence[_Tree], request: Search
+    ) -> list[str]:
         """Go the rest of every way down by embedding, which is all of it where no model was asked; return warnings."""
         left = [
             (way, query)
@@ -300,7 +308,7 @@ class GuidedBrowse:
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
             left = [(way, request.question) for way, _ in left]
             vectors = await self._vectors(snapshot, (), request)
-        await asyncio.to_thread(_by_vectors, snapshot, left, vectors)
+        await asyncio.to_thread(_by_vectors, forest, left, vectors)
         return warnings
 
     async def _vectors(
@@ -335,20 +343,20 @@ def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
 
 
 def _by_vectors(
-    snapshot: Snapshot, ways: Sequence[tuple[Descent, str]], vectors: Mapping[str, tuple[Row, Row]]
+    forest: EmbeddedForest, ways: Sequence[tuple[Descent, str]], vectors: Mapping[str, tuple[Row, Row]]
 ) -> None:
-    nearness = {query: nearness_to(snapshot, *both) for query, both in vectors.items()}
+    nearness = {query: nearness_to(forest, *both) for query, both in vectors.items()}
     for way, query in ways:
         browse_by(way, nearness[query])
 
 
-def _best_of(snapshot: Snapshot, trees: Sequence[_Tree]) -> dict[int, float]:
+def _best_of(forest: Forest, trees: Sequence[_Tree]) -> dict[int, float]:
     """Return the leaves that were reached by node id, each with its best score over trees and sub-queries."""
     found: dict[int, float] = {}
     for tree in trees:
         for way in tree.ways:
             for row, score in way.reached.items():
-                leaf = int(snapshot.forest.ids[row])
+                leaf = int(forest.ids[row])
                 found[leaf] = max(score, found.get(leaf, 0.0))
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest.interval import from_ms
+from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store import trees as tree_rows
@@ -46,7 +47,7 @@ def recalled_trees(
         index: whose trees they are.
         trees: as `TreeIndex.recall` returns them.
     """
-    forest = snapshot.forest
+    forest = forest_of(tx, snapshot, index.name)
     labels = index.labels(tx, [int(forest.tree_ids[tree]) for tree, _ in trees])
     scopes = {
         int(forest.ids[forest.tree_root[tree]]): (forest.tree_kind[tree], labels[int(forest.tree_ids[tree])])

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from memforest.interval import from_ms
 from memforest.ranking import Scores, best_first, group_place, order, standardise
+from memforest.search.forest import FACT, Forest
+from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
@@ -20,6 +22,7 @@ from memforest.systems.base import Found, Hit, Index, IndexProblem, Kind, NodeWo
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.check import check_forest
+from memforest.systems.memforest.layout import cell_of_turn
 from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
@@ -121,9 +124,11 @@ class MemForestIndex(Index):
         if not len(snapshot.turns.ids):
             return Found(())
         base = self._base(tx, snapshot, request)
-        scores = score_leaves(snapshot, request, base)
-        recalled = self._recalled(snapshot, request, base)
-        leaf_of = self._browse(snapshot, request, recalled, scores)
+        forest = forest_of(tx, snapshot, self.name)
+        scores = score_leaves(snapshot, forest, request, base)
+        recalled = self._recalled(tx, snapshot, request, base)
+        leaf_of = self._browse(snapshot, forest, request, recalled, scores)
+        cells = cell_of_turn(forest)
         keep = allowed(snapshot, request)
         answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
         led = self._lead(snapshot, keep, answer)
@@ -138,7 +143,7 @@ class MemForestIndex(Index):
                 fact=led.facts.get(i, int(speaks[i])),
                 score=float(scores.total[i]),
                 scores={name: float(part[i]) for name, part in scores.parts.items()},
-                leaf=(leaf := leaf_of.get(i, int(snapshot.cell_of_turn[i]))),
+                leaf=(leaf := leaf_of.get(i, int(cells[i]))),
                 why=led.why if i in led.facts else "",
                 browsed=recalled.leaves.get(leaf),
             )
@@ -151,19 +156,21 @@ class MemForestIndex(Index):
         }
         return Found(hits, recalled.trees, notes)
 
-    def recall(self, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
+    def recall(self, tx: Tx, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
         """Return the trees to browse, best first; none without an embedder."""
         words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
-        return recall_trees(snapshot, base_scores(snapshot, request, *words), request.vector)
+        found = embedded_forest(tx, snapshot, self.name)
+        return recall_trees(found, base_scores(snapshot, request, *words), request.vector)
 
-    @staticmethod
-    def _recalled(snapshot: Snapshot, request: Search, base: Base) -> Recalled:
+    def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
         """Recall and browse, unless that was done before; what is gone since then is left out."""
         if request.leaves is None:
-            return recall(snapshot, base, request.vector)
-        ids = np.array(sorted(request.leaves), dtype=np.int64)
-        known = np.flatnonzero(np.isin(snapshot.forest.ids, ids))
-        return Recalled((), {int(row): request.leaves[int(snapshot.forest.ids[row])] for row in known})
+            if request.vector is None:
+                return Recalled((), {})
+            return recall(embedded_forest(tx, snapshot, self.name), base, request.vector)
+        stored = forest_of(tx, snapshot, self.name).ids
+        known = np.flatnonzero(np.isin(stored, sorted(request.leaves)))
+        return Recalled((), {int(row): request.leaves[int(stored[row])] for row in known})
 
     @staticmethod
     def _base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:
@@ -173,17 +180,16 @@ class MemForestIndex(Index):
 
     @staticmethod
     def _browse(
-        snapshot: Snapshot, request: Search, recalled: Recalled, scores: LeafScores
+        snapshot: Snapshot, forest: Forest, request: Search, recalled: Recalled, scores: LeafScores
     ) -> dict[int, int]:
         """Score the turns that browse reached, and return the leaf by which each was reached best."""
-        forest = snapshot.forest
         reached = np.zeros(len(snapshot.turns.ids))
         leaf_of: dict[int, int] = {}
         for leaf, similarity in recalled.leaves.items():
             item = int(forest.item[leaf])
             turns = (
                 snapshot.turns_of_fact[item]
-                if forest.kind[leaf] == 2
+                if forest.kind[leaf] == FACT
                 else range(item, int(forest.item_end[leaf]))
             )
             for turn in turns:
