@@ -32,10 +32,10 @@ import numpy as np
 
 from memforest.calendar import find_dates
 from memforest.facts.canonical import Signature, may_merge, signature
-from memforest.models import Embedder, available, open_embedder
 from memforest.language.dating import valid_time
 from memforest.language.entities import find_mentions, names_inside
 from memforest.language.language import detect_language
+from memforest.models import Embedder, available, open_embedder
 from memforest.text import entity_key, negated
 from memforest.types import Candidate
 

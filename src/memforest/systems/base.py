@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,7 +21,8 @@ from memforest.store import indexes
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.feed import Items, Kind
-from memforest.tree import Node
+from memforest.store.trees import SqliteArena
+from memforest.tree import ORDERED, Contract, Node, check
 from memforest.types import QuestionPlan, SummaryRequest
 
 __all__ = [
@@ -158,6 +160,8 @@ class MemoryIndex(Protocol):
     """What makes its own tables: one step for each version, from the first on."""
     numbered: frozenset[str]
     """The kinds of its trees whose scopes have numbers for names."""
+    contracts: Mapping[str, Contract]
+    """What must hold of its trees, by their kind; those of a kind that is not in it are MemTrees."""
     settings: Any
     """A frozen dataclass, of which the fields named in its ``KEPT`` are kept in the file from the first write on."""
 
@@ -235,6 +239,7 @@ class Index:
     tables: Sequence[Upgrade] = (lambda tx: None,)
     Settings: type[Any] = NoSettings
     numbered: frozenset[str] = frozenset()
+    contracts: Mapping[str, Contract] = MappingProxyType({})
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
@@ -257,8 +262,13 @@ class Index:
         return {tree: f"{kind} {labels[tree]}" for tree, (kind, _) in tree_rows.scopes(tx, trees).items()}
 
     def check(self, tx: Tx) -> list[IndexProblem]:
-        """Find nothing wrong."""
-        return []
+        """Return where its trees break their contracts."""
+        arena = SqliteArena(tx)
+        return [
+            IndexProblem("tree", f"{kind} tree {scope}: {message}")
+            for kind, scope, head in tree_rows.heads(tx, self.name)
+            for message in check(arena, head, self.contracts.get(kind, ORDERED))
+        ]
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return nothing but what every index has."""

@@ -7,7 +7,7 @@ has, and a limit cuts all trees at about the same depth instead of showing one w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
 from memforest.errors import InputError, NotFoundError
@@ -42,6 +42,7 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
     heads: dict[int, tuple[str, TreeHead]] = {}
+    owners: dict[int, str] = {}
     labels: dict[int, str] = {}
     titles: dict[int, str] = {}
     called: set[int] = set()
@@ -51,6 +52,7 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
         ]
         own = {head.tree: (kind, head) for kind, head in found}
         heads |= own
+        owners |= dict.fromkeys(own, index.name)
         labels |= index.labels(look.tx, own)
         titles |= index.titles(look.tx, own)
         called |= {
@@ -65,8 +67,13 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
     shown = _largest(heads.values(), limit)
     nodes = _unfold(look.tx, [head.root or 0 for head in shown], depth, limit)
     written = _Texts.read(look.tx, nodes.values())
-    views = [_view(nodes, written, nodes[head.root or 0], titles[head.tree]) for head in shown]
-    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
+    several = len({owners[head.tree] for head in shown}) > 1
+    views = []
+    for head in shown:
+        index = owners[head.tree]
+        title = f"{titles[head.tree]} ({index})" if several else titles[head.tree]
+        views.append(replace(_view(nodes, written, nodes[head.root or 0], title), index=index))
+    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title, view.index))
 
 
 def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:
@@ -105,39 +112,23 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """What the nodes say: summaries by node; texts, quotes and sources by item."""
+    """What the nodes say: summaries and leaves' texts by node; quotes and sources by fact."""
 
-    summaries: Mapping[int, str]
-    items: Mapping[tuple[str, int], str]
+    of: Mapping[int, str]
     quotes: Mapping[int, tuple[str, ...]]
     sources: Mapping[int, tuple[Source, ...]]
 
     @classmethod
     def read(cls, tx: Tx, nodes: Collection[Node]) -> _Texts:
         """Read the texts of all nodes, one statement for each kind of text."""
-        held: dict[str, list[int]] = {}
-        for node in nodes:
-            if not node.level:
-                held.setdefault(node.item_kind or "", []).append(node.item or 0)
-        items = {
-            (kind, item): text
-            for kind, rows in held.items()
-            for item, text in tree_rows.item_texts(tx, kind, rows).items()
-        }
-        facts = held.get("fact", [])
+        facts = [node.item or 0 for node in nodes if node.item_kind == "fact"]
         said = fact_rows.occurrences(tx, facts)
         return cls(
-            derived.summaries(tx, [node.id for node in nodes if node.level]),
-            items,
+            derived.summaries(tx, [node.id for node in nodes if node.level])
+            | tree_rows.leaf_texts(tx, [node for node in nodes if not node.level]),
             {fact: tuple(dict.fromkeys(one.quote for one in found)) for fact, found in said.items()},
             {fact: turn_sources(pairs) for fact, pairs in texts.fact_sources(tx, facts).items()},
         )
-
-    def summary(self, node: Node) -> str:
-        """Return a node's summary, or the text of a leaf's item."""
-        if node.level:
-            return self.summaries.get(node.id, "")
-        return self.items.get((node.item_kind or "", node.item or 0), "")
 
 
 def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) -> TreeView:
@@ -149,7 +140,7 @@ def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) ->
         end=from_ms(node.end_ms),
         level=node.level,
         leaves=node.count,
-        summary=written.summary(node),
+        summary=written.of.get(node.id, ""),
         dirty=node.dirty and node.level > 0,
         children=tuple(_view(nodes, written, nodes[child], "") for child in below),
         quotes=written.quotes.get(fact, ()),

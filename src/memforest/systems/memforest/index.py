@@ -108,7 +108,7 @@ class MemForestIndex(Index):
 
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return everything that is wrong with the forest."""
-        return check_forest(tx, self.settings)
+        return [*super().check(tx), *check_forest(tx, self.settings)]
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return how many entities have a tree, and the numbers of scenes and of facts in them."""
