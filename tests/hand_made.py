@@ -11,7 +11,7 @@ import numpy as np
 from memforest.config import Ranking
 from memforest.search.forest import EmbeddedForest, Forest, Inner
 from memforest.search.forests import put_forest
-from memforest.search.snapshot import OPEN, Facts, Lists, Snapshot, Turns
+from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.snapshot import EntityName, StateSeen
 from memforest.systems.base import Search
@@ -194,9 +194,12 @@ class _Planting:
 def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
     planting = _Planting()
     roots = [planting.plant(number, tree.shape, tree.axes) for number, tree in enumerate(trees)]
-    parent = np.full(len(planting.tree), -1, dtype=np.int64)
+    parent, place = (
+        np.full(len(planting.tree), -1, dtype=np.int64),
+        np.zeros(len(planting.tree), dtype=np.int64),
+    )
     for row, children in enumerate(planting.children):
-        parent[list(children)] = row
+        parent[list(children)], place[list(children)] = row, range(len(children))
     inner = np.flatnonzero(np.array(planting.kind, dtype=np.int8) == 0)
     items = np.array(planting.item, dtype=np.int64).reshape(-1, 2)
     nothing = np.full(len(inner), -1, dtype=np.int64)
@@ -207,10 +210,10 @@ def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
         tree=np.array(planting.tree, dtype=np.int64),
         level=np.array(planting.level, dtype=np.int64),
         parent=parent,
+        place=place,
         kind=np.array(planting.kind, dtype=np.int8),
         item=items[:, 0],
         item_end=items[:, 1],
-        children=Lists.of(planting.children),
         inner=inner,
         stored=Inner(nothing, nothing, nothing, nothing, no_object, no_object),
         tree_ids=np.arange(1, 1 + len(trees), dtype=np.int64),

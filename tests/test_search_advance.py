@@ -62,6 +62,7 @@ def forest_contents(found: EmbeddedForest) -> dict[str, Any]:
     return told | {
         "stored": None,
         "vectors": plain(found.vectors),
+        "children": plain(forest.children),
         "intervals": plain(np.stack(forest.intervals)),
         "cell_of_turn": plain(cell_of_turn(forest)),
         "blocks": [plain(one) for one in blocks],

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines
+from memforest.ranking import Scores, cosines, stable_order
 from memforest.search.snapshot import OPEN, Facts, Lists, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.forests import LEAF_KINDS
@@ -80,12 +80,13 @@ class Forest:
     """0 for leaves. A child's is below its parent's, and need not be the next."""
     parent: Ints
     """Row, or `NONE` at a root."""
+    place: Ints
+    """Which child of its parent it is, from 0; 0 at a root."""
     kind: NDArray[np.int8]
     """`INNER`, `CELL`, `FACT` or `TURNS`."""
     item: Ints
     item_end: Ints
     """One past the last turn row of a leaf of turns."""
-    children: Lists
     inner: Ints
     """The rows of inner nodes, ascending."""
     stored: Inner
@@ -100,12 +101,10 @@ class Forest:
     """Those that rows of items mean."""
 
     def __post_init__(self) -> None:
-        """Refuse children that are missing or not below their parents, and leaves of nothing."""
-        below, leaves = self.children.values, self.kind != INNER
-        if (below < 0).any() or (self.level[below] >= self.level[self.children.owners]).any():
-            raise ValueError(
-                f"a tree of the index {self.owner!r} has a node whose child is missing, or not below it"
-            )
+        """Refuse children that are not below their parents, and leaves of nothing."""
+        below, leaves = np.flatnonzero(self.parent >= 0), self.kind != INNER
+        if (self.level[below] >= self.level[self.parent[below]]).any():
+            raise ValueError(f"a tree of the index {self.owner!r} has a node whose child is not below it")
         if (
             (self.tree < 0).any()
             or (self.item[leaves] < 0).any()
@@ -143,6 +142,15 @@ class Forest:
         end[runs] = np.maximum(start[runs], said[self.item_end[runs] - 1]) + 1
         return start, end
 
+    @cached_property
+    def children(self) -> Lists:
+        """The rows of each node's children, in order."""
+        below = np.flatnonzero(self.parent >= 0)
+        below = below[stable_order(self.place[below])]
+        below = below[stable_order(self.parent[below])]
+        counts = np.bincount(self.parent[below], minlength=len(self.ids))
+        return Lists(below, np.cumsum(counts, dtype=np.int64))
+
     def path(self, node: int) -> list[int]:
         """Return the rows from the root down to a node."""
         chain = [node]
@@ -154,7 +162,7 @@ class Forest:
     def nbytes(self) -> int:
         """Bytes of its columns; what `turns` and `facts` are is the snapshot's."""
         values = [getattr(self, one.name) for one in fields(self) if one.name not in ("turns", "facts")]
-        return sum(value.nbytes for value in values if isinstance(value, (np.ndarray, Lists, Inner)))
+        return sum(value.nbytes for value in values if isinstance(value, (np.ndarray, Inner)))
 
 
 @dataclass(frozen=True, eq=False)

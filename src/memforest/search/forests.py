@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.forest import CELL, FACT, INNER, NONE, TURNS, EmbeddedForest, Forest, Inner
-from memforest.search.snapshot import Lists, Snapshot, ranges
+from memforest.search.snapshot import Snapshot
 from memforest.search.splice import Splice, as_array, read_again, rows_of, sorted_splice
 from memforest.search.vectors import VectorTable
 from memforest.store import derived, meta
 from memforest.store import forests as rows
-from memforest.store.changes import changes_since
+from memforest.store.changes import Changes, changes_since
 from memforest.store.db import Tx
 
 __all__ = ["carry_forests", "embedded_forest", "forest_bytes", "forest_of", "forests_read", "put_forest"]
@@ -57,6 +57,8 @@ class _Forests:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     of: dict[str, _Kept] = field(default_factory=dict)
+    changes: dict[int, Changes | None] = field(default_factory=dict)
+    """What has changed since a position of the change log, as forests and their vectors mostly ask for the same."""
 
 
 _forests: WeakKeyDictionary[Snapshot, _Forests] = WeakKeyDictionary()
@@ -255,29 +257,46 @@ def _item_rows(snapshot: Snapshot, kind: NDArray[np.int8], first: Ints, last: In
     return item, end
 
 
-def _parents(n: int, children: Lists) -> Ints:
-    parent = np.full(n, NONE, dtype=np.int64)
-    parent[children.values] = children.owners
-    return parent
+def _adopt(parent: Ints, place: Ints, above: Ints, children: Ints, counts: Ints, owner: str) -> None:
+    """Set, in place, the parents of children and which child each is.
+
+    Args:
+        parent: of every node; `NONE` for those that get one.
+        place: of every node.
+        above: the rows of inner nodes.
+        children: the rows of the children of all of them, one node's behind the other's.
+        counts: how many children each has.
+        owner: name of the index.
+    """
+    parents = np.count_nonzero(parent >= 0)
+    if len(children) and int(children.min()) >= 0:
+        parent[children] = np.repeat(above, counts)
+        place[children] = np.arange(len(children)) - np.repeat(np.cumsum(counts) - counts, counts)
+    if np.count_nonzero(parent >= 0) != parents + len(children):
+        raise ValueError(
+            f"a tree of the index {owner!r} has a node whose child is missing, or is another's too"
+        )
 
 
 def _loaded(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
     """Read all of an index's trees."""
     nodes, trees = _read(tx, owner), rows.tree_rows(tx, owner)
     tree_ids = as_array([tree.id for tree in trees])
-    children = Lists(rows_of(nodes.ids, nodes.children), np.cumsum(nodes.child_count))
+    inner = np.flatnonzero(nodes.kind == INNER)
+    parent, place = np.full(len(nodes.ids), NONE, dtype=np.int64), np.zeros(len(nodes.ids), dtype=np.int64)
+    _adopt(parent, place, inner, rows_of(nodes.ids, nodes.children), nodes.child_count[inner], owner)
     item, item_end = _item_rows(snapshot, nodes.kind, nodes.first, nodes.last)
     return Forest(
         owner=owner,
         ids=nodes.ids,
         tree=rows_of(tree_ids, nodes.tree),
         level=nodes.level,
-        parent=_parents(len(nodes.ids), children),
+        parent=parent,
+        place=place,
         kind=nodes.kind,
         item=item,
         item_end=item_end,
-        children=children,
-        inner=np.flatnonzero(nodes.kind == INNER),
+        inner=inner,
         stored=nodes.stored,
         tree_ids=tree_ids,
         tree_kind=tuple(tree.kind for tree in trees),
@@ -300,9 +319,19 @@ def _loaded_vectors(tx: Tx, snapshot: Snapshot, forest: Forest) -> VectorTable:
 # -- bringing up to date --------------------------------------------------------------------------
 
 
+def _changes(tx: Tx, snapshot: Snapshot, older: tuple[int, Any] | None) -> Changes | None:
+    """Return what has changed since something was made; None when there is none, or it is not known any more."""
+    if older is None:
+        return None
+    known = _forests.setdefault(snapshot, _Forests()).changes
+    if older[0] not in known:
+        known[older[0]] = changes_since(tx, older[0])
+    return known[older[0]]
+
+
 def _advanced(tx: Tx, snapshot: Snapshot, older: tuple[int, Forest] | None) -> Forest | None:
     """Return a forest made from an older one by what has changed; None when that cannot be done, or would not pay."""
-    changed = None if older is None else changes_since(tx, older[0])
+    changed = _changes(tx, snapshot, older)
     if older is None or changed is None:
         return None
     old = older[1]
@@ -337,7 +366,7 @@ def _spliced(
     kind = np.concatenate([old.kind, read.kind])[take]
     item, item_end = _carried_items(snapshot, old)
     new_item, new_end = _item_rows(snapshot, read.kind, read.first, read.last)
-    children = _spliced_children(old.children, read, rows_of(ids, read.children), splice)
+    parent, place = _spliced_parents(old, read, splice, ids)
     roots = rows_of(ids, as_array([tree.root or NONE for tree in trees]))
     scopes = as_array([tree.scope for tree in trees])
     inner = np.flatnonzero(kind == INNER)
@@ -346,11 +375,11 @@ def _spliced(
         ids=ids,
         tree=np.concatenate([heads.now[old.tree], rows_of(tree_ids, read.tree)])[take],
         level=np.concatenate([old.level, read.level])[take],
-        parent=_parents(len(ids), children),
+        parent=parent,
+        place=place,
         kind=kind,
         item=np.concatenate([item, new_item])[take],
         item_end=np.concatenate([item_end, new_end])[take],
-        children=children,
         inner=inner,
         stored=_spliced_stored(old, read, take[inner]),
         tree_ids=tree_ids,
@@ -364,13 +393,21 @@ def _spliced(
 
 def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
     """Return what the leaves of an older forest stand for, in rows of the snapshot; `NONE` for what is gone."""
-    turns, facts = rows_of(snapshot.turns.ids, old.turns.ids), rows_of(snapshot.facts.ids, old.facts.ids)
-    item, end = np.full((2, len(old.ids)), NONE, dtype=np.int64)
-    of_fact, of_turns = old.kind == FACT, (old.kind == CELL) | (old.kind == TURNS)
-    item[of_fact] = facts[old.item[of_fact]]
-    item[of_turns] = turns[old.item[of_turns]]
-    end[of_turns] = turns[old.item_end[of_turns] - 1] + 1
+    item, end = old.item, old.item_end
+    if not _begins_with(snapshot.facts.ids, old.facts.ids):
+        item, leaves = item.copy(), np.flatnonzero(old.kind == FACT)
+        item[leaves] = rows_of(snapshot.facts.ids, old.facts.ids)[old.item[leaves]]
+    if not _begins_with(snapshot.turns.ids, old.turns.ids):
+        item, end, leaves = item.copy(), end.copy(), np.flatnonzero((old.kind == CELL) | (old.kind == TURNS))
+        turns = rows_of(snapshot.turns.ids, old.turns.ids)
+        item[leaves] = turns[old.item[leaves]]
+        end[leaves] = turns[old.item_end[leaves] - 1] + 1
     return item, end
+
+
+def _begins_with(ids: Ints, old: Ints) -> bool:
+    """Return whether rows have kept their numbers, as they do when what is new was said last."""
+    return len(ids) >= len(old) and bool((ids[: len(old)] == old).all())
 
 
 def _renumbered(now: Ints, values: Ints) -> Ints:
@@ -380,14 +417,21 @@ def _renumbered(now: Ints, values: Ints) -> Ints:
     )
 
 
-def _spliced_children(old: Lists, read: _Nodes, new: Ints, splice: Splice) -> Lists:
-    """Return the children of a spliced forest; `new` are those of the nodes read, in rows."""
-    counts = np.concatenate([old.counts, read.child_count])
-    values = np.concatenate([splice.now[old.values], new])
-    ends = np.cumsum(counts)
-    taken = counts[splice.take]
-    filled = splice.take[taken > 0]
-    return Lists(values[ranges((ends - counts)[filled], ends[filled])], np.cumsum(taken))
+def _spliced_parents(old: Forest, read: _Nodes, splice: Splice, ids: Ints) -> tuple[Ints, Ints]:
+    """Return the parent and the place of every node of a spliced forest.
+
+    Of nodes that were read the children are read too; whoever is a child of another one is so still.
+    """
+    again = rows_of(old.ids, read.ids)
+    stays = np.append(splice.now, NONE)  # the last one is for roots
+    stays[again[again >= 0]] = NONE
+    new_parent = np.where(again >= 0, stays[old.parent[again]], NONE)
+    parent = np.concatenate([stays[old.parent], new_parent])[splice.take]
+    place = np.concatenate([old.place, np.where(again >= 0, old.place[again], 0)])[splice.take]
+    inner = np.flatnonzero(read.kind == INNER)
+    _adopt(parent, place, splice.read[inner], rows_of(ids, read.children), read.child_count[inner], old.owner)
+    place[parent < 0] = 0
+    return parent, place
 
 
 def _spliced_stored(old: Forest, read: _Nodes, take: Ints) -> Inner:
@@ -403,7 +447,7 @@ def _advanced_vectors(
     tx: Tx, snapshot: Snapshot, forest: Forest, older: tuple[int, EmbeddedForest] | None
 ) -> VectorTable | None:
     """Return the vectors of inner nodes made from older ones; None when that cannot be done, or would not pay."""
-    changed = None if older is None else changes_since(tx, older[0])
+    changed = _changes(tx, snapshot, older)
     if older is None or changed is None or older[1].vectors.dimension != snapshot.dimension:
         return None
     had, before = older[1].vectors, older[1].forest.ids[older[1].forest.inner]

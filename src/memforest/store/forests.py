@@ -51,30 +51,30 @@ class LeafRow(NamedTuple):
 Only = Collection[int] | None
 """Row ids that a read is limited to; None reads all of the index."""
 
-_OWN = "tree IN (SELECT id FROM tree WHERE owner = ?)"
 
-
-def _among(owner: str, only: Only) -> tuple[str, tuple[str, ...]]:
+def _own(table: str, owner: str, only: Only) -> tuple[str, str, tuple[str, ...]]:
+    """Return what to select an index's rows of a table `n` from, the condition, and the arguments of both."""
     if only is None:
-        return "", (owner,)
-    return " AND n.id IN (SELECT value FROM json_each(?))", (owner, json.dumps(list(only)))
+        return f"{table} n", "WHERE n.tree IN (SELECT id FROM tree WHERE owner = ?)", (owner,)
+    source = f"""json_each(?) j CROSS JOIN {table} n ON n.id = j.value
+        CROSS JOIN tree own ON own.id = n.tree AND own.owner = ?"""
+    return source, "", (json.dumps(list(only)), owner)
 
 
 def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[TreeRow]:
     """Return the heads of trees, by id."""
-    among, args = _among(owner, only)
-    rows = tx.execute(
-        f"SELECT n.id, n.kind, n.scope, n.root FROM tree n WHERE n.owner = ?{among} ORDER BY n.id", args
-    )
+    among = "" if only is None else "AND id IN (SELECT value FROM json_each(?))"
+    args = (owner,) if only is None else (owner, json.dumps(list(only)))
+    rows = tx.execute(f"SELECT id, kind, scope, root FROM tree WHERE owner = ? {among} ORDER BY id", args)
     return [TreeRow(*row) for row in rows]
 
 
 def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
     """Yield inner nodes, by id."""
-    among, args = _among(owner, only)
+    source, where, args = _own("node", owner, only)
     rows = tx.execute(
         f"""SELECT n.id, n.tree, n.level, n.children, n.start_ms, n.end_ms, n.span_lo, n.span_hi, n.window, n.state
-            FROM node n WHERE n.{_OWN}{among} ORDER BY n.id""",
+            FROM {source} {where} ORDER BY n.id""",
         args,
     )
     return (InnerRow(*row) for row in rows)
@@ -82,14 +82,14 @@ def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
 
 def leaf_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[LeafRow]:
     """Yield leaves, by id; a chunk's with its first and last turn."""
-    among, args = _among(owner, only)
+    source, where, args = _own("leaf", owner, only)
     rows = tx.execute(
         f"""SELECT n.id, n.tree, CASE WHEN n.cell IS NOT NULL THEN 0 WHEN n.fact IS NOT NULL THEN 1 ELSE 2 END,
                 coalesce(a.id, n.fact, n.turn, 0), coalesce(b.id, n.last, n.turn, 0)
-            FROM leaf n LEFT JOIN cell c ON c.id = n.cell
+            FROM {source} LEFT JOIN cell c ON c.id = n.cell
             LEFT JOIN turn a ON a.session = c.session AND a.ordinal = c.first
             LEFT JOIN turn b ON b.session = c.session AND b.ordinal = c.last
-            WHERE n.{_OWN}{among} ORDER BY n.id""",
+            {where} ORDER BY n.id""",
         args,
     )
     return (LeafRow(*row) for row in rows)

@@ -70,9 +70,9 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
     several = len({owners[head.tree] for head in shown}) > 1
     views = []
     for head in shown:
-        index = owners[head.tree]
-        title = f"{titles[head.tree]} ({index})" if several else titles[head.tree]
-        views.append(replace(_view(nodes, written, nodes[head.root or 0], title), index=index))
+        owner = owners[head.tree]
+        title = f"{titles[head.tree]} ({owner})" if several else titles[head.tree]
+        views.append(replace(_view(nodes, written, nodes[head.root or 0], title), index=owner))
     return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title, view.index))
 
 
