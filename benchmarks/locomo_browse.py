@@ -38,6 +38,8 @@ from memforest.memory.query.evidence import (
 )
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
 from memforest.search.cache import SnapshotCache
+from memforest.search.forest import FACT, INNER, Forest
+from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens, without_names
 from memforest.steps.choose import Steps, choose_steps
@@ -76,18 +78,18 @@ class Asked:
     right: frozenset[int]
 
 
-def leading_rows(snapshot: Snapshot, turns: set[int]) -> frozenset[int]:
+def leading_rows(snapshot: Snapshot, forest: Forest, turns: set[int]) -> frozenset[int]:
     """Return the leaves that stand for one of some turns (by row), and all nodes above them."""
-    forest, found = snapshot.forest, set()
-    for leaf in np.flatnonzero(forest.kind != 0):
+    found: set[int] = set()
+    for leaf in np.flatnonzero(forest.kind != INNER):
         item = int(forest.item[leaf])
         own = (
             snapshot.turns_of_fact[item]
-            if forest.kind[leaf] == 2
+            if forest.kind[leaf] == FACT
             else range(item, int(forest.item_end[leaf]))
         )
         if not turns.isdisjoint(own):
-            found.update(snapshot.path(int(leaf)))
+            found.update(forest.path(int(leaf)))
     return frozenset(found)
 
 
@@ -96,11 +98,15 @@ def browsed(asked: Asked, browser: Simulated, random: Random) -> tuple[dict[int,
     request, snapshot = asked.request, asked.snapshot
     assert request.vector is not None
     assert request.bare_vector is not None
-    near = nearness_to(snapshot, request.vector, request.bare_vector)
+    index = MemForestIndex()
+    with asked.memory.db.read() as tx:
+        trees = index.recall(tx, snapshot, request)
+        found = embedded_forest(tx, snapshot, index.name)
+    forest, near = found.forest, nearness_to(found, request.vector, request.bare_vector)
     leaves: dict[int, float] = {}
     calls = 0
-    for tree, _ in MemForestIndex().recall(snapshot, request):
-        way = Descent(snapshot, int(snapshot.forest.tree_root[tree]))
+    for tree, _ in trees:
+        way = Descent(forest, int(forest.tree_root[tree]))
         while way.below:
             if way.fits:
                 way.keep(way.below, ordered=False)
@@ -109,7 +115,7 @@ def browsed(asked: Asked, browser: Simulated, random: Random) -> tuple[dict[int,
             calls += len(runs)
             way.keep(merged(_chosen(run, near, asked.right, browser, random) for run in runs), ordered=True)
         for row, score in way.reached.items():
-            leaf = int(snapshot.forest.ids[row])
+            leaf = int(forest.ids[row])
             leaves[leaf] = max(score, leaves.get(leaf, 0.0))
     return leaves, calls
 
@@ -155,6 +161,7 @@ async def ready(
     one, bare = await embedder.embed([question.text, without_names(question.text, snapshot.speakers)])
     with memory.db.read() as tx:
         turn_ids = dict(tx.execute("SELECT id, turn_id FROM turn").fetchall())
+        forest = forest_of(tx, snapshot, MemForestIndex.name)
     gold = {row for row, turn in enumerate(snapshot.turns.ids) if turn_ids[int(turn)] in question.gold}
     request = Search(
         tokens=question_tokens(question.text),
@@ -163,9 +170,8 @@ async def ready(
         vector=one,
         bare_vector=bare,
     )
-    return Asked(
-        memory, snapshot, request, question.gold, conversation.turn_session, leading_rows(snapshot, gold)
-    )
+    right = leading_rows(snapshot, forest, gold)
+    return Asked(memory, snapshot, request, question.gold, conversation.turn_session, right)
 
 
 def run(options: argparse.Namespace, work: Path) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from memforest.config import Ranking
-from memforest.search.snapshot import OPEN, Facts, Forest, Lists, Snapshot, Turns
+from memforest.search.forest import EmbeddedForest, Forest, Inner
+from memforest.search.forests import put_forest
+from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.snapshot import EntityName, StateSeen
 from memforest.systems.base import Search
 from memforest.types import QuestionPlan
 
-__all__ = ["DAY", "DIMENSION", "Fact", "Said", "Tree", "hand_made", "searching", "state"]
+__all__ = ["DAY", "DIMENSION", "Fact", "Said", "Tree", "hand_made", "planted", "searching", "state"]
 
 DAY = 86_400_000
 DIMENSION = 4
@@ -64,7 +67,7 @@ def hand_made(
     """Return a snapshot; ids of turns count from 101, of facts from 201, entities are the speakers from 1."""
     speakers = tuple(dict.fromkeys(turn.speaker for turn in turns))
     pairs = np.array([(f, t) for f, fact in enumerate(facts) for t in fact.turns], dtype=np.int64)
-    return Snapshot(
+    snapshot = Snapshot(
         generation=1,
         dimension=DIMENSION,
         speakers=speakers,
@@ -72,10 +75,21 @@ def hand_made(
         names={name.lower(): i for i, name in enumerate(speakers, 1)},
         turns=_turns(turns, speakers, {t for fact in facts if fact.start is not None for t in fact.turns}),
         facts=_facts(facts, turns, pairs.reshape(-1, 2)),
-        forest=_forest(trees),
         states=tuple(states),
         mentions=np.array(mentions, dtype=np.int64).reshape(-1, 2),
     )
+    made = _forest(snapshot, trees)
+    put_forest(snapshot, made)
+    _planted[snapshot] = made
+    return snapshot
+
+
+_planted: WeakKeyDictionary[Snapshot, EmbeddedForest] = WeakKeyDictionary()
+
+
+def planted(snapshot: Snapshot) -> EmbeddedForest:
+    """Return the trees of a snapshot that was put together by hand."""
+    return _planted[snapshot]
 
 
 def searching(plan: QuestionPlan | None = None, *, axis: int = 0, ranking: Ranking | None = None) -> Search:
@@ -176,27 +190,36 @@ class _Planting:
         return len(self.tree) - 1
 
 
-def _forest(trees: Sequence[Tree]) -> Forest:
+def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
     planting = _Planting()
     roots = [planting.plant(number, tree.shape, tree.axes) for number, tree in enumerate(trees)]
-    parent = np.full(len(planting.tree), -1, dtype=np.int64)
+    parent, place = (
+        np.full(len(planting.tree), -1, dtype=np.int64),
+        np.zeros(len(planting.tree), dtype=np.int64),
+    )
     for row, children in enumerate(planting.children):
-        parent[list(children)] = row
+        parent[list(children)], place[list(children)] = row, range(len(children))
     inner = np.flatnonzero(np.array(planting.kind, dtype=np.int8) == 0)
     items = np.array(planting.item, dtype=np.int64).reshape(-1, 2)
-    return Forest(
+    nothing = np.full(len(inner), -1, dtype=np.int64)
+    no_object = np.full(len(inner), None, dtype=np.object_)
+    forest = Forest(
+        owner="memforest",
         ids=np.arange(301, 301 + len(planting.tree), dtype=np.int64),
         tree=np.array(planting.tree, dtype=np.int64),
         level=np.array(planting.level, dtype=np.int64),
         parent=parent,
+        place=place,
         kind=np.array(planting.kind, dtype=np.int8),
         item=items[:, 0],
         item_end=items[:, 1],
-        children=Lists.of(planting.children),
         inner=inner,
-        vectors=_table([planting.axis[row] for row in inner.tolist()]),
+        stored=Inner(nothing, nothing, nothing, nothing, no_object, no_object),
         tree_ids=np.arange(1, 1 + len(trees), dtype=np.int64),
         tree_root=np.array(roots, dtype=np.int64),
         tree_kind=tuple(tree.kind for tree in trees),
         tree_scope=np.array([tree.scope for tree in trees], dtype=np.int64),
+        turns=snapshot.turns,
+        facts=snapshot.facts,
     )
+    return EmbeddedForest(forest, _table([planting.axis[row] for row in inner.tolist()]))

@@ -206,7 +206,7 @@ def made(leaves: int) -> list[TreeView]:
 def test_five_thousand_nodes_stay_harmless_and_small() -> None:
     """A page of 5,000 leaves has them all, closed, in less than a kilobyte each."""
     found = made(5000)
-    shown = shown_of(found, {"session": 3})
+    shown = shown_of(found, 3)
     assert (shown.leaves, shown.all_leaves, shown.left_out) == (5000, 5000, "2 of 3 trees, the smallest")
     content = page_of("x", found, shown, timezone.utc)
     read = check_is_harmless(content)
@@ -257,6 +257,6 @@ def test_a_page_is_for_its_owner_alone_and_follows_no_link(tmp_path: Path) -> No
 
 def test_an_empty_page_says_so() -> None:
     """A memory without trees gives a page, not an error."""
-    content = page_of("u", [], shown_of([], {}), timezone.utc)
+    content = page_of("u", [], shown_of([], 0), timezone.utc)
     assert "nothing in this memory yet" in content
     check_is_harmless(content)

@@ -16,13 +16,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import DAY, Fact, Said, Tree, hand_made, searching
+from tests.hand_made import DAY, Fact, Said, Tree, hand_made, planted, searching
 from tests.worlds import fast_config, file_of, said
 
 from memforest import Evidence, MemForest, QueryResult
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.screen import Screen
 from memforest.memory.query.memories import SOURCE_TURNS
+from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.store.db import Tx
 from memforest.systems import registry
@@ -47,7 +48,7 @@ class Summaries(FlatIndex):
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every turn and every such node."""
-        forest = snapshot.forest
+        forest = forest_of(tx, snapshot, "memforest")
         rows = [row for row in forest.inner.tolist() if forest.tree_kind[forest.tree[row]] in self.kinds]
         rows.sort(key=lambda row: (-forest.level[row], -row))
         nodes = [
@@ -78,7 +79,8 @@ class Wrong(Summaries):
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return a leaf as if it were an inner node."""
-        leaf = int(snapshot.forest.ids[np.flatnonzero(snapshot.forest.kind)[0]])
+        forest = forest_of(tx, snapshot, "memforest")
+        leaf = int(forest.ids[np.flatnonzero(forest.kind)[0]])
         return Found((), nodes=[NodeHit(leaf, 1.0)])
 
 
@@ -301,7 +303,7 @@ WORLD = hand_made(
 
 def test_turns_beneath() -> None:
     """Of cells their turns, of facts all that support them, each once and in order; of a leaf its own."""
-    forest = WORLD.forest
+    forest = planted(WORLD).forest
     beneath = {row: turns_beneath(WORLD, forest, row).tolist() for row in range(len(forest.ids))}
     root, left = forest.tree_root[0], forest.children[int(forest.tree_root[0])][0]
     assert beneath[int(root)] == [0, 1, 2, 3, 4]
@@ -331,7 +333,7 @@ def test_filters_act_by_leaves(as_of: int | None, during: tuple[int, int] | None
         as_of_ms=None if as_of is None else as_of * DAY,
         during_ms=None if during is None else (during[0] * DAY, during[1] * DAY),
     )
-    forest = WORLD.forest
+    forest = planted(WORLD).forest
     named = {"root": int(forest.tree_root[0]), "facts": int(forest.tree_root[1])}
     named["left"] = forest.children[named["root"]][0]
     passes = allowed_nodes(WORLD, forest, request)

@@ -10,9 +10,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made
+from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted
 
-from memforest.search.snapshot import Snapshot
+from memforest.search.forest import Forest
 from memforest.systems.memforest.browse import (
     UNASKED,
     Descent,
@@ -27,14 +27,14 @@ TWO_BY_TWO = ((("turns", 0, 1), ("turns", 1, 2)), (("turns", 2, 3), ("turns", 3,
 """Leaves 0 and 1 below node 2, leaves 3 and 4 below node 5, root 6."""
 
 
-def four_turns(shape: tuple[object, ...] = TWO_BY_TWO) -> Snapshot:
+def four_forest(shape: tuple[object, ...] = TWO_BY_TWO) -> Forest:
     """A session of four turns with one tree."""
-    return hand_made([Said("Ana", 1)] * 4, trees=[Tree("session", 1, shape)])
+    return planted(hand_made([Said("Ana", 1)] * 4, trees=[Tree("session", 1, shape)])).forest
 
 
 def test_a_leaf_is_worth_the_mean_of_its_places() -> None:
     """1 - place / beam on every ordered level: first and first 1, second and second with a beam of 2 a half."""
-    way = Descent(four_turns(), 6, beam=2)
+    way = Descent(four_forest(), 6, beam=2)
     assert way.below == [2, 5]
     way.keep([5, 2], ordered=True)
     assert way.below == [0, 1, 3, 4]
@@ -46,12 +46,12 @@ def test_a_leaf_is_worth_the_mean_of_its_places() -> None:
 
 def test_a_level_that_fits_says_nothing() -> None:
     """It counts a half, so that a leaf on whose way nobody was asked is worth that."""
-    way = Descent(four_turns(), 6, beam=4)
+    way = Descent(four_forest(), 6, beam=4)
     assert way.fits
     way.keep(way.below, ordered=False)
     way.keep([1, 0], ordered=True)
     assert way.reached == {1: (0.5 + 1) / 2, 0: (0.5 + 0.75) / 2}
-    alone = Descent(four_turns(), 6)
+    alone = Descent(four_forest(), 6)
     while alone.below:
         alone.keep(alone.below, ordered=False)
     assert alone.reached == dict.fromkeys((0, 1, 3, 4), UNASKED)
@@ -59,7 +59,7 @@ def test_a_level_that_fits_says_nothing() -> None:
 
 def test_nothing_chosen_ends_the_way() -> None:
     """An empty choice prunes the tree."""
-    way = Descent(four_turns(), 6)
+    way = Descent(four_forest(), 6)
     way.keep([], ordered=True)
     assert (way.below, way.reached, way.levels) == ([], {}, 1)
 
@@ -67,13 +67,13 @@ def test_nothing_chosen_ends_the_way() -> None:
 def test_a_root_that_is_a_leaf_is_reached() -> None:
     """A tree of one leaf has no way down, and its leaf is there at once."""
     snapshot = hand_made([Said("Ana", 1)], trees=[Tree("session", 1, (("turns", 0, 1),))])
-    leaf = int(np.flatnonzero(snapshot.forest.kind == 1)[0])
-    assert Descent(snapshot, leaf).reached == {leaf: UNASKED}
+    leaf = int(np.flatnonzero(planted(snapshot).forest.kind == 1)[0])
+    assert Descent(planted(snapshot).forest, leaf).reached == {leaf: UNASKED}
 
 
 def test_a_leaf_high_in_an_uneven_tree_is_kept() -> None:
     """It is reached on its own level, and the others go on."""
-    way = Descent(four_turns((("turns", 0, 1), (("turns", 1, 2), ("turns", 2, 4)))), 4)
+    way = Descent(four_forest((("turns", 0, 1), (("turns", 1, 2), ("turns", 2, 4)))), 4)
     way.keep(way.below, ordered=True)
     assert list(way.reached) == [0]
     way.keep(way.below, ordered=True)
@@ -82,7 +82,7 @@ def test_a_leaf_high_in_an_uneven_tree_is_kept() -> None:
 
 def test_children_are_shown_in_time_order_whatever_was_preferred() -> None:
     """The later node was chosen first, and its leaves still stand behind the earlier one's."""
-    way = Descent(four_turns(), 6)
+    way = Descent(four_forest(), 6)
     way.keep([5, 2], ordered=True)
     assert way.below == [0, 1, 3, 4]
 
@@ -111,8 +111,8 @@ def test_nodes_are_as_near_as_in_recall() -> None:
         Tree("entity", 1, (("fact", 2), ("fact", 0)), axes={8: 3}),
     ]
     snapshot = hand_made(turns, facts, trees)
-    near = nearness_to(snapshot, AXES[0], AXES[1])
-    kinds = snapshot.forest.kind.tolist()
+    near = nearness_to(planted(snapshot), AXES[0], AXES[1])
+    kinds = planted(snapshot).forest.kind.tolist()
     assert kinds == [1, 1, 0, 2, 2, 0, 2, 2, 0]
     assert near(range(9)) == [1, 0, 1, 1, 0, 0.5, 0, 1, 0]
     assert near([]) == []
@@ -120,7 +120,7 @@ def test_nodes_are_as_near_as_in_recall() -> None:
 
 def test_browse_by_nearness_orders_every_level() -> None:
     """The nearest leaf of the nearest node is worth 1; equal ones stand by node."""
-    way = Descent(four_turns(), 6, beam=2)
+    way = Descent(four_forest(), 6, beam=2)
     near = {2: 0.1, 5: 0.9, 0: 0.5, 1: 0.5, 3: 0.5, 4: 0.2}
     browse_by(way, lambda rows: [near[row] for row in rows])
     assert way.reached == {0: (0.5 + 1) / 2, 1: (0.5 + 0.5) / 2}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -143,11 +143,18 @@ def test_fusing_is_fair_and_keeps_an_index_as_it_is(
 QUESTIONS = ("What did Mateo buy?", "Where does Nora live now?", "When did Nora adopt the dog?", "zzzz")
 
 
-class Copy(MemForestIndex):
-    """The same index under another name."""
+class Copy(FlatIndex):
+    """The forest's ranking under another name."""
 
     name = "copy"
-    follows = frozenset()
+
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+        """Return what the forest's index finds."""
+        return MemForestIndex().search(tx, snapshot, request)
+
+    def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
+        """Return the names of the scopes of the forest's trees."""
+        return MemForestIndex().labels(tx, trees)
 
 
 @pytest.fixture(scope="module")

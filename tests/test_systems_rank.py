@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import Fact, Said, Tree, hand_made, searching
+from tests.hand_made import Fact, Said, Tree, hand_made, planted, searching
 
 from memforest.config import Ranking
 from memforest.ranking import Levels, standardise
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Search
+from memforest.systems.memforest.layout import cell_of_turn, session_blocks
 from memforest.systems.memforest.rank import LeafScores, base_scores, flow, score_leaves
 from memforest.types import QuestionPlan
 
@@ -36,7 +37,10 @@ def scored(snapshot: Snapshot, request: Search, lexical: list[float] | None = No
     """Score a hand-made snapshot with given lexical scores."""
     n, m = len(snapshot.turns.ids), len(snapshot.facts.ids)
     return score_leaves(
-        snapshot, request, base_scores(snapshot, request, np.array(lexical or [0.0] * n), np.zeros(m))
+        snapshot,
+        planted(snapshot).forest,
+        request,
+        base_scores(snapshot, request, np.array(lexical or [0.0] * n), np.zeros(m)),
     )
 
 
@@ -71,18 +75,18 @@ CELLS = Tree("session", 1, ((("turns", 0, 2), ("turns", 2, 4)), (("turns", 4, 6)
 def test_session_blocks_are_the_nodes_above_each_turn() -> None:
     """Level by level from the cells' parents to the root; a turn knows its cell."""
     snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CELLS])
-    first, top = snapshot.session_blocks
+    first, top = session_blocks(planted(snapshot).forest)
     assert first.tolist() == [2] * 4 + [5] * 4
     assert top.tolist() == [6] * 8
-    assert snapshot.cell_of_turn.tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
-    assert snapshot.path(3) == [6, 5, 3]
+    assert cell_of_turn(planted(snapshot).forest).tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
+    assert planted(snapshot).forest.path(3) == [6, 5, 3]
 
 
 def test_a_short_tree_repeats_its_root() -> None:
     """Trees of different height stand side by side: every turn has a node on every level."""
     small = Tree("session", 2, (("turns", 8, 10),))
     snapshot = hand_made([Said("Ana", i, session=1 + i // 8) for i in range(10)], trees=[CELLS, small])
-    assert snapshot.session_blocks[:, 8:].tolist() == [[8, 8], [8, 8]]
+    assert session_blocks(planted(snapshot).forest)[:, 8:].tolist() == [[8, 8], [8, 8]]
 
 
 def test_relevance_flows_down_the_session_tree() -> None:

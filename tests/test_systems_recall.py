@@ -9,7 +9,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, searching
+from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
 
 from memforest.search.snapshot import Snapshot
 from memforest.systems.memforest.rank import Base, base_scores
@@ -39,20 +39,20 @@ def test_a_leaf_is_as_near_as_its_item() -> None:
     turns = [Said("Ana", 1, axis=1), Said("Ana", 1, axis=0)]
     trees = [Tree("session", 1, (("turns", 0, 2),)), Tree("entity", 1, (("fact", 0),), axes={3: 0})]
     snapshot = hand_made(turns, [Fact((0,), axis=0)], trees)
-    assert leaf_similarity(snapshot, based(snapshot)).tolist() == [1, 0, 1, 0]
+    assert leaf_similarity(planted(snapshot).forest, based(snapshot)).tolist() == [1, 0, 1, 0]
 
 
 def test_trees_are_recalled_by_root_and_by_leaf() -> None:
     """The score is the root's similarity plus the best leaf's: either way in is enough."""
     snapshot = two_trees()
-    found = recall(snapshot, based(snapshot), QUESTION)
+    found = recall(planted(snapshot), based(snapshot), QUESTION)
     assert found.trees == ((0, 1.0), (1, 1.0))  # equal scores: by tree
 
 
 def test_top_limits_the_trees() -> None:
     """Only the best trees are browsed, and only their leaves are reached."""
     snapshot = two_trees()
-    found = recall(snapshot, based(snapshot), QUESTION, top=1)
+    found = recall(planted(snapshot), based(snapshot), QUESTION, top=1)
     assert found.trees == ((0, 1.0),)
     assert set(found.leaves) == {0, 1}
 
@@ -60,9 +60,9 @@ def test_top_limits_the_trees() -> None:
 def test_nothing_to_recall_by() -> None:
     """Without an embedder, or without trees, the result is empty."""
     snapshot = two_trees()
-    assert recall(snapshot, based(snapshot), None).trees == ()
+    assert recall(planted(snapshot), based(snapshot), None).trees == ()
     bare = hand_made([Said("Ana", 1)])
-    assert recall(bare, based(bare), QUESTION).leaves == {}
+    assert recall(planted(bare), based(bare), QUESTION).leaves == {}
 
 
 def test_a_node_of_a_scene_is_as_near_as_its_facts_on_average() -> None:
@@ -71,9 +71,9 @@ def test_a_node_of_a_scene_is_as_near_as_its_facts_on_average() -> None:
     facts = [Fact((0,), axis=0), Fact((1,), axis=0), Fact((2,), axis=1), Fact((3,), axis=0)]
     shape = ((("fact", 0), ("fact", 1)), (("fact", 2), ("fact", 3)))
     snapshot = hand_made(turns, facts, [Tree("scene", 1, shape)])
-    found = recall(snapshot, based(snapshot), QUESTION)
+    found = recall(planted(snapshot), based(snapshot), QUESTION)
     assert found.trees == ((0, 0.75 + 1.0),)  # the mean of all four, and the best leaf
-    paths = {int(snapshot.forest.item[leaf]): value * 3 for leaf, value in found.leaves.items()}
+    paths = {int(planted(snapshot).forest.item[leaf]): value * 3 for leaf, value in found.leaves.items()}
     assert paths == {0: 0.75 + 1 + 1, 1: 0.75 + 1 + 1, 2: 0.75 + 0.5 + 0, 3: 0.75 + 0.5 + 1}
 
 
@@ -82,7 +82,10 @@ def test_browse_goes_by_the_node_and_not_by_the_way_to_it() -> None:
     shape = ((("turns", 0, 1), ("turns", 1, 2)), (("turns", 2, 3), ("turns", 3, 4)))
     snapshot = hand_made([Said("Ana", 1)] * 4, trees=[Tree("session", 1, shape)])
     near = {6: 0.5, 2: 0.9, 5: 0.1, 0: 0.2, 1: 0.3, 3: 0.4, 4: 0.0}
-    assert set(browse(snapshot, lambda nodes: [near[node] for node in nodes], 6, beam=2)) == {1, 3}
+    assert set(browse(planted(snapshot).forest, lambda nodes: [near[node] for node in nodes], 6, beam=2)) == {
+        1,
+        3,
+    }
 
 
 def test_the_beam_keeps_the_best_nodes_of_a_level() -> None:
@@ -90,16 +93,18 @@ def test_the_beam_keeps_the_best_nodes_of_a_level() -> None:
     shape = ((("turns", 0, 1), ("turns", 1, 2)), (("turns", 2, 3), ("turns", 3, 4)))
     turns = [Said("Ana", 1, axis=0), Said("Ana", 1), Said("Ana", 1), Said("Ana", 1, axis=0)]
     snapshot = hand_made(turns, trees=[Tree("session", 1, shape, axes={2: 1, 5: 0, 6: 0})])
-    similarity = np.zeros(len(snapshot.forest.ids))
-    similarity[snapshot.forest.inner] = snapshot.forest.vectors.cosines(QUESTION)
-    similarity += leaf_similarity(snapshot, based(snapshot)) * (snapshot.forest.kind != 0)
+    similarity = np.zeros(len(planted(snapshot).forest.ids))
+    similarity[planted(snapshot).forest.inner] = planted(snapshot).vectors.cosines(QUESTION)
+    similarity += leaf_similarity(planted(snapshot).forest, based(snapshot)) * (
+        planted(snapshot).forest.kind != 0
+    )
     near = lambda nodes: similarity[nodes].tolist()  # noqa: E731  # shorter than a function
-    assert browse(snapshot, near, 6, beam=1) == {4: 1.0}  # the mean along root, node, leaf
-    assert set(browse(snapshot, near, 6, beam=4)) == {0, 1, 3, 4}
+    assert browse(planted(snapshot).forest, near, 6, beam=1) == {4: 1.0}  # the mean along root, node, leaf
+    assert set(browse(planted(snapshot).forest, near, 6, beam=4)) == {0, 1, 3, 4}
 
 
 def test_leaves_at_different_depths_are_all_reached() -> None:
     """A leaf high in an uneven tree is not lost when the beam moves on."""
     shape = (("turns", 0, 1), (("turns", 1, 2), ("turns", 2, 3)))
     snapshot = hand_made([Said("Ana", 1)] * 3, trees=[Tree("session", 1, shape)])
-    assert set(browse(snapshot, lambda nodes: [0.0] * len(nodes), 4)) == {0, 1, 2}
+    assert set(browse(planted(snapshot).forest, lambda nodes: [0.0] * len(nodes), 4)) == {0, 1, 2}

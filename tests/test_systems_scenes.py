@@ -15,14 +15,16 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import Fact, Said, Tree, hand_made, searching
+from tests.hand_made import Fact, Said, Tree, hand_made, planted, searching
 from tests.worlds import differences, dump, fast_config, fast_folder, file_of, make_sessions, older_file, rows
 
 from memforest import MemForest
 from memforest.errors import NotFoundError
 from memforest.memory.open import file_name
+from memforest.search.forests import forest_of
 from memforest.search.load import load_snapshot
 from memforest.store.db import Database
+from memforest.systems.memforest.layout import fact_blocks
 from memforest.systems.memforest.rank import base_scores, score_leaves
 from memforest.systems.memforest.recall import recall, similarity_of_scenes
 from memforest.systems.memforest.scenes import YOUNG
@@ -230,12 +232,12 @@ def test_nodes_of_scenes_are_as_near_as_the_facts_below_them_are_on_average(fold
     try:
         with db.read() as tx:
             snapshot = load_snapshot(tx)
+            forest = forest_of(tx, snapshot, "memforest")
     finally:
         db.close()
-    forest = snapshot.forest
     fact = np.random.default_rng(7).random(len(snapshot.facts.ids))
     similarity = np.full(len(forest.ids), -5.0)
-    similarity_of_scenes(snapshot, fact, similarity)
+    similarity_of_scenes(forest, fact, similarity)
 
     def below(node: int) -> list[int]:
         return [fact for child in forest.children[node] for fact in below(child)] or [int(forest.item[node])]
@@ -272,7 +274,9 @@ def test_relevance_flows_down_a_scene() -> None:
         request = searching(axis=0)
         ranking = type(request.ranking)(scene_tree=weight)
         request = searching(axis=0, ranking=ranking)
-        scores = score_leaves(snapshot, request, base_scores(snapshot, request, none, none))
+        scores = score_leaves(
+            snapshot, planted(snapshot).forest, request, base_scores(snapshot, request, none, none)
+        )
         return [float(value) for value in scores.parts.get("scene_tree", none)]
 
     first, second, third, fourth = part(0.5)
@@ -283,7 +287,7 @@ def test_relevance_flows_down_a_scene() -> None:
 def test_a_scene_with_the_number_of_a_speaker_is_not_the_speakers_tree() -> None:
     """Scopes of different kinds are numbered apart: only entity trees are read as participants'."""
     tree = Tree("scene", 1, (("fact", 0), ("fact", 1)))
-    assert (hand_made(*talk(tree)).fact_blocks < 0).all()
+    assert (fact_blocks(planted(hand_made(*talk(tree))).forest) < 0).all()
 
 
 def test_a_scene_of_one_fact_is_not_browsed() -> None:
@@ -292,4 +296,4 @@ def test_a_scene_of_one_fact_is_not_browsed() -> None:
     snapshot = hand_made(*talk(lone, pair))
     request = searching(axis=0)
     base = base_scores(snapshot, request, np.zeros(4), np.zeros(4))
-    assert [tree for tree, _ in recall(snapshot, base, request.vector).trees] == [1]
+    assert [tree for tree, _ in recall(planted(snapshot), base, request.vector).trees] == [1]

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from typing import Any
 
 import pytest
 
-from memforest.tree import DictArena, Leaf, Node, TreeHead, bulk_build, check, path
+from memforest.tree import (
+    Contract,
+    DictArena,
+    Leaf,
+    Node,
+    TreeHead,
+    bulk_build,
+    check,
+    check_contained,
+    check_partition,
+    path,
+)
 
 
 def sound() -> tuple[DictArena, TreeHead]:
@@ -81,3 +96,159 @@ def test_one_child_is_right_on_the_spine_and_wrong_at_the_root() -> None:
     root = arena.get(head.root or 0)
     arena.nodes[root.id] = replace(root, children=root.children[1:])
     assert any("1 children, not 2 to 3" in problem for problem in check(arena, head))
+
+
+# -- trees of other shapes ------------------------------------------------------------------------
+
+CONTRACTS = {
+    "partition": Contract("partition"),
+    "partition, two children": Contract("partition", unary=False),
+    "contained": Contract("contained"),
+    "contained, disjoint": Contract("contained", disjoint=True),
+}
+
+
+def grown(random: Random) -> tuple[DictArena, TreeHead]:
+    """Return a tree of a random shape that keeps every contract; levels skip numbers, and nodes may be unary."""
+    arena = DictArena()
+    unary = random.random() < 0.5
+
+    def plant(at: int, size: int) -> Node:
+        start, end = at * 10, (at + size) * 10
+        node = Node(arena.new_id(), 1, 0, (start, ""), start, end, size, (), None, None, 1, False)
+        if size == 1 and not (unary and random.random() < 0.3):
+            node.item_kind, node.item = "fact", at
+        else:
+            cuts = {at, at + size, *(at + random.randint(1, size) for _ in range(2))}
+            cuts |= set() if unary else {at + 1}
+            below = [plant(low, high - low) for low, high in pairwise(sorted(cuts))]
+            node.children, node.span = tuple(kid.id for kid in below), (at, at + size)
+            node.level = random.randint(1, 3) + max(kid.level for kid in below)
+        arena.put(node)
+        return node
+
+    root = plant(0, random.randint(2, 9))
+    return arena, TreeHead(1, 0, root.id, 0, root.count)
+
+
+def sound_by_definition(arena: DictArena, head: TreeHead, contract: Contract) -> bool:
+    """Return whether a tree keeps a contract, the slow and obvious way; whatever raises is not sound."""
+    reached: list[int] = []
+
+    def leaves(node: Node) -> int:
+        reached.append(node.id)
+        assert len(reached) <= len(arena.nodes)
+        assert node.tree == head.tree
+        assert node.start_ms < node.end_ms
+        kids = [arena.nodes[child] for child in node.children]
+        assert node.span is None or node.span[0] < node.span[1]
+        if node.level == 0:
+            assert not kids
+            assert (node.count, node.item_kind is None, node.item is None) == (1, False, False)
+            return 1
+        assert (node.item_kind, node.item) == (None, None)
+        assert len(kids) >= (1 if contract.unary else 2)
+        assert all(kid.level < node.level for kid in kids)
+        assert all(node.start_ms <= kid.start_ms and kid.end_ms <= node.end_ms for kid in kids)
+        assert node.dirty or not any(kid.dirty for kid in kids)
+        if contract.disjoint:
+            assert not any(
+                one is not other and one.start_ms < other.end_ms and other.start_ms < one.end_ms
+                for one in kids
+                for other in kids
+            )
+        if contract.shape == "partition":
+            assert node.span is not None
+            tiles: list[int] = []
+            for kid in kids:
+                low = tiles[-1] + 1 if tiles else node.span[0]
+                tiles += range(*(kid.span or (low, low + 1 if kid.level == 0 else low)))
+            assert tiles == list(range(*node.span))
+        assert node.count == sum(leaves(kid) for kid in kids)
+        return node.count
+
+    try:
+        return leaves(arena.nodes[head.root or 0]) == head.count and len(set(reached)) == len(reached)
+    except (AssertionError, KeyError, TypeError, IndexError):
+        return False
+
+
+def damaged(random: Random, arena: DictArena) -> None:
+    """Change one field of one node, to anything."""
+    node = random.choice(list(arena.nodes.values()))
+    low = random.randint(0, 9)
+    changes: list[dict[str, Any]] = [
+        {"tree": 2},
+        {"level": random.randint(0, 12)},
+        {"start_ms": random.randint(-10, 99)},
+        {"end_ms": random.randint(-10, 99)},
+        {"count": random.randint(0, 9)},
+        {"span": (low, low + random.randint(-1, 5))},
+        {"span": None},
+        {"span": (low, None)},
+        {"item": None, "item_kind": None},
+        {"item": 5, "item_kind": "fact"},
+        {"dirty": True},
+        {"children": node.children[1:]},
+        {"children": (*node.children, random.choice(list(arena.nodes)))},
+        {"children": (*node.children, 999)},
+        {"children": node.children[::-1]},
+    ]
+    arena.nodes[node.id] = replace(node, **random.choice(changes))
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_a_contract_is_what_its_definition_says(name: str) -> None:
+    """On random trees, sound and with random damage, the check finds something if and only if the definition does."""
+    contract = CONTRACTS[name]
+    seen = Counter[bool]()
+    for seed in range(1500):
+        random = Random(seed)
+        arena, head = grown(random)
+        for _ in range(random.choice((0, 1, 1, 2, 4))):
+            damaged(random, arena)
+        problems = check(arena, head, contract)
+        assert (problems == []) == sound_by_definition(arena, head, contract), (seed, problems)
+        seen[problems == []] += 1
+    assert min(seen[True], seen[False]) > 100
+
+
+def test_siblings_may_interleave_unless_they_must_not() -> None:
+    """Two windows that overlap are contained in their parent, and are not disjoint."""
+    arena = DictArena()
+    for id_, start, end in ((1, 0, 6), (2, 4, 9)):
+        arena.put(Node(id_, 1, 0, (start, ""), start, end, 1, (), "fact", id_, 1, False))
+    arena.put(Node(3, 1, 5, (0, ""), 0, 10, 2, (1, 2), None, None, 1, False))
+    head = TreeHead(1, 0, 3, 0, 2)
+    assert check(arena, head, Contract("contained")) == []
+    (problem,) = check(arena, head, Contract("contained", disjoint=True))
+    assert "1 and 2 overlap" in problem
+
+
+def test_spans_tile_without_gap_or_overlap() -> None:
+    """The sentence says which, and where."""
+    arena = DictArena()
+    for id_, low, high in ((1, 0, 3), (2, 3, 5)):
+        arena.put(
+            Node(id_, 1, 0, (low, ""), low, high, 1, (), "turn", id_, 1, False, high - 1, span=(low, high))
+        )
+    arena.put(Node(3, 1, 1, (0, ""), 0, 5, 2, (1, 2), None, None, 1, False, span=(0, 5)))
+    head = TreeHead(1, 0, 3, 1, 2)
+    assert check_partition(arena, head) == []
+    for low, says in ((4, "leaves a gap behind 3"), (2, "overlaps 3")):
+        arena.nodes[2] = replace(arena.nodes[2], span=(low, 5))
+        (problem,) = check_partition(arena, head)
+        assert says in problem
+
+
+def test_a_chain_as_deep_as_can_be_is_checked() -> None:
+    """Unary nodes, five thousand one below the other: no recursion, and nothing is wrong."""
+    arena = DictArena()
+    arena.put(Node(1, 1, 0, (0, ""), 0, 1, 1, (), "fact", 1, 1, False))
+    for id_ in range(2, 5002):
+        arena.put(Node(id_, 1, id_ - 1, (0, ""), 0, 1, 1, (id_ - 1,), None, None, 1, False))
+    assert check_contained(arena, TreeHead(1, 0, 5001, 5000, 1)) == []
+    (problem,) = [
+        one for one in check_contained(arena, TreeHead(1, 0, 5001, 5000, 1), unary=False) if "node 9:" in one
+    ]
+    assert "1 children, not 2 or more" in problem

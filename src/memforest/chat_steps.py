@@ -110,10 +110,9 @@ _steps: dict[str, ChatStep] = {
         ChatStep(
             "summarise",
             "summarises the nodes of trees",
-            {
-                one: f"{_OWN}Summary"
-                for one in ("consolidate", "summarise_entity", "summarise_scene", "summarise_session")
-            },
+            dict.fromkeys(
+                ("consolidate", "summarise_entity", "summarise_scene", "summarise_session"), f"{_OWN}Summary"
+            ),
             f"{_DOUBLES}summary",
         ),
         ChatStep(

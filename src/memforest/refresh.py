@@ -382,11 +382,7 @@ def _inputs(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict
 def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
     """Return each node's own text: an inner node's summary, a leaf's item."""
     found = derived.summaries(tx, [node.id for node in nodes if node.level > 0])
-    for kind in ("fact", "cell", "turn"):
-        leaves = [(node.id, node.item) for node in nodes if node.item_kind == kind and node.item is not None]
-        items = tree_rows.item_texts(tx, kind, [item for _, item in leaves])
-        found.update({node_id: items[item] for node_id, item in leaves})
-    return found
+    return found | tree_rows.leaf_texts(tx, [node for node in nodes if node.level == 0])
 
 
 def fingerprint(request: SummaryRequest, maker: str) -> bytes:
@@ -464,7 +460,7 @@ def write_means(db: Database, nodes: Sequence[int]) -> None:
 
 
 def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
-    """Return the unit mean of nodes' vectors: a fact's, the mean of a cell's turns', an inner node's own."""
+    """Return the unit mean of nodes' vectors: a fact's, the mean of a chunk's or run's turns', an inner node's own."""
     rows: list[NDArray[np.float32]] = []
     for child in children:
         if child.item_kind is None:
@@ -472,7 +468,7 @@ def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
         elif child.item_kind == "fact":
             own = list(derived.vectors_of_items(tx, "fact", [child.item or 0]).values())
         else:
-            own = derived.vectors_of_cell(tx, child.item or 0)
+            own = derived.vectors_of_leaf(tx, child.id)
         if not own:
             return None
         rows.append(np.mean(own, axis=0))

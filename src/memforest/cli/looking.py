@@ -214,7 +214,8 @@ def _write_page(call: Call, forest: MemForest, scope: str | None, path: Path, de
 
     memory = call.memory(forest)
     found = memory.tree(scope, depth=depth, limit=limit)
-    shown = shown_of(found, memory.stats().trees if scope is None else None)
+    there = sum(sum(kinds.values()) for kinds in memory.stats().trees.values()) if scope is None else None
+    shown = shown_of(found, there)
     title = f"{memory.user_id}: {scope or 'the forest'}"
     content = page_of(title, found, shown, forest.config.zone)
     try:
@@ -327,7 +328,7 @@ def _stats_table(call: Call, found: Stats) -> Table:
     table.add_row("said", f"{counted(found.turns, 'turn')} in {counted(found.sessions, 'session')}")
     table.add_row("facts", f"{found.facts}, seen {found.occurrences} times")
     table.add_row("entities", _counts(found.entities))
-    table.add_row("trees", f"{_counts(found.trees)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
+    table.add_row("trees", f"{_trees(found)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
     for note in found.notes:
         table.add_row("", clean(note))
     table.add_row("days of", clean(found.timezone or "no zone yet"))
@@ -357,6 +358,13 @@ def _spent(step: str, used: StepUsage) -> str:
         f"{clean(step)} {counted(used.calls, 'call')}, "
         f"{used.prompt_tokens}+{used.completion_tokens} tokens{failed}"
     )
+
+
+def _trees(found: Stats) -> str:
+    """Return the numbers of trees by kind, with the index in front where there are several."""
+    if len(found.trees) < 2:
+        return _counts({kind: count for kinds in found.trees.values() for kind, count in kinds.items()})
+    return "; ".join(f"{clean(index)}: {_counts(kinds)}" for index, kinds in found.trees.items())
 
 
 def _counts(found: Mapping[str, int]) -> str:

@@ -12,7 +12,7 @@ import hashlib
 import html
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from importlib.resources import files
@@ -53,12 +53,12 @@ class Shown:
         return " and ".join(parts)
 
 
-def shown_of(found: Sequence[TreeView], trees: Mapping[str, int] | None) -> Shown:
+def shown_of(found: Sequence[TreeView], trees: int | None) -> Shown:
     """Count what trees hold.
 
     Args:
         found: the trees, unfolded as far as they are.
-        trees: how many there are by kind; None when a scope was named, so that all are here.
+        trees: how many there are; None when a scope was named, so that all are here.
     """
     nodes = leaves = 0
     stack = list(found)
@@ -67,7 +67,7 @@ def shown_of(found: Sequence[TreeView], trees: Mapping[str, int] | None) -> Show
         nodes += 1
         leaves += view.level == 0
         stack += view.children
-    there = len(found) if trees is None else max(len(found), sum(trees.values()))
+    there = len(found) if trees is None else max(len(found), trees)
     return Shown(len(found), there, nodes, leaves, sum(view.leaves for view in found))
 
 

@@ -17,23 +17,20 @@ from numpy.typing import NDArray
 
 from memforest.search.load import (
     FactColumns,
-    NodeColumns,
     TurnColumns,
     by_appearance,
     dated_turns,
     joined,
     make_turns,
-    parents,
     read_facts,
-    read_nodes,
     read_turns,
-    rows_of,
 )
-from memforest.search.snapshot import Delta, Facts, Forest, Lists, Snapshot, Turns, carry_over, ranges
+from memforest.search.snapshot import Delta, Facts, Snapshot, Turns, carry_over, share_all
+from memforest.search.splice import Splice, as_array, rows_of, sorted_splice, spliced, spliced_vectors
 from memforest.search.vectors import VectorTable
 from memforest.store import derived, meta
 from memforest.store import snapshot as rows
-from memforest.store.changes import Changes, changes_since, position
+from memforest.store.changes import changes_since, position
 from memforest.store.db import Tx
 
 __all__ = ["advance"]
@@ -42,53 +39,6 @@ Ints = NDArray[np.int64]
 
 SHARE = 0.5
 """Of the rows; when more than this has changed, reading all is as quick."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Splice:
-    """How a table came of an older one: `take` has, per row, the old row, or the old length + the row read."""
-
-    take: Ints
-    old: int
-    now: Ints
-    """Old row -> row now, -1 when it is gone; a row that was read again keeps its identity by its id."""
-
-    @property
-    def read(self) -> Ints:
-        """Rows that were read."""
-        return np.flatnonzero(self.take >= self.old)
-
-    @property
-    def source(self) -> Ints:
-        """Row -> old row of the same id, -1 for a new one."""
-        found = np.full(len(self.take), -1, dtype=np.int64)
-        kept = np.flatnonzero(self.now >= 0)
-        found[self.now[kept]] = kept
-        return found
-
-
-def _splice(old_ids: Ints, kept: Ints, read_ids: Ints, at: Ints) -> _Splice:
-    """Return the splice of read rows into the kept ones, each before the kept row at its place in `at`."""
-    take = np.insert(kept, at, len(old_ids) + np.arange(len(read_ids)))
-    now = np.full(len(old_ids), -1, dtype=np.int64)
-    stays = take < len(old_ids)
-    now[take[stays]] = np.flatnonzero(stays)
-    again = rows_of(old_ids, read_ids)
-    read = np.flatnonzero(~stays)
-    order = np.empty(len(read_ids), dtype=np.int64)
-    order[take[read] - len(old_ids)] = read
-    now[again[again >= 0]] = order[again >= 0]
-    return _Splice(take, len(old_ids), now)
-
-
-def _sorted_splice(old_ids: Ints, gone: Collection[int], read_ids: Ints) -> _Splice:
-    """Return the splice of a table that is in the order of its ids."""
-    kept = np.flatnonzero(~np.isin(old_ids, _array(gone)))
-    return _splice(old_ids, kept, read_ids, np.searchsorted(old_ids[kept], read_ids))
-
-
-def _array(values: Collection[int]) -> Ints:
-    return np.fromiter(values, dtype=np.int64, count=len(values))
 
 
 def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
@@ -100,8 +50,11 @@ def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
     changed = changes_since(tx, old.position)
     if changed is None or (derived.dimension(tx) or 0) != old.dimension:
         return None
-    size = len(old.turns.ids) + len(old.facts.ids) + len(old.forest.ids)
-    if sum(len(ids) for ids in changed) > SHARE * size:
+    if not (changed.turn or changed.fact or changed.entity):
+        made = replace(old, generation=meta.generation(tx), position=position(tx))
+        share_all(old, made)
+        return made
+    if len(changed.turn) + len(changed.fact) > SHARE * (len(old.turns.ids) + len(old.facts.ids)):
         return None
     entities = _entities(tx, old, changed.entity)
     if entities is None:
@@ -137,7 +90,6 @@ def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
             pairs=pairs,
             vectors=facts.vectors,
         ),
-        forest=_forest(tx, old.forest, changed, turns, facts),
         states=states,
         mentions=mentions,
         sessions=turns.sessions,
@@ -186,21 +138,21 @@ class _NewTurns:
     speakers: list[str]
     vectors: VectorTable
     sessions: tuple[rows.SessionSpan, ...]
-    splice: _Splice
+    splice: Splice
 
 
 @dataclass(frozen=True, slots=True)
 class _NewFacts:
     columns: FactColumns
     vectors: VectorTable
-    splice: _Splice
+    splice: Splice
 
 
 def _turns(tx: Tx, old: Snapshot, changed: Collection[int]) -> _NewTurns:
     """Read the sessions with a changed turn anew and put them where they belong in time."""
     was = old.turns
-    touched = rows.sessions_of(tx, changed) | set(was.session[np.isin(was.ids, _array(changed))].tolist())
-    kept = np.flatnonzero(~np.isin(was.session, _array(touched)))
+    touched = rows.sessions_of(tx, changed) | set(was.session[np.isin(was.ids, as_array(changed))].tolist())
+    kept = np.flatnonzero(~np.isin(was.session, as_array(touched)))
     sessions = [span for span in old.sessions if span.id not in touched]
     codes = {name: i for i, name in enumerate(old.speakers)}
     read = read_turns(tx, codes, touched)
@@ -214,12 +166,12 @@ def _turns(tx: Tx, old: Snapshot, changed: Collection[int]) -> _NewTurns:
         sessions.insert(place, span)
     nothing = np.zeros(0, dtype=np.int64)
     arranged = joined(read, _none(read), np.concatenate([nothing, *order]))
-    splice = _splice(was.ids, kept, arranged.ids, np.concatenate([nothing, *at]))
+    splice = spliced(was.ids, kept, arranged.ids, np.concatenate([nothing, *at]))
     columns = joined(_columns(TurnColumns, was), arranged, splice.take)
     return _NewTurns(
         columns,
         list(codes),
-        _vectors(tx, "turn", was.vectors, splice, columns.ids, changed),
+        spliced_vectors(tx, "turn", was.vectors, splice, columns.ids, changed),
         tuple(sessions),
         splice,
     )
@@ -235,9 +187,11 @@ def _first_row(session: Ints, sessions: list[rows.SessionSpan], place: int, touc
 
 def _facts(tx: Tx, old: Snapshot, changed: Collection[int]) -> _NewFacts:
     read = read_facts(tx, changed)
-    splice = _sorted_splice(old.facts.ids, changed, read.ids)
+    splice = sorted_splice(old.facts.ids, changed, read.ids)
     columns = joined(_columns(FactColumns, old.facts), read, splice.take)
-    return _NewFacts(columns, _vectors(tx, "fact", old.facts.vectors, splice, columns.ids, changed), splice)
+    return _NewFacts(
+        columns, spliced_vectors(tx, "fact", old.facts.vectors, splice, columns.ids, changed), splice
+    )
 
 
 def _columns(kind: type, table: Turns | Facts) -> Any:
@@ -248,32 +202,10 @@ def _none(columns: TurnColumns) -> TurnColumns:
     return TurnColumns(*(getattr(columns, field.name)[:0] for field in fields(columns)))
 
 
-def _vectors(
-    tx: Tx, kind: derived.ItemKind, table: VectorTable, splice: _Splice, ids: Ints, changed: Collection[int]
-) -> VectorTable:
-    """Return the vectors of a spliced table: those of changed items are read, the others stay where they are."""
-    if not changed:
-        return table
-    source = splice.source
-    source[np.isin(ids, _array(changed))] = -1
-    return _with_read(tx, kind, table, source, ids, changed)
-
-
-def _with_read(
-    tx: Tx, kind: derived.ItemKind, table: VectorTable, source: Ints, ids: Ints, changed: Collection[int]
-) -> VectorTable:
-    items, found = [np.zeros(0, dtype=np.int64)], [np.zeros((0, table.dimension), dtype=np.float32)]
-    for block, vectors in derived.vector_blocks(tx, kind, changed):
-        items.append(block)
-        found.append(vectors)
-    at = rows_of(ids, np.concatenate(items))
-    return table.changed(source, at[at >= 0], np.concatenate(found)[at >= 0])
-
-
 def _linked(
     had: Ints,
-    facts: _Splice,
-    others: _Splice | None,
+    facts: Splice,
+    others: Splice | None,
     read: list[tuple[int, int]],
     fact_ids: Ints,
     other_ids: Ints | None,
@@ -308,85 +240,3 @@ def _states(
 
 def _order(state: rows.StateSeen) -> tuple[int, str, int, str, int]:
     return state.entity, state.attribute, state.at_ms, state.tie, state.fact
-
-
-# -- the forest -----------------------------------------------------------------------------------
-
-
-def _forest(tx: Tx, old: Forest, changed: Changes, turns: _NewTurns, facts: _NewFacts) -> Forest:
-    read, flat = read_nodes(tx, changed.node)
-    splice = _sorted_splice(old.ids, changed.node, read.ids)
-    take = splice.take
-    ids = np.concatenate([old.ids, read.ids])[take]
-    trees = rows.tree_rows(tx, changed.tree)
-    heads = _sorted_splice(old.tree_ids, changed.tree, np.array([tree.id for tree in trees], dtype=np.int64))
-    tree_ids = np.concatenate([old.tree_ids, np.array([tree.id for tree in trees], dtype=np.int64)])[
-        heads.take
-    ]
-    kinds = [*old.tree_kind, *(tree.kind for tree in trees)]
-    kind = np.concatenate([old.kind, read.kind])[take]
-    item, item_end = _items(old, read, turns, facts)
-    children = _children(old.children, read, rows_of(ids, flat), splice)
-    inner = np.flatnonzero(kind == 0)
-    roots = rows_of(ids, np.array([tree.root or -1 for tree in trees], dtype=np.int64))
-    return Forest(
-        ids=ids,
-        tree=np.concatenate([heads.now[old.tree], rows_of(tree_ids, read.tree)])[take],
-        level=np.concatenate([old.level, read.level])[take],
-        parent=parents(len(ids), children),
-        kind=kind,
-        item=item[take],
-        item_end=item_end[take],
-        children=children,
-        inner=inner,
-        vectors=_inner_vectors(tx, old, splice, inner, ids, changed.node),
-        tree_ids=tree_ids,
-        tree_kind=tuple(kinds[i] for i in heads.take.tolist()),
-        tree_scope=np.concatenate([old.tree_scope, np.array([t.scope for t in trees], dtype=np.int64)])[
-            heads.take
-        ],
-        tree_root=np.concatenate([_renumbered(splice.now, old.tree_root), roots])[heads.take],
-    )
-
-
-def _renumbered(now: Ints, values: Ints) -> Ints:
-    """Return row numbers renumbered; -1 stays."""
-    if not len(now):
-        return np.full(len(values), -1, dtype=np.int64)
-    return np.where(values >= 0, now[values], -1)
-
-
-def _items(old: Forest, read: NodeColumns, turns: _NewTurns, facts: _NewFacts) -> tuple[Ints, Ints]:
-    """Return what the leaves stand for, in rows: of the old nodes, then of those read."""
-    was_fact, was_cell = old.kind == 2, old.kind == 1
-    item, end = np.full(len(old.ids), -1, dtype=np.int64), np.full(len(old.ids), -1, dtype=np.int64)
-    item[was_fact] = facts.splice.now[old.item[was_fact]]
-    item[was_cell] = turns.splice.now[old.item[was_cell]]
-    end[was_cell] = turns.splice.now[old.item_end[was_cell] - 1] + 1
-    is_fact, is_cell = read.kind == 2, read.kind == 1
-    new, new_end = np.full(len(read.ids), -1, dtype=np.int64), np.full(len(read.ids), -1, dtype=np.int64)
-    new[is_fact] = rows_of(facts.columns.ids, read.item[is_fact])
-    new[is_cell] = rows_of(turns.columns.ids, read.item[is_cell])
-    new_end[is_cell] = rows_of(turns.columns.ids, read.last[is_cell]) + 1
-    return np.concatenate([item, new]), np.concatenate([end, new_end])
-
-
-def _children(old: Lists, read: NodeColumns, flat: Ints, splice: _Splice) -> Lists:
-    """Return the children of a spliced forest; `flat` are those of the nodes read, in rows."""
-    counts = np.concatenate([old.counts, read.child_count])
-    values = np.concatenate([splice.now[old.values], flat])
-    ends = np.cumsum(counts)
-    taken = counts[splice.take]
-    filled = splice.take[taken > 0]
-    return Lists(values[ranges((ends - counts)[filled], ends[filled])], np.cumsum(taken))
-
-
-def _inner_vectors(
-    tx: Tx, old: Forest, splice: _Splice, inner: Ints, ids: Ints, changed: Collection[int]
-) -> VectorTable:
-    place = np.full(splice.old + 1, -1, dtype=np.int64)  # the last one is for nodes without an old row
-    place[old.inner] = np.arange(len(old.inner))
-    source = splice.source
-    source[splice.read] = -1
-    source = place[source[inner]]
-    return _with_read(tx, "node", old.vectors, source, ids[inner], changed)

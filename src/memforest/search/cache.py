@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from memforest.search.advance import advance
+from memforest.search.forests import carry_forests, forest_bytes
 from memforest.search.lexical import carry_words
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import Snapshot
@@ -44,16 +45,17 @@ class SnapshotCache:
             else:
                 made = advance(tx, kept) or load_snapshot(tx)
                 carry_words(kept, made)
+                carry_forests(kept, made)
             self._kept = made
             return made
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the kept snapshot, about; 0 when there is none."""
+        """Bytes of the kept snapshot and of its forests, about; 0 when there is none."""
         kept = self._kept
-        return 0 if kept is None else kept.nbytes
+        return 0 if kept is None else kept.nbytes + forest_bytes(kept)
 
     def drop(self) -> int:
         """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
-        dropped, self._kept = self._kept, None
-        return 0 if dropped is None else dropped.nbytes
+        nbytes, self._kept = self.nbytes, None
+        return nbytes

@@ -1,4 +1,4 @@
-"""Reading a snapshot from the store: columns of turns, facts and nodes, in blocks, without a copy of all rows."""
+"""Reading a snapshot from the store: columns of turns and facts, in blocks, without a copy of all rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.search.snapshot import OPEN, Facts, Forest, Lists, Snapshot, Turns
+from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
+from memforest.search.splice import rows_of
 from memforest.search.texts import QUESTION_MARKS, asks
 from memforest.search.vectors import VectorTable
 from memforest.store import changes, derived, meta
@@ -19,24 +20,20 @@ from memforest.store.db import Tx
 
 __all__ = [
     "FactColumns",
-    "NodeColumns",
     "TurnColumns",
     "by_appearance",
     "dated_turns",
     "joined",
     "load_snapshot",
     "make_turns",
-    "parents",
     "read_facts",
-    "read_nodes",
     "read_turns",
-    "rows_of",
 ]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
-C = TypeVar("C", "TurnColumns", "FactColumns", "NodeColumns")
+C = TypeVar("C", "TurnColumns", "FactColumns")
 
 BLOCK = 4096
 """Rows turned into columns at a time."""
@@ -67,19 +64,6 @@ class FactColumns:
     said_ms: Ints
     key: Ints
     length: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class NodeColumns:
-    """Nodes by id. `item` and `last` are ids: of the fact, or of the first and last turn of the cell."""
-
-    ids: Ints
-    tree: Ints
-    level: Ints
-    kind: NDArray[np.int8]
-    item: Ints
-    last: Ints
-    child_count: Ints
 
 
 def joined(first: C, second: C, take: Ints) -> C:
@@ -145,34 +129,11 @@ def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
     return replace(found, length=_lengths(tx, "fact", found.ids, only is None))
 
 
-def read_nodes(tx: Tx, only: Collection[int] | None = None) -> tuple[NodeColumns, Ints]:
-    """Return nodes, all of them when `only` is None, and the ids of their children one behind the other."""
-    parts: list[NodeColumns] = []
-    children: list[Ints] = []
-    kinds = {None: 0, "cell": 1, "fact": 2}
-    for block in _blocks(rows.node_rows(tx, only)):
-        parts.append(
-            NodeColumns(
-                ids=_ints(row.id for row in block),
-                tree=_ints(row.tree for row in block),
-                level=_ints(row.level for row in block),
-                kind=np.array([kinds[row.item_kind] for row in block], dtype=np.int8),
-                item=_ints(row.item for row in block),
-                last=_ints(row.last for row in block),
-                child_count=_ints(len(row.children) // 4 for row in block),
-            )
-        )
-        children.append(np.frombuffer(b"".join(row.children for row in block), dtype="<u4").astype(np.int64))
-    flat = np.concatenate([np.zeros(0, dtype=np.int64), *children]).astype(np.int64)
-    return _together(NodeColumns, parts), flat
-
-
 _TYPES: Mapping[str, Any] = {
     "asks": np.bool_,
     "asks_last": np.bool_,
     "stated": np.bool_,
     "length": np.float32,
-    "kind": np.int8,
 }
 
 
@@ -196,19 +157,6 @@ def _lengths(tx: Tx, kind: Literal["turn", "fact"], ids: Ints, everything: bool)
 
 
 # -- from columns to a snapshot -------------------------------------------------------------------
-
-
-def rows_of(ids: Ints, wanted: Ints) -> Ints:
-    """Return the row of each wanted id in a column of ids in any order, -1 where it is missing."""
-    if not len(ids) or not len(wanted):
-        return np.full(len(wanted), -1, dtype=np.int64)
-    if (ids[1:] > ids[:-1]).all():
-        found = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        return np.where(ids[found] == wanted, found, -1)
-    order = np.argsort(ids, kind="stable")
-    at = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
-    found = order[at]
-    return np.where(ids[found] == wanted, found, -1)
 
 
 def by_appearance(codes: Ints, names: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
@@ -237,13 +185,6 @@ def dated_turns(n: int, pairs: Ints, stated: Bools) -> Bools:
     dated = np.zeros(n, dtype=np.bool_)
     dated[pairs[stated[pairs[:, 0]], 1]] = True
     return dated
-
-
-def parents(n: int, children: Lists) -> Ints:
-    """Return the parent of each of `n` nodes, -1 for roots."""
-    parent = np.full(n, -1, dtype=np.int64)
-    parent[children.values] = children.owners
-    return parent
 
 
 def _pairs(found: Sequence[tuple[int, int]]) -> Ints:
@@ -288,38 +229,8 @@ def load_snapshot(tx: Tx) -> Snapshot:
             pairs=pairs,
             vectors=_vectors(tx, "fact", facts.ids, dimension),
         ),
-        forest=_forest(tx, turns.ids, facts.ids, dimension),
         states=tuple(rows.states_seen(tx)),
         mentions=mentions,
         sessions=tuple(spans),
         position=changes.position(tx),
-    )
-
-
-def _forest(tx: Tx, turn_ids: Ints, fact_ids: Ints, dimension: int) -> Forest:
-    nodes, flat = read_nodes(tx)
-    trees = rows.tree_rows(tx)
-    tree_ids = _ints(tree.id for tree in trees)
-    children = Lists(rows_of(nodes.ids, flat), np.cumsum(nodes.child_count))
-    item, item_end = np.full(len(nodes.ids), -1, dtype=np.int64), np.full(len(nodes.ids), -1, dtype=np.int64)
-    cells, leaves = nodes.kind == 1, nodes.kind == 2
-    item[cells] = rows_of(turn_ids, nodes.item[cells])
-    item_end[cells] = rows_of(turn_ids, nodes.last[cells]) + 1
-    item[leaves] = rows_of(fact_ids, nodes.item[leaves])
-    inner = np.flatnonzero(nodes.kind == 0)
-    return Forest(
-        ids=nodes.ids,
-        tree=rows_of(tree_ids, nodes.tree),
-        level=nodes.level,
-        parent=parents(len(nodes.ids), children),
-        kind=nodes.kind,
-        item=item,
-        item_end=item_end,
-        children=children,
-        inner=inner,
-        vectors=_vectors(tx, "node", nodes.ids[inner], dimension),
-        tree_ids=tree_ids,
-        tree_kind=tuple(tree.kind for tree in trees),
-        tree_scope=_ints(tree.scope for tree in trees),
-        tree_root=rows_of(nodes.ids, _ints(tree.root or -1 for tree in trees)),
     )

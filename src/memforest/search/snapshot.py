@@ -1,8 +1,9 @@
-"""One memory's searchable state as arrays, as it was at one moment: what a query reads.
+"""What was said in one memory as arrays, as it was at one moment: what a query reads.
 
 It is read as a whole once (`memforest.search.load`) and from then on brought up to date by what was written
 (`memforest.search.advance`); either way the result is the same, and it never changes. Turns are ordered by session time and position, so a turn's neighbours in its session tree are the rows
-beside it. Facts point at the turns that support them, inner nodes at their parents.
+beside it. Facts point at the turns that support them. Trees are not in it: they are views of what was said, and each
+index's are read when it is asked (`memforest.search.forests`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ __all__ = [
     "OPEN",
     "Delta",
     "Facts",
-    "Forest",
     "Lists",
     "Snapshot",
     "Turns",
@@ -31,6 +31,7 @@ __all__ = [
     "count_bytes",
     "once_per_snapshot",
     "ranges",
+    "share_all",
 ]
 
 T = TypeVar("T")
@@ -80,59 +81,6 @@ class Facts:
     vectors: VectorTable
 
 
-@dataclass(frozen=True, slots=True)
-class Forest:
-    """All nodes of all trees as columns; `parent` is a row, or -1 at a root.
-
-    `item` is the row of a leaf's fact, or of the first turn of its cell; -1 for inner nodes.
-    """
-
-    ids: Ints
-    tree: Ints
-    level: Ints
-    parent: Ints
-    kind: NDArray[np.int8]
-    """0 inner node, 1 cell leaf, 2 fact leaf."""
-    item: Ints
-    item_end: Ints
-    """One past the last turn row of a cell leaf."""
-    children: Lists
-    inner: Ints
-    """The rows of inner nodes, ascending."""
-    vectors: VectorTable
-    """Of the inner nodes, a row each."""
-    tree_ids: Ints
-    tree_kind: tuple[str, ...]
-    tree_scope: Ints
-    tree_root: Ints
-    """Row of each tree's root, -1 for a tree without leaves."""
-
-    def __post_init__(self) -> None:
-        """Refuse what is no forest: searches follow it without looking, and would go round in circles.
-
-        Raises:
-            ValueError: if a child or what a leaf stands for is missing, or a child is not below its parent.
-        """
-        below, leaves = self.children.values, self.kind > 0
-        if (below < 0).any() or (self.level[below] >= self.level[self.children.owners]).any():
-            raise ValueError("a tree has a node whose child is missing, or not below it")
-        if (
-            (self.tree < 0).any()
-            or (self.item[leaves] < 0).any()
-            or (self.item_end[self.kind == 1] < 1).any()
-        ):
-            raise ValueError("a node is of a tree, or a leaf of an item, that is missing")
-
-    @property
-    def roots(self) -> Ints:
-        """The rows of all roots, by tree."""
-        return self.tree_root[self.tree_root >= 0]
-
-    def of_kind(self, kind: str) -> NDArray[np.bool_]:
-        """Return which trees are of a kind, shape (trees,)."""
-        return np.array([one == kind for one in self.tree_kind], dtype=np.bool_)
-
-
 class Lists:
     """Short lists of whole numbers, one per row, in two arrays."""
 
@@ -160,6 +108,11 @@ class Lists:
     def counts(self) -> Ints:
         """Length of each list."""
         return np.diff(self.ends, prepend=0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return int(self.values.nbytes + self.ends.nbytes)
 
     @property
     def owners(self) -> Ints:
@@ -206,7 +159,6 @@ class Snapshot:
     names: Mapping[str, int]
     turns: Turns
     facts: Facts
-    forest: Forest
     states: tuple[rows.StateSeen, ...]
     """By entity, attribute and time."""
     mentions: Ints
@@ -226,11 +178,11 @@ class Snapshot:
         """Bytes of its arrays, and the usual size of its Python objects."""
         arrays = sum(
             value.nbytes
-            for part in (self.turns, self.facts, self.forest)
+            for part in (self.turns, self.facts)
             for name in part.__slots__
             if isinstance(value := getattr(part, name), (np.ndarray, VectorTable))
         )
-        objects = len(self.turns.ids) + len(self.facts.ids) + len(self.forest.ids) + len(self.names)
+        objects = len(self.turns.ids) + len(self.facts.ids) + len(self.names)
         return arrays + self.mentions.nbytes + OBJECT_BYTES * objects + STATE_BYTES * len(self.states)
 
     @cached_property
@@ -257,80 +209,6 @@ class Snapshot:
         facts, turns = self.facts.pairs.T
         return Lists(turns, np.searchsorted(facts, np.arange(len(self.facts.ids)), side="right"))
 
-    @cached_property
-    def cell_of_turn(self) -> Ints:
-        """Shape (n,): the forest row of the session tree's leaf that holds each turn."""
-        forest = self.forest
-        cells = np.flatnonzero(forest.kind == 1)
-        out = np.full(len(self.turns.ids), -1, dtype=np.int64)
-        out[ranges(forest.item[cells], forest.item_end[cells])] = np.repeat(
-            cells, forest.item_end[cells] - forest.item[cells]
-        )
-        return out
-
-    @cached_property
-    def session_blocks(self) -> Ints:
-        """Shape (levels, n): for each turn the nodes above it in its session's tree, from level 1 up.
-
-        A tree that has reached its root repeats it, so that every turn has a node on every level.
-        """
-        forest = self.forest
-        leaves = np.flatnonzero(forest.kind == 1)
-        chains = self._levels(leaves)
-        blocks = np.full((len(chains), len(self.turns.ids)), -1, dtype=np.int64)
-        spans = forest.item_end[leaves] - forest.item[leaves]
-        turns = ranges(forest.item[leaves], forest.item_end[leaves])
-        for level, nodes in enumerate(chains):
-            blocks[level, turns] = np.repeat(nodes, spans)
-        return blocks
-
-    @cached_property
-    def fact_blocks(self) -> Ints:
-        """Shape (levels, m): for each fact the nodes above it in the tree of whoever said it, or -1."""
-        forest = self.forest
-        leaves = np.flatnonzero(forest.kind == 2)
-        tree = forest.tree[leaves]
-        own = forest.of_kind("entity")[tree] & (
-            forest.tree_scope[tree] == self.facts.speaker[forest.item[leaves]]
-        )
-        chains = self._levels(leaves[own])
-        blocks = np.full((len(chains), len(self.facts.ids)), -1, dtype=np.int64)
-        for level, nodes in enumerate(chains):
-            blocks[level, forest.item[leaves[own]]] = nodes
-        return blocks
-
-    @cached_property
-    def scene_blocks(self) -> tuple[Ints, Ints]:
-        """The leaves of all scene trees: the fact row of each, shape (m,), and the nodes above it, (levels, m)."""
-        forest = self.forest
-        leaves = np.flatnonzero((forest.kind == 2) & forest.of_kind("scene")[forest.tree])
-        chains = self._levels(leaves)
-        nodes = np.array(chains, dtype=np.int64).reshape(len(chains), len(leaves))
-        return forest.item[leaves], nodes
-
-    def _levels(self, leaves: Ints) -> list[Ints]:
-        """Return the nodes above leaves, level by level, until every tree has reached its root."""
-        chains, nodes = [], leaves
-        while len(nodes):
-            above = self.forest.parent[nodes]
-            if (above < 0).all():
-                break
-            nodes = np.where(above < 0, nodes, above)
-            chains.append(nodes)
-        return chains or ([leaves] if len(leaves) else [])
-
-    def _chain(self, node: int) -> list[int]:
-        """Return the rows from a node up to its root."""
-        chain = [node]
-        parent = self.forest.parent
-        while parent[chain[-1]] >= 0:
-            chain.append(int(parent[chain[-1]]))
-        return chain
-
-    def path(self, leaf: int) -> list[int]:
-        """Return the node rows from the root down to a leaf."""
-        return self._chain(leaf)[::-1]
-
 
 def ranges(starts: Ints, ends: Ints) -> Ints:
     """Return the numbers of [start, end) of each pair, one range behind the other.
@@ -355,7 +233,7 @@ def count_bytes(snapshot: Snapshot, nbytes: int) -> None:
 
 Carry = Callable[[Snapshot, Delta, T], T]
 
-_CARRIED: list[tuple[WeakKeyDictionary[Snapshot, Any], Carry[Any]]] = []
+_REMEMBERED: list[tuple[WeakKeyDictionary[Snapshot, Any], Carry[Any] | None]] = []
 
 
 def once_per_snapshot(
@@ -370,8 +248,7 @@ def once_per_snapshot(
         carry: makes it from that of the snapshot which this one came of; used when that one had a result.
     """
     made: WeakKeyDictionary[Snapshot, T] = WeakKeyDictionary()
-    if carry is not None:
-        _CARRIED.append((made, carry))
+    _REMEMBERED.append((made, carry))
 
     @wraps(make)
     def remembered(snapshot: Snapshot) -> T:
@@ -385,6 +262,14 @@ def once_per_snapshot(
 
 def carry_over(base: Snapshot, made: Snapshot, delta: Delta) -> None:
     """Carry over to a snapshot what was computed on the one that it came of."""
-    for results, carry in _CARRIED:
-        if base in results:
+    for results, carry in _REMEMBERED:
+        if carry is not None and base in results:
             results[made] = carry(made, delta, results[base])
+
+
+def share_all(base: Snapshot, made: Snapshot) -> None:
+    """Give a snapshot that differs from another one in nothing that was said all that was computed on that one."""
+    for results, _ in _REMEMBERED:
+        if base in results:
+            results[made] = results[base]
+    count_bytes(made, _LARGE.get(base, 0))

@@ -15,7 +15,7 @@ from memforest.store.db import Tx
 __all__ = ["KEPT", "Changes", "changes_since", "position", "prune"]
 
 KEPT = 8_192
-"""Numbers of the log that are kept: a few hundred turns' worth, beyond which reading all costs little more."""
+"""Numbers of the log that are kept for each index of the memory: a few hundred turns' worth, beyond which reading all costs little more."""
 
 
 class Changes(NamedTuple):
@@ -51,6 +51,7 @@ def prune(tx: Tx, kept: int = KEPT) -> None:
     done at few of the writes.
     """
     newest = position(tx)
-    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept, 1),))
+    indexes = tx.execute("SELECT count(*) FROM index_").fetchone()[0]
+    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
     if newest % (KEPT // 2) < KEPT // 64:
         tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")

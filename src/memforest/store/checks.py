@@ -94,16 +94,17 @@ def session_problems(tx: Tx) -> list[str]:
     ]
 
 
-def orphans(tx: Tx) -> list[int]:
-    """Return the nodes and leaves that are below no other and no tree's root."""
+def orphans(tx: Tx) -> list[tuple[int, str | None]]:
+    """Return the nodes and leaves that are below no other and no tree's root, with the index of their tree."""
     children = {
         child for (packed,) in tx.execute("SELECT children FROM node") for child in unpack_ids(packed)
     }
     rows = tx.execute(
-        """SELECT id FROM (SELECT id FROM node UNION ALL SELECT id FROM leaf)
-           WHERE id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL)"""
+        """SELECT n.id, t.owner FROM (SELECT id, tree FROM node UNION ALL SELECT id, tree FROM leaf) n
+           LEFT JOIN tree t ON t.id = n.tree
+           WHERE n.id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL) ORDER BY n.id"""
     )
-    return sorted({row[0] for row in rows} - children)
+    return [(node, owner) for node, owner in rows if node not in children]
 
 
 def state_problems(tx: Tx) -> list[str]:

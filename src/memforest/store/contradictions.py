@@ -123,29 +123,33 @@ _ENTITIES: tuple[Check, ...] = (
     ),
 )
 
+_LEAF = "SELECT t.owner, l.id FROM leaf l LEFT JOIN tree t ON t.id = l.tree"
+
 _LEAVES: tuple[Check, ...] = (
     (
-        "SELECT id, owner FROM tree WHERE owner NOT IN (SELECT name FROM index_)",
-        "tree {0} is of an index {1!r} that the memory does not have",
+        "SELECT owner, id FROM tree WHERE owner NOT IN (SELECT name FROM index_)",
+        "tree {1} is of an index {0!r} that the memory does not have",
     ),
     (
-        "SELECT id FROM leaf WHERE (fact IS NOT NULL) + (cell IS NOT NULL) + (turn IS NOT NULL) != 1",
-        "leaf {0} stands for nothing, or for two things",
+        f"""{_LEAF} WHERE (l.fact IS NOT NULL) + (l.cell IS NOT NULL) + (l.turn IS NOT NULL) != 1""",
+        "leaf {1} stands for nothing, or for two things",
     ),
     (
-        "SELECT id FROM leaf WHERE tree NOT IN (SELECT id FROM tree)",
-        "leaf {0} is in no tree",
+        f"{_LEAF} WHERE t.id IS NULL",
+        "leaf {1} is in no tree",
     ),
     (
-        """SELECT id FROM leaf l WHERE (fact IS NOT NULL AND NOT EXISTS (SELECT 1 FROM fact WHERE id = l.fact))
-            OR (cell IS NOT NULL AND NOT EXISTS (SELECT 1 FROM cell WHERE id = l.cell))
-            OR (turn IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn WHERE id = l.turn))
-            OR (last IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn WHERE id = l.last))""",
-        "leaf {0} stands for what is not there",
+        f"""{_LEAF} WHERE (l.fact IS NOT NULL AND NOT EXISTS (SELECT 1 FROM fact WHERE id = l.fact))
+            OR (l.cell IS NOT NULL AND NOT EXISTS (SELECT 1 FROM cell WHERE id = l.cell))
+            OR (l.turn IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn WHERE id = l.turn))
+            OR (l.last IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn a JOIN turn b ON b.session = a.session
+                AND b.ordinal >= a.ordinal WHERE a.id = l.turn AND b.id = l.last))""",
+        "leaf {1} stands for what is not there",
     ),
     (
-        "SELECT id FROM node WHERE dirty NOT IN (0, 1) OR version < 0 OR level < 1 OR span_lo >= span_hi",
-        "node {0}: its marks cannot be",
+        """SELECT t.owner, n.id FROM node n LEFT JOIN tree t ON t.id = n.tree WHERE n.dirty NOT IN (0, 1)
+            OR n.version < 0 OR n.level < 1 OR n.span_lo >= n.span_hi OR (n.span_lo IS NULL) != (n.span_hi IS NULL)""",
+        "node {1}: its marks cannot be",
     ),
 )
 
@@ -193,9 +197,9 @@ def entity_contradictions(tx: Tx) -> list[str]:
     return _found(tx, _ENTITIES)
 
 
-def leaf_contradictions(tx: Tx) -> list[str]:
-    """Return trees of no index, leaves of nothing, and nodes that cannot be."""
-    return _found(tx, _LEAVES)
+def leaf_contradictions(tx: Tx) -> list[tuple[str, str | None]]:
+    """Return trees of no index, leaves of nothing, and nodes that cannot be, each with the index that it is of."""
+    return [(message.format(*row), row[0]) for sql, message in _LEAVES for row in tx.execute(sql)]
 
 
 def setting_contradictions(tx: Tx) -> list[str]:

@@ -13,7 +13,7 @@ __all__ = [
     "free_share",
     "makers",
     "size_bytes",
-    "trees_by_kind",
+    "trees_by_index",
     "unread_sessions",
     "vectors_by_kind",
 ]
@@ -43,9 +43,14 @@ def entities_by_kind(tx: Tx) -> dict[str, int]:
     return dict(tx.execute("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind").fetchall())
 
 
-def trees_by_kind(tx: Tx) -> dict[str, int]:
-    """Return the number of trees by kind."""
-    return dict(tx.execute("SELECT kind, count(*) FROM tree GROUP BY kind ORDER BY kind").fetchall())
+def trees_by_index(tx: Tx) -> dict[str, dict[str, int]]:
+    """Return the number of trees by index, then by kind."""
+    found: dict[str, dict[str, int]] = {}
+    for owner, kind, count in tx.execute(
+        "SELECT owner, kind, count(*) FROM tree GROUP BY owner, kind ORDER BY owner, kind"
+    ):
+        found.setdefault(owner, {})[kind] = count
+    return found
 
 
 def vectors_by_kind(tx: Tx) -> dict[str, int]:

@@ -38,8 +38,8 @@ __all__ = [
     "summary_makers",
     "vector_blocks",
     "vectors_by_digest",
-    "vectors_of_cell",
     "vectors_of_items",
+    "vectors_of_leaf",
     "word_counts",
     "worded",
     "wording_rules",
@@ -131,12 +131,15 @@ def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int
     return {row[0]: unpack_vectors(row[1])[0] for row in rows}
 
 
-def vectors_of_cell(tx: Tx, cell: int) -> list[NDArray[np.float32]]:
-    """Return the vectors of a cell's turns, in order; none if one of them is missing."""
+def vectors_of_leaf(tx: Tx, leaf: int) -> list[NDArray[np.float32]]:
+    """Return the vectors of the turns of a leaf, in order; none if one of them is missing."""
     rows = tx.execute(
-        """SELECT v.vector FROM cell c JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
-           LEFT JOIN derived_turn_vector v ON v.item = t.id WHERE c.id = ? ORDER BY t.ordinal""",
-        (cell,),
+        """SELECT v.vector FROM leaf l LEFT JOIN cell c ON c.id = l.cell
+           LEFT JOIN turn a ON a.id = l.turn LEFT JOIN turn b ON b.id = coalesce(l.last, l.turn)
+           JOIN turn t ON t.session = coalesce(c.session, a.session)
+                AND t.ordinal BETWEEN coalesce(c.first, a.ordinal) AND coalesce(c.last, b.ordinal)
+           LEFT JOIN derived_turn_vector v ON v.item = t.id WHERE l.id = ? ORDER BY t.ordinal""",
+        (leaf,),
     ).fetchall()
     return [] if any(row[0] is None for row in rows) else [unpack_vectors(row[0])[0] for row in rows]
 

@@ -76,12 +76,11 @@ def drop_leaves(tx: Tx, ids: Iterable[int]) -> None:
 
 def leaves_of(tx: Tx, head: TreeHead) -> list[int]:
     """Return the ids of the leaves of a tree, by way of its nodes: there is no index of leaves by tree."""
-    if head.root is None or head.height == 0:
+    rows = tx.execute("SELECT id, children FROM node WHERE tree = ?", (head.tree,)).fetchall()
+    if not rows:
         return [] if head.root is None else [head.root]
-    found: list[int] = []
-    for (children,) in tx.execute("SELECT children FROM node WHERE tree = ? AND level = 1", (head.tree,)):
-        found += unpack_ids(children)
-    return found
+    inner = {row[0] for row in rows}
+    return [child for _, packed in rows for child in unpack_ids(packed) if child not in inner]
 
 
 def drop_strays(tx: Tx) -> None:

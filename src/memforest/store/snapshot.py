@@ -11,10 +11,8 @@ from memforest.store.db import Tx
 __all__ = [
     "EntityName",
     "FactColumns",
-    "NodeRow",
     "SessionSpan",
     "StateSeen",
-    "TreeRow",
     "TurnRow",
     "entities_of",
     "entity_names",
@@ -22,14 +20,12 @@ __all__ = [
     "keys_of",
     "mentions",
     "names",
-    "node_rows",
     "session_spans",
     "sessions_of",
     "states_before",
     "states_seen",
     "states_with_ids",
     "supports",
-    "tree_rows",
     "turn_rows",
     "values_before",
     "values_of",
@@ -77,27 +73,6 @@ class EntityName(NamedTuple):
     key: str
     label: str
     kind: str
-
-
-class TreeRow(NamedTuple):
-    """A tree's head."""
-
-    id: int
-    kind: str
-    scope: int
-    root: int | None
-
-
-class NodeRow(NamedTuple):
-    """A node's shape. `children` are packed ids; `item` is a fact, or the first turn of a cell, `last` its last."""
-
-    id: int
-    tree: int
-    level: int
-    children: bytes
-    item_kind: str | None
-    item: int
-    last: int
 
 
 class SessionSpan(NamedTuple):
@@ -259,28 +234,3 @@ def entities_of(tx: Tx, keys: Collection[str]) -> dict[str, int]:
         (wanted, wanted),
     )
     return {row[0]: row[1] for row in rows}
-
-
-def tree_rows(tx: Tx, only: Only = None) -> list[TreeRow]:
-    """Return the heads of trees, by id."""
-    where, args = _among("id", only)
-    return [
-        TreeRow(*row)
-        for row in tx.execute(f"SELECT id, kind, scope, root FROM tree {where} ORDER BY id", args)
-    ]
-
-
-def node_rows(tx: Tx, only: Only = None) -> Iterator[NodeRow]:
-    """Yield the shapes of nodes and leaves, by id; a cell's leaf with its first and last turn."""
-    where, args = _among("n.id", only)
-    rows = tx.execute(
-        f"""SELECT n.id, n.tree, n.level, n.children, NULL, 0, 0 FROM node n {where}
-            UNION ALL
-            SELECT n.id, n.tree, 0, x'', CASE WHEN n.cell IS NULL THEN 'fact' ELSE 'cell' END,
-                coalesce(a.id, n.fact, n.cell, 0), coalesce(b.id, 0)
-            FROM leaf n LEFT JOIN cell c ON c.id = n.cell
-            LEFT JOIN turn a ON a.session = c.session AND a.ordinal = c.first
-            LEFT JOIN turn b ON b.session = c.session AND b.ordinal = c.last {where} ORDER BY 1""",
-        (*args, *args),
-    )
-    return (NodeRow(*row) for row in rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from memforest.store import leaves, meta
 from memforest.store.db import Tx
@@ -21,13 +21,14 @@ __all__ = [
     "find_head",
     "head_of",
     "heads",
-    "item_texts",
     "leaf_count",
+    "leaf_texts",
     "mark_all_dirty",
     "mark_clean",
     "mark_dirty",
     "node_count",
     "nodes_with_ids",
+    "owner_of_node",
     "owners",
     "put_head",
     "roots",
@@ -201,6 +202,14 @@ def owners(tx: Tx, trees: Collection[int] | None = None) -> dict[int, str]:
     return dict(rows.fetchall())
 
 
+def owner_of_node(tx: Tx, node: int) -> str | None:
+    """Return the index of the tree that an inner node is of; None if there is no such node."""
+    row = tx.execute(
+        "SELECT t.owner FROM node n JOIN tree t ON t.id = n.tree WHERE n.id = ?", (node,)
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
 def scopes(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, int]]:
     """Return (kind, scope) of trees."""
     rows = tx.execute(
@@ -267,26 +276,41 @@ def roots(tx: Tx, trees: Collection[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-def item_texts(tx: Tx, item_kind: str, items: Collection[int]) -> dict[int, str]:
-    """Return the texts of leaves' items: a fact's text; a cell's turns, a line each, with the speaker.
+_LEAF_TURNS = """
+    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN cell c ON c.id = l.cell
+        JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
+        WHERE l.id IN (SELECT value FROM json_each(:ids))
+    UNION ALL
+    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN turn a ON a.id = l.turn
+        JOIN turn b ON b.id = coalesce(l.last, l.turn)
+        JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
+        WHERE l.id IN (SELECT value FROM json_each(:ids))
+    ORDER BY 1, 4"""
+
+
+def leaf_texts(tx: Tx, leaves: Iterable[Node]) -> dict[int, str]:
+    """Return what leaves say, by their ids: a fact's text; the turns of a chunk or a run, a line each, with the speaker.
 
     In the place of a damaged turn there is a line that says so.
     """
-    ids = json.dumps(list(items))
-    if item_kind == "fact":
-        rows = tx.execute("SELECT id, text FROM fact WHERE id IN (SELECT value FROM json_each(?))", (ids,))
-        return dict(rows.fetchall())
-    turns = tx.execute(
-        """SELECT c.id, t.id, t.speaker || ': ' || t.text FROM cell c
-           JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
-           WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, t.ordinal""",
-        (ids,),
-    ).fetchall()
-    damaged = damaged_turns(tx, [turn for _, turn, _ in turns])
+    facts: list[int] = []
+    runs: list[int] = []
+    for leaf in leaves:
+        (facts if leaf.item_kind == "fact" else runs).append(leaf.id)
+    texts: dict[int, str] = dict(
+        tx.execute(
+            """SELECT l.id, f.text FROM leaf l JOIN fact f ON f.id = l.fact
+               WHERE l.id IN (SELECT value FROM json_each(?))""",
+            (json.dumps(facts),),
+        ).fetchall()
+    )
+    turns = tx.execute(_LEAF_TURNS, {"ids": json.dumps(runs)}).fetchall() if runs else []
+    damaged = damaged_turns(tx, [turn for _, turn, _, _ in turns]) if turns else {}
     lines: dict[int, list[str]] = {}
-    for cell, turn, line in turns:
-        lines.setdefault(cell, []).append(f"[{damaged[turn].name} is damaged]" if turn in damaged else line)
-    return {cell: "\n".join(found) for cell, found in lines.items()}
+    for leaf_id, turn, line, _ in turns:
+        told = f"[{damaged[turn].name} is damaged]" if turn in damaged else line
+        lines.setdefault(leaf_id, []).append(told)
+    return texts | {leaf_id: "\n".join(found) for leaf_id, found in lines.items()}
 
 
 def dirty_children(tx: Tx, owner: str | None = None) -> dict[int, tuple[int, ...]]:

@@ -164,9 +164,13 @@ class Attached:
         indexes.remove(tx, name)
 
     def clear(self, tx: Tx, name: str, reason: str | None = None) -> None:
-        """Empty an index, which then places everything from the start of the feed."""
+        """Empty an index, which then places everything from the start of the feed.
+
+        Of one that the memory does not have, the trees go.
+        """
         row = indexes.find(tx, name)
         if row is None:
+            tree_rows.drop_trees(tx, name)
             return
         try:
             self.open(row).clear(tx)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +24,9 @@ from memforest.store import feed, indexes
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.feed import Items, Kind
+from memforest.store.trees import SqliteArena
 from memforest.systems.host import Host
-from memforest.tree import Node
+from memforest.tree import ORDERED, Contract, Node, check
 from memforest.types import QuestionPlan, SummaryRequest
 
 __all__ = [
@@ -93,12 +95,13 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked turn with the fact that speaks best for it, as rows of the snapshot.
+    """One ranked turn with the fact that speaks best for it, as rows of the snapshot and of the index's forest.
 
     `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
     it is. `leaf` is the forest row of the leaf it was found at, or -1: where browse reached it, if that counts, else
     where it was said. `browsed` is the mean similarity of the path by which browse reached the turn, or the leaf's score
-    in `Search.leaves`; None when it did not come there.
+    in `Search.leaves`; None when it did not come there. `index` is the one whose trees the leaf is in; "" for the one
+    that was asked.
     """
 
     turn: int
@@ -108,6 +111,7 @@ class Hit:
     leaf: int = -1
     why: str = ""
     browsed: float | None = None
+    index: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,7 @@ class Found:
     `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
     applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `scored` has the same turns as
     `hits`; an index that leaves it out is fused with others all the same, and more slowly.
-    `trees` are the trees that were looked into, as (tree row of the snapshot, score), best first. `notes` say for
+    `trees` are the trees that were looked into, as (tree id, score), best first. `notes` say for
     `explain=True` what filters, time order and diversity did, as plain values.
     """
 
@@ -268,6 +272,8 @@ class MemoryIndex(Protocol):
     """What makes its own tables: one step for each version, from the first on."""
     numbered: frozenset[str]
     """The kinds of its trees whose scopes have numbers for names."""
+    contracts: Mapping[str, Contract]
+    """What must hold of its trees, by their kind; those of a kind that is not in it are MemTrees."""
     settings: Any
     """A frozen dataclass, of which the fields named in its ``KEPT`` are kept in the file from the first write on."""
 
@@ -391,6 +397,7 @@ class Index(ABC):
     tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings
     numbered: frozenset[str] = frozenset()
+    contracts: Mapping[str, Contract] = MappingProxyType({})
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings
@@ -433,8 +440,13 @@ class Index(ABC):
         return {tree: f"{kind} {labels[tree]}" for tree, (kind, _) in tree_rows.scopes(tx, trees).items()}
 
     def check(self, tx: Tx) -> list[IndexProblem]:
-        """Find nothing wrong."""
-        return []
+        """Return where its trees break their contracts."""
+        arena = SqliteArena(tx)
+        return [
+            IndexProblem("tree", f"{kind} tree {scope}: {message}")
+            for kind, scope, head in tree_rows.heads(tx, self.name)
+            for message in check(arena, head, self.contracts.get(kind, ORDERED))
+        ]
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return nothing but what every index has."""

@@ -124,7 +124,7 @@ def _mean_and_scale(scores: Scores, weight: float) -> tuple[float, float]:
 def _fused_turns(legs: Sequence[_Leg], total: Scores, places: Ints, keep: NDArray[np.bool_]) -> Iterator[Hit]:
     """Yield the turns best first, each made of the hits of the indexes that found it."""
     for turn in best_first(total, places, keep):
-        made = {leg.name: leg.make(turn) for leg in legs if leg.has[turn]}
+        made = {leg.name: _of(leg.name, leg.make(turn)) for leg in legs if leg.has[turn]}
         by_rank = sorted((-leg.standard[turn], leg.name) for leg in legs if leg.has[turn])
         hits = [made[name] for _, name in by_rank]
         scores: dict[str, float] = {}
@@ -142,7 +142,13 @@ def _fused_turns(legs: Sequence[_Leg], total: Scores, places: Ints, keep: NDArra
             leaf=at.leaf,
             why=next((hit.why for hit in hits if hit.why), ""),
             browsed=at.browsed,
+            index=at.index,
         )
+
+
+def _of(name: str, hit: Hit) -> Hit:
+    """Return a hit that says which index's trees its leaf is in."""
+    return hit if hit.index else replace(hit, index=name)
 
 
 def _fused_nodes(legs: Sequence[_Leg]) -> tuple[NodeHit, ...]:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.ranking import sums_below
-from memforest.search.snapshot import Forest, Snapshot, ranges
+from memforest.search.forest import FACT, INNER, Forest
+from memforest.search.snapshot import Snapshot, ranges
 from memforest.systems.base import Search
 from memforest.systems.filters import allowed
 
@@ -29,8 +30,8 @@ def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
         node: row of the node in the forest.
     """
     leaves = _leaves_beneath(forest, node)
-    facts = forest.item[leaves[forest.kind[leaves] == 2]]
-    cells = leaves[forest.kind[leaves] == 1]
+    facts = forest.item[leaves[forest.kind[leaves] == FACT]]
+    cells = leaves[forest.kind[leaves] != FACT]
     supports = snapshot.turns_of_fact
     told = supports.values[ranges(supports.ends[facts] - supports.counts[facts], supports.ends[facts])]
     return np.unique(np.concatenate([told, ranges(forest.item[cells], forest.item_end[cells])]))
@@ -41,7 +42,7 @@ def _leaves_beneath(forest: Forest, node: int) -> Ints:
     below, nodes = forest.children, np.array([node], dtype=np.int64)
     found = [nodes[:0]]
     while len(nodes):
-        found.append(nodes[forest.kind[nodes] > 0])
+        found.append(nodes[forest.kind[nodes] != INNER])
         nodes = below.values[ranges(below.ends[nodes] - below.counts[nodes], below.ends[nodes])]
     return np.concatenate(found)
 
@@ -54,7 +55,7 @@ def allowed_nodes(snapshot: Snapshot, forest: Forest, request: Search) -> Flags:
     A leaf that holds turns was so if all its turns pass, and all the facts that they support.
     """
     kept = np.ones(len(forest.ids), dtype=np.bool_)
-    leaf = forest.kind > 0
+    leaf = forest.kind != INNER
     if request.as_of_ms is not None:
         every, _ = _leaves_that_pass(snapshot, forest, replace(request, during_ms=None))
         kept &= sums_below((leaf & ~every).astype(np.float64), forest.parent, forest.level) == 0
@@ -70,7 +71,8 @@ def _leaves_that_pass(snapshot: Snapshot, forest: Forest, request: Search) -> tu
     whole = keep.turns.copy()
     whole[pairs[~keep.facts[pairs[:, 0]], 1]] = False
     every, some = np.zeros(len(forest.ids), dtype=np.bool_), np.zeros(len(forest.ids), dtype=np.bool_)
-    facts, cells = np.flatnonzero(forest.kind == 2), np.flatnonzero(forest.kind == 1)
+    leaf = forest.kind != INNER
+    facts, cells = np.flatnonzero(forest.kind == FACT), np.flatnonzero(leaf & (forest.kind != FACT))
     every[facts] = some[facts] = keep.facts[forest.item[facts]]
     length = forest.item_end[cells] - forest.item[cells]
     every[cells] = _count(whole, forest, cells) == length

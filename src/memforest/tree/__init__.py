@@ -1,16 +1,26 @@
 """MemTree: a balanced tree over time-ordered leaves. Pure: no I/O, no model, no clock.
 
 Read it in this order: `node` (what a tree is made of), `walk` (finding), `memtree` (changing), `check`
-(what must hold). Where nodes live is not its business: every function takes an `Arena`.
+(what must hold, of a MemTree and of trees of other shapes). Where nodes live is not its business: every function
+takes an `Arena`.
 """
 
-from memforest.tree.check import check
+from memforest.tree.check import (
+    ORDERED,
+    Contract,
+    check,
+    check_contained,
+    check_ordered,
+    check_partition,
+)
 from memforest.tree.memtree import bulk_build, delete, insert, mark_dirty, touch
 from memforest.tree.node import Arena, DictArena, Key, Leaf, Node, TreeHead
 from memforest.tree.walk import leaves, outline, path, predecessor, successor, walk
 
 __all__ = [
+    "ORDERED",
     "Arena",
+    "Contract",
     "DictArena",
     "Key",
     "Leaf",
@@ -18,6 +28,9 @@ __all__ = [
     "TreeHead",
     "bulk_build",
     "check",
+    "check_contained",
+    "check_ordered",
+    "check_partition",
     "delete",
     "insert",
     "leaves",

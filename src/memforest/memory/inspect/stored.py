@@ -107,7 +107,9 @@ class TimelineEntry(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TreeView(Result):
-    """A node as `memforest tree` draws it: `title` names the scope (roots only), `leaves` counts below it.
+    """A node as `memforest tree` draws it: `title` names the scope and `index` whose tree it is (roots only).
+
+    Where trees of several indexes are shown, the title names the index too. `leaves` counts those below the node.
 
     `summary` of a leaf is its item's text; `quotes` are the words that a fact was taken from, and `sources`
     the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
@@ -124,6 +126,7 @@ class TreeView(Result):
     children: tuple[TreeView, ...] = ()
     quotes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
+    index: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -153,7 +156,7 @@ class JobsView(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stats(Result):
-    """Counts of a memory. `trees` and `entities` count by kind; `bytes` is the file with its log.
+    """Counts of a memory. `entities` counts by kind, `trees` by index and kind; `bytes` is the file with its log.
 
     `indexes` has for each index its version, how far it lags behind, its trees, and what it says of itself; `notes` says what the memory does not have, and why.
     """
@@ -164,7 +167,7 @@ class Stats(Result):
     facts: int
     occurrences: int
     entities: Mapping[str, int]
-    trees: Mapping[str, int]
+    trees: Mapping[str, Mapping[str, int]]
     nodes: int
     dirty_nodes: int
     failed_chunks: int

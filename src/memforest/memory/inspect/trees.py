@@ -7,7 +7,7 @@ has, and a limit cuts all trees at about the same depth instead of showing one w
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 
 from memforest.errors import InputError, NotFoundError
@@ -39,10 +39,13 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
         InputError: if `depth` is below 0 or `limit` below 1.
         NotFoundError: if no tree has that scope.
     """
-    shown, nodes, titles = _shown(look, scope, depth, limit)
+    shown, nodes, titles, owners = _shown(look, scope, depth, limit)
     written = _Texts.read(look.tx, nodes.values())
-    views = [_view(nodes, written, nodes[head.root or 0], titles[head.tree]) for head in shown]
-    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title))
+    views = [
+        replace(_view(nodes, written, nodes[head.root or 0], titles[head.tree]), index=owners[head.tree])
+        for head in shown
+    ]
+    return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title, view.index))
 
 
 def shown_nodes(look: Look, *, scope: str | None, depth: int, limit: int | None = None) -> list[int]:
@@ -57,11 +60,12 @@ def shown_nodes(look: Look, *, scope: str | None, depth: int, limit: int | None 
 
 def _shown(
     look: Look, scope: str | None, depth: int, limit: int | None
-) -> tuple[list[TreeHead], dict[int, Node], dict[int, str]]:
-    """Return the trees that are shown, their unfolded nodes, and the titles of trees."""
+) -> tuple[list[TreeHead], dict[int, Node], dict[int, str], dict[int, str]]:
+    """Return the trees that are shown, their unfolded nodes, and the titles and indexes of trees."""
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
     heads: dict[int, tuple[str, TreeHead]] = {}
+    owners: dict[int, str] = {}
     labels: dict[int, str] = {}
     titles: dict[int, str] = {}
     called: set[int] = set()
@@ -71,6 +75,7 @@ def _shown(
         ]
         own = {head.tree: (kind, head) for kind, head in found}
         heads |= own
+        owners |= dict.fromkeys(own, index.name)
         labels |= index.labels(look.tx, own)
         titles |= index.titles(look.tx, own)
         called |= {
@@ -83,7 +88,9 @@ def _shown(
         if not heads:
             raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
     shown = _largest(heads.values(), limit)
-    return shown, _unfold(look.tx, [head.root or 0 for head in shown], depth, limit), titles
+    several = len({owners[head.tree] for head in shown}) > 1
+    titles = {tree: f"{title} ({owners[tree]})" if several else title for tree, title in titles.items()}
+    return shown, _unfold(look.tx, [head.root or 0 for head in shown], depth, limit), titles, owners
 
 
 def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:
@@ -122,39 +129,23 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """What the nodes say: summaries by node; texts, quotes and sources by item."""
+    """What the nodes say: summaries and leaves' texts by node; quotes and sources by fact."""
 
-    summaries: Mapping[int, str]
-    items: Mapping[tuple[str, int], str]
+    of: Mapping[int, str]
     quotes: Mapping[int, tuple[str, ...]]
     sources: Mapping[int, tuple[Source, ...]]
 
     @classmethod
     def read(cls, tx: Tx, nodes: Collection[Node]) -> _Texts:
         """Read the texts of all nodes, one statement for each kind of text."""
-        held: dict[str, list[int]] = {}
-        for node in nodes:
-            if not node.level:
-                held.setdefault(node.item_kind or "", []).append(node.item or 0)
-        items = {
-            (kind, item): text
-            for kind, rows in held.items()
-            for item, text in tree_rows.item_texts(tx, kind, rows).items()
-        }
-        facts = held.get("fact", [])
+        facts = [node.item or 0 for node in nodes if node.item_kind == "fact"]
         said = fact_rows.occurrences(tx, facts)
         return cls(
-            derived.summaries(tx, [node.id for node in nodes if node.level]),
-            items,
+            derived.summaries(tx, [node.id for node in nodes if node.level])
+            | tree_rows.leaf_texts(tx, [node for node in nodes if not node.level]),
             {fact: tuple(dict.fromkeys(one.quote for one in found)) for fact, found in said.items()},
             {fact: turn_sources(pairs) for fact, pairs in texts.fact_sources(tx, facts).items()},
         )
-
-    def summary(self, node: Node) -> str:
-        """Return a node's summary, or the text of a leaf's item."""
-        if node.level:
-            return self.summaries.get(node.id, "")
-        return self.items.get((node.item_kind or "", node.item or 0), "")
 
 
 def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) -> TreeView:
@@ -166,7 +157,7 @@ def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) ->
         end=from_ms(node.end_ms),
         level=node.level,
         leaves=node.count,
-        summary=written.summary(node),
+        summary=written.of.get(node.id, ""),
         dirty=node.dirty and node.level > 0,
         children=tuple(_view(nodes, written, nodes[child], "") for child in below),
         quotes=written.quotes.get(fact, ()),

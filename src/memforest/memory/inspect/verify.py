@@ -130,18 +130,17 @@ def wrong_words(tx: Tx) -> list[tuple[Literal["turn", "fact"], int, str]]:
 
 def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]:
     """Check that every node and leaf is in a tree, and let each index that is up to date check its own."""
-    problems = _of(
-        "tree",
-        contradictions.leaf_contradictions(tx) + [f"node {one} is in no tree" for one in checks.orphans(tx)],
-    )
+    found = contradictions.leaf_contradictions(tx)
+    found += [(f"node {node} is in no tree", owner) for node, owner in checks.orphans(tx)]
+    problems = [Problem("tree", message, owner) for message, owner in found]
     lagging = attached.lagging(tx)
     problems += [Problem("index", message, name) for name, message in attached.unusable(tx).items()]
     for index in attached.of(tx):
-        found = index.check(tx)
+        own = index.check(tx)
         checked["trees"] += len(tree_rows.heads(tx, index.name))
         if index.name in lagging:  # what it lacks comes with what it has not placed yet
-            found = [one for one in found if one.part == "tree"]
-        problems += [Problem(one.part, one.message, index.name) for one in found]
+            own = [one for one in own if one.part == "tree"]
+        problems += [Problem(one.part, one.message, index.name) for one in own]
     checked["leaves"] = tree_rows.leaf_count(tx)
     return problems
 

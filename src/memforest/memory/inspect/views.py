@@ -276,7 +276,7 @@ def stats(look: Look, user_id: str) -> Stats:
         facts=found["fact"],
         occurrences=found["occurrence"],
         entities=counts.entities_by_kind(tx),
-        trees=counts.trees_by_kind(tx),
+        trees=counts.trees_by_index(tx),
         nodes=nodes,
         dirty_nodes=dirty,
         failed_chunks=counts.failed_cells(tx),

@@ -12,8 +12,11 @@ from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms
 from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.results import Evidence
+from memforest.search.forest import Forest
+from memforest.search.forests import forest_of
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
+from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
 from memforest.systems.base import Hit, MemoryIndex, NodeHit
@@ -123,8 +126,8 @@ class _Found:
     turns: Mapping[int, rows.TurnText]
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
-    paths: Mapping[int, tuple[str, ...]]
-    """By forest row of the leaf."""
+    paths: Mapping[tuple[str, int], tuple[str, ...]]
+    """(Index, its forest's row of a leaf) -> the names on the way down to it."""
 
 
 def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]) -> list[Evidence]:
@@ -135,23 +138,23 @@ def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence
         turns=rows.turn_texts(tx, turn_ids),
         facts=rows.fact_texts(tx, fact_ids),
         supports=rows.fact_sources(tx, fact_ids),
-        paths=path_names(tx, snapshot, index, [hit.leaf for hit in hits if hit.leaf >= 0]),
+        paths=_leaf_paths(tx, snapshot, index, hits),
     )
     until = valid_end(snapshot)
     return [_evidence(snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits]
 
 
-def tree_titles(tx: Tx, snapshot: Snapshot, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
-    """Return kind and scope ("entity Ana") of an index's trees, in order."""
-    forest, wanted = snapshot.forest, list(trees)
-    labels = index.labels(tx, {int(forest.tree_ids[tree]) for tree in wanted})
-    return [f"{forest.tree_kind[tree]} {labels[int(forest.tree_ids[tree])]}" for tree in wanted]
+def tree_titles(tx: Tx, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
+    """Return kind and scope ("entity Ana") of trees by id, in order."""
+    wanted = list(trees)
+    labels, scopes = index.labels(tx, wanted), tree_rows.scopes(tx, wanted)
+    return [f"{scopes[tree][0]} {labels[tree]}" for tree in wanted]
 
 
 def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
-    path = found.paths[hit.leaf] if hit.leaf >= 0 else ()
+    path = found.paths.get((hit.index, hit.leaf), ())
     if hit.fact < 0:
         return Evidence(
             text=turn.text,
@@ -188,21 +191,32 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
     )
 
 
+def _leaf_paths(
+    tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]
+) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Return how the leaves of hits are reached, by the index that found them and the row of the leaf in its forest."""
+    leaves: dict[str, set[int]] = {}
+    for hit in hits:
+        if hit.leaf >= 0:
+            leaves.setdefault(hit.index, set()).add(hit.leaf)
+    return {
+        (owner, leaf): path
+        for owner, rows_ in leaves.items()
+        for leaf, path in path_names(tx, index, forest_of(tx, snapshot, owner or index.name), rows_).items()
+    }
+
+
 def path_names(
-    tx: Tx, snapshot: Snapshot, index: MemoryIndex, nodes: Collection[int]
+    tx: Tx, index: MemoryIndex, forest: Forest, nodes: Collection[int]
 ) -> dict[int, tuple[str, ...]]:
     """Return, by forest row, the path from the root down to a node: the tree's title, then each node's days."""
-    forest = snapshot.forest
-    paths = {node: snapshot.path(node) for node in nodes}
+    paths = {node: forest.path(node) for node in nodes}
     spans = rows.node_spans(tx, {int(forest.ids[row]) for path in paths.values() for row in path})
     days = {node: f"{_day(start)}..{_day(end)}" for node, (start, end) in spans.items()}
-    trees = sorted({int(forest.tree[node]) for node in paths})
-    titles = dict(zip(trees, tree_titles(tx, snapshot, index, trees), strict=True))
+    trees = sorted({int(forest.tree_ids[forest.tree[node]]) for node in paths})
+    titles = dict(zip(trees, tree_titles(tx, index, trees), strict=True))
     return {
-        node: (
-            titles[int(forest.tree[node])],
-            *(days[int(forest.ids[row])] for row in path),
-        )
+        node: (titles[int(forest.tree_ids[forest.tree[node]])], *(days[int(forest.ids[row])] for row in path))
         for node, path in paths.items()
     }
 

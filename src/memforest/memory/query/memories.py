@@ -14,6 +14,8 @@ from memforest.interval import from_ms
 from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.query.evidence import path_names
 from memforest.memory.results import Evidence
+from memforest.search.forest import Forest
+from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store import evidence as rows
@@ -56,7 +58,8 @@ class Memories:
     request: Search
     damage: dict[str, None]
     unmade: set[int] = field(default_factory=set)
-    _passing: NDArray[np.bool_] | None = None
+    _places: dict[int, tuple[Forest, int]] = field(default_factory=dict)
+    _passing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     _texts: dict[int, str] = field(default_factory=dict)
     _beneath: dict[int, _Beneath] = field(default_factory=dict)
 
@@ -68,10 +71,10 @@ class Memories:
         Raises:
             ValueError: if it is no inner node of the memory.
         """
-        row = self._row(hit)
-        if self._passing is None:
-            self._passing = allowed_nodes(self.snapshot, self.snapshot.forest, self.request)
-        if not self._passing[row] or hit.node in self._beneath:
+        forest, row = self._place(hit)
+        if forest.owner not in self._passing:
+            self._passing[forest.owner] = allowed_nodes(self.snapshot, forest, self.request)
+        if not self._passing[forest.owner][row] or hit.node in self._beneath:
             return False
         node = tree_rows.nodes_with_ids(self.tx, [hit.node])[hit.node]
         text = derived.summaries(self.tx, [hit.node]).get(hit.node)
@@ -81,18 +84,20 @@ class Memories:
         self._texts[hit.node] = text
         return self._has_source(hit)
 
-    def _row(self, hit: NodeHit) -> int:
-        """Return the forest row of a node."""
-        forest = self.snapshot.forest
-        row = int(np.searchsorted(forest.ids, hit.node))
-        if row == len(forest.ids) or forest.ids[row] != hit.node or forest.kind[row]:
-            raise ValueError(f"an index found node {hit.node}, which is no inner node of the memory")
-        return row
+    def _place(self, hit: NodeHit) -> tuple[Forest, int]:
+        """Return the forest that a node is of, and its row there."""
+        if hit.node not in self._places:
+            owner = tree_rows.owner_of_node(self.tx, hit.node)
+            if owner is None:
+                raise ValueError(f"an index found node {hit.node}, which is no inner node of the memory")
+            forest = forest_of(self.tx, self.snapshot, owner)
+            self._places[hit.node] = forest, int(np.searchsorted(forest.ids, hit.node))
+        return self._places[hit.node]
 
     def _has_source(self, hit: NodeHit) -> bool:
         """Return whether a turn beneath a node can be shown as its source; note the damaged ones."""
         turns = self.snapshot.turns
-        beneath = turns_beneath(self.snapshot, self.snapshot.forest, self._row(hit))
+        beneath = turns_beneath(self.snapshot, *self._place(hit))
         listed = turns.ids[beneath[:SOURCE_TURNS]].tolist()
         damaged = damaged_turns(self.tx, listed)
         self.damage.update(dict.fromkeys(one.name for one in damaged.values()))
@@ -105,7 +110,7 @@ class Memories:
     def evidence(self, hits: Sequence[NodeHit]) -> list[Evidence]:
         """Return the evidence of hits that `shows` let pass."""
         nodes = tree_rows.nodes_with_ids(self.tx, [hit.node for hit in hits])
-        paths = path_names(self.tx, self.snapshot, self.index, [self._row(hit) for hit in hits])
+        paths = {hit.node: self._path(hit) for hit in hits}
         return [
             Evidence(
                 text=self._texts[hit.node],
@@ -118,7 +123,7 @@ class Memories:
                 start=from_ms(nodes[hit.node].start_ms),
                 end=from_ms(nodes[hit.node].end_ms),
                 sources=turn_sources(beneath.pairs),
-                path=paths[self._row(hit)],
+                path=paths[hit.node],
                 why=hit.why,
                 level=nodes[hit.node].level,
                 window=hit.window,
@@ -128,6 +133,10 @@ class Memories:
             for hit in hits
             for beneath in [self._beneath[hit.node]]
         ]
+
+    def _path(self, hit: NodeHit) -> tuple[str, ...]:
+        forest, row = self._place(hit)
+        return path_names(self.tx, self.index, forest, [row])[row]
 
     @property
     def warnings(self) -> tuple[str, ...]:

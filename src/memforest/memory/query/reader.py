@@ -268,7 +268,7 @@ class Reader:
             nodes = [hit for hit in best if isinstance(hit, NodeHit)]
             made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
             summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
-            titles = tree_titles(tx, snapshot, index, [tree for tree, _ in found.trees])
+            titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
             before = said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else []
         evidence = [made[hit.turn] if isinstance(hit, Hit) else summed[hit.node] for hit in best]
         return Searched(

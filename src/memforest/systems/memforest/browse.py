@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.search.snapshot import Snapshot, ranges
+from memforest.search.forest import CELL, FACT, INNER, EmbeddedForest, Forest
+from memforest.search.snapshot import ranges
 from memforest.systems.memforest.recall import BEAM_WIDTH
 
 __all__ = ["MOST_CHILDREN", "UNASKED", "Descent", "browse_by", "merged", "nearness_to", "split"]
@@ -32,13 +33,13 @@ class Descent:
     nobody ordered counts `UNASKED`. It is in (0, 1].
 
     Args:
-        snapshot: of the memory; the shape of the tree is taken from it.
+        forest: the trees.
         root: forest row of the tree's root.
         beam: most nodes kept of a level.
     """
 
-    def __init__(self, snapshot: Snapshot, root: int, beam: int = BEAM_WIDTH) -> None:
-        self._children = snapshot.forest.children
+    def __init__(self, forest: Forest, root: int, beam: int = BEAM_WIDTH) -> None:
+        self._children = forest.children
         self._beam = beam
         self._paths = {root: 0.0}
         """Node of the frontier, in time order -> sum over the levels down to it."""
@@ -115,22 +116,22 @@ def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
     return [row for _, row in sorted(placed)]
 
 
-def nearness_to(snapshot: Snapshot, vector: Row, bare: Row) -> Callable[[Sequence[int]], list[float]]:
+def nearness_to(found: EmbeddedForest, vector: Row, bare: Row) -> Callable[[Sequence[int]], list[float]]:
     """Return a function from forest rows to how near they are to a sub-query.
 
     As in `recall`: a leaf is as near as its fact or its best turn, an inner node as its summary, and one of a scene as
     the facts below it on average.
 
     Args:
-        snapshot: of the memory.
+        found: the trees with their vectors.
         vector: of the sub-query, unit length.
         bare: of the sub-query without participants' names.
     """
-    forest = snapshot.forest
+    forest = found.forest
     scenes = forest.of_kind("scene")
 
     def facts_below(row: int) -> list[int]:
-        if forest.kind[row] == 2:
+        if forest.kind[row] == FACT:
             return [int(forest.item[row])]
         return [fact for child in forest.children[row] for fact in facts_below(child)]
 
@@ -138,16 +139,16 @@ def nearness_to(snapshot: Snapshot, vector: Row, bare: Row) -> Callable[[Sequenc
         nodes = np.array(rows, dtype=np.int64)
         out = np.zeros(len(nodes))
         kind, scene = forest.kind[nodes], scenes[forest.tree[nodes]]
-        inner = (kind == 0) & ~scene
-        out[inner] = forest.vectors.cosines_at(np.searchsorted(forest.inner, nodes[inner]), vector)
-        cells = np.flatnonzero(kind == 1)
+        inner = (kind == INNER) & ~scene
+        out[inner] = found.cosines_at(nodes[inner], vector)
+        cells = np.flatnonzero(kind == CELL)
         starts, ends = forest.item[nodes[cells]], forest.item_end[nodes[cells]]
         if len(cells):
-            cosines = snapshot.turns.vectors.cosines_at(ranges(starts, ends), vector)
+            cosines = forest.turns.vectors.cosines_at(ranges(starts, ends), vector)
             out[cells] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
-        for i in np.flatnonzero((kind == 2) | ((kind == 0) & scene)):
+        for i in np.flatnonzero((kind == FACT) | ((kind == INNER) & scene)):
             facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)
-            out[i] = snapshot.facts.vectors.cosines_at(facts, bare).mean()
+            out[i] = forest.facts.vectors.cosines_at(facts, bare).mean()
         return [float(value) for value in out]
 
     return nearness

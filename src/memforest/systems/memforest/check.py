@@ -1,4 +1,4 @@
-"""What must hold of the forest: each tree's shape, what has leaves where, and scenes."""
+"""What must hold of the forest beside the shape of its trees: fan-outs, what has leaves where, and scenes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import numpy as np
 from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
-from memforest.store.trees import SqliteArena
 from memforest.systems.base import IndexProblem
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.place import OWNER
 from memforest.systems.memforest.scenes import routed_by
 from memforest.systems.memforest.settings import MemForestSettings
-from memforest.tree import check
 
 __all__ = ["check_forest"]
 
@@ -22,22 +20,20 @@ CENTROID_ERROR = 1e-4
 
 
 def check_forest(tx: Tx, settings: MemForestSettings) -> list[IndexProblem]:
-    """Return everything that is wrong with the trees, placements and scenes of a memory."""
+    """Return everything that is wrong with fan-outs, placements and scenes; the shape of trees is every index's."""
     return [
-        *(IndexProblem("tree", message) for message in _trees(tx, settings)),
+        *(IndexProblem("tree", message) for message in _fan_outs(tx, settings)),
         *(IndexProblem("placement", message) for message in rows.placement_problems(tx)),
         *(IndexProblem("scene", message) for message in _scenes(tx)),
     ]
 
 
-def _trees(tx: Tx, settings: MemForestSettings) -> list[str]:
-    arena = SqliteArena(tx)
-    problems = []
-    for kind, scope, head in tree_rows.heads(tx, OWNER):
-        if head.k != getattr(settings, f"{kind}_k", head.k):
-            problems.append(f"{kind} tree {scope} has a fan-out of {head.k}, which is not the memory's")
-        problems += [f"{kind} tree {scope}: {message}" for message in check(arena, head)]
-    return problems
+def _fan_outs(tx: Tx, settings: MemForestSettings) -> list[str]:
+    return [
+        f"{kind} tree {scope} has a fan-out of {head.k}, which is not the memory's"
+        for kind, scope, head in tree_rows.heads(tx, OWNER)
+        if head.k != getattr(settings, f"{kind}_k", head.k)
+    ]
 
 
 def _scenes(tx: Tx) -> list[str]:

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
 from memforest.interval import from_ms
+from memforest.search.forest import EmbeddedForest, Forest
+from memforest.search.forests import embedded_forest
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import without_names
 from memforest.store.db import Tx
@@ -77,10 +79,12 @@ class GuidedBrowse:
         host: the memory.
         recall: returns the trees to browse, best first, in a read transaction.
         request: the question, with a mode other than ``"emb"``.
+        owner: the index whose trees they are.
     """
 
-    def __init__(self, host: Host, recall: Recall, request: Search) -> None:
+    def __init__(self, host: Host, recall: Recall, request: Search, owner: str) -> None:
         self._host = host
+        self._owner = owner
         self._recall = recall
         self._request = request
         self._reference = from_ms(request.reference_ms)
@@ -91,15 +95,13 @@ class GuidedBrowse:
         if not self._host.embeds:
             return self._not_guided("without vectors of an embedder no trees can be recalled")
         with self._host.timed("recall"):
-            snapshot, recalled = await self._host.read(
-                lambda tx, snapshot: (snapshot, self._recall(tx, snapshot, self._request))
-            )
+            snapshot, found, recalled = await self._host.read(self._recalled)
         if not recalled:
             return Prepared(self._request, trace={"mode": self._request.mode, "browse": []})
         if all(tree.card.leaves > 1 and not tree.card.summary for tree in recalled):
             return self._not_guided("the trees have no summaries yet; resume() makes them")
         try:
-            return await self._guided(snapshot, recalled)
+            return await self._guided(snapshot, found, recalled)
         except ModelRefusedError as exc:
             return self._not_guided(str(exc))
 
@@ -110,7 +112,15 @@ class GuidedBrowse:
             trace={"mode": "emb"},
         )
 
-    async def _guided(self, snapshot: Snapshot, recalled: Sequence[RecalledTree]) -> Prepared:
+    def _recalled(
+        self, tx: Tx, snapshot: Snapshot
+    ) -> tuple[Snapshot, EmbeddedForest, Sequence[RecalledTree]]:
+        recalled = self._recall(tx, snapshot, self._request)
+        return snapshot, embedded_forest(tx, snapshot, self._owner), recalled
+
+    async def _guided(
+        self, snapshot: Snapshot, found: EmbeddedForest, recalled: Sequence[RecalledTree]
+    ) -> Prepared:
         request = self._request
         trace: dict[str, Any] = {"mode": request.mode}
         warnings: list[str] = []
@@ -122,15 +132,15 @@ class GuidedBrowse:
             warnings += said
         with self._host.timed("browse"):
             trees = [
-                _Tree(tree, own, [Descent(snapshot, tree.root) for _ in own])
+                _Tree(tree, own, [Descent(found.forest, tree.root) for _ in own])
                 for tree, own in zip(recalled, queries, strict=True)
             ]
             if request.mode.startswith("llm"):
-                await self._by_model(snapshot, trees)
-            warnings += await self._by_embedding(snapshot, trees)
+                await self._by_model(found.forest, trees)
+            warnings += await self._by_embedding(snapshot, found, trees)
         trace["browse"] = [self._told(tree) for tree in trees]
         return Prepared(
-            replace(request, plan=plan, leaves=_best_of(snapshot, trees)),
+            replace(request, plan=plan, leaves=_best_of(found.forest, trees)),
             trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
             trace=trace,
             warnings=(*warnings, *_fallbacks(trees)),
@@ -178,14 +188,14 @@ class GuidedBrowse:
 
     # -- by a model -------------------------------------------------------------------------------
 
-    async def _by_model(self, snapshot: Snapshot, trees: Sequence[_Tree]) -> None:
+    async def _by_model(self, forest: Forest, trees: Sequence[_Tree]) -> None:
         """Go down all trees together, a level at a time, asking the browser where there is a choice."""
         for tree in trees:
             if not tree.of.summarised:
                 tree.fallback = "it has no summary yet; resume() makes it"
         while waiting := _waiting(trees):
-            cards = await self._host.read(partial(self._cards, snapshot, waiting))
-            asks = self._asks(snapshot, waiting, cards)
+            cards = await self._host.read(partial(self._cards, forest, waiting))
+            asks = self._asks(forest, waiting, cards)
             jobs = [self._choose(ask, run) for ask in asks for run in ask.runs]
             answers = iter(await all_of(jobs))
             for ask in asks:
@@ -193,10 +203,10 @@ class GuidedBrowse:
 
     @staticmethod
     def _cards(
-        snapshot: Snapshot, waiting: Sequence[tuple[_Tree, Descent, str]], tx: Tx, _now: Snapshot
+        forest: Forest, waiting: Sequence[tuple[_Tree, Descent, str]], tx: Tx, _now: Snapshot
     ) -> dict[int, TreeCard]:
         """Return the cards of the nodes of this level."""
-        ids = snapshot.forest.ids
+        ids = forest.ids
         scopes = {
             int(ids[row]): (tree.of.card.kind, tree.of.card.label)
             for tree, way, _ in waiting
@@ -206,12 +216,12 @@ class GuidedBrowse:
 
     def _asks(
         self,
-        snapshot: Snapshot,
+        forest: Forest,
         waiting: Sequence[tuple[_Tree, Descent, str]],
         found: Mapping[int, TreeCard],
     ) -> list[_Ask]:
         """Return what is to be asked of this level, as far as calls are left."""
-        ids = snapshot.forest.ids
+        ids = forest.ids
         asks = []
         for tree, way, query in waiting:
             cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
@@ -255,7 +265,9 @@ class GuidedBrowse:
 
     # -- by embedding -----------------------------------------------------------------------------
 
-    async def _by_embedding(self, snapshot: Snapshot, trees: Sequence[_Tree]) -> list[str]:
+    async def _by_embedding(
+        self, snapshot: Snapshot, forest: EmbeddedForest, trees: Sequence[_Tree]
+    ) -> list[str]:
         """Go the rest of every way down by embedding, which is all of it where no model was asked; return warnings."""
         left = [
             (way, query)
@@ -270,7 +282,7 @@ class GuidedBrowse:
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
             left = [(way, self._host.question) for way, _ in left]
             vectors = await self._vectors(snapshot, ())
-        await asyncio.to_thread(_by_vectors, snapshot, left, vectors)
+        await asyncio.to_thread(_by_vectors, forest, left, vectors)
         return warnings
 
     async def _vectors(self, snapshot: Snapshot, queries: Iterable[str]) -> Mapping[str, tuple[Row, Row]]:
@@ -302,20 +314,20 @@ def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
 
 
 def _by_vectors(
-    snapshot: Snapshot, ways: Sequence[tuple[Descent, str]], vectors: Mapping[str, tuple[Row, Row]]
+    forest: EmbeddedForest, ways: Sequence[tuple[Descent, str]], vectors: Mapping[str, tuple[Row, Row]]
 ) -> None:
-    nearness = {query: nearness_to(snapshot, *both) for query, both in vectors.items()}
+    nearness = {query: nearness_to(forest, *both) for query, both in vectors.items()}
     for way, query in ways:
         browse_by(way, nearness[query])
 
 
-def _best_of(snapshot: Snapshot, trees: Sequence[_Tree]) -> dict[int, float]:
+def _best_of(forest: Forest, trees: Sequence[_Tree]) -> dict[int, float]:
     """Return the leaves that were reached by node id, each with its best score over trees and sub-queries."""
     found: dict[int, float] = {}
     for tree in trees:
         for way in tree.ways:
             for row, score in way.reached.items():
-                leaf = int(snapshot.forest.ids[row])
+                leaf = int(forest.ids[row])
                 found[leaf] = max(score, found.get(leaf, 0.0))
     return found
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from memforest.interval import from_ms
 from memforest.ranking import Scores, best_first, group_place, order, standardise
+from memforest.search.forest import FACT, Forest
+from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
@@ -34,6 +36,7 @@ from memforest.systems.host import Host
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.check import check_forest
 from memforest.systems.memforest.guided import GuidedBrowse
+from memforest.systems.memforest.layout import cell_of_turn
 from memforest.systems.memforest.node_summaries import RecalledTree, recalled_trees
 from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
@@ -121,7 +124,7 @@ class MemForestIndex(Index):
 
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return everything that is wrong with the forest."""
-        return check_forest(tx, self.settings)
+        return [*super().check(tx), *check_forest(tx, self.settings)]
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return how many entities have a tree, and the numbers of scenes and of facts in them."""
@@ -137,11 +140,13 @@ class MemForestIndex(Index):
         if not len(snapshot.turns.ids):
             return Found(())
         base = self._base(tx, snapshot, request)
-        scores = score_leaves(snapshot, request, base)
-        recalled = self._recalled(snapshot, request, base)
+        forest = forest_of(tx, snapshot, self.name)
+        scores = score_leaves(snapshot, forest, request, base)
+        recalled = self._recalled(tx, snapshot, request, base)
         weight = request.ranking.browse if request.leaves is None else request.ranking.guided
-        reached = self._browse(snapshot, request, recalled, scores, weight)
+        reached = self._browse(snapshot, forest, request, recalled, scores, weight)
         leaf_of = reached if weight else {}
+        cells = cell_of_turn(forest)
         keep = allowed(snapshot, request)
         answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
         led = self._lead(snapshot, keep, answer)
@@ -152,7 +157,7 @@ class MemForestIndex(Index):
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
 
         def hit(turn: int) -> Hit:
-            leaf = leaf_of.get(turn, int(snapshot.cell_of_turn[turn]))
+            leaf = leaf_of.get(turn, int(cells[turn]))
             return Hit(
                 turn=turn,
                 fact=led.facts.get(turn, int(speaks[turn])),
@@ -161,6 +166,7 @@ class MemForestIndex(Index):
                 leaf=leaf,
                 why=led.why if turn in led.facts else "",
                 browsed=recalled.leaves.get(reached.get(turn, leaf)),
+                index=self.name,
             )
 
         notes = {
@@ -172,7 +178,7 @@ class MemForestIndex(Index):
         leads = np.isin(kept, list(led.facts))
         return Found(
             map(hit, best_first(scores.total, turn_places(snapshot), keep.turns)),
-            recalled.trees,
+            tuple((int(forest.tree_ids[tree]), score) for tree, score in recalled.trees),
             notes,
             scored=Scored(kept, scores.total[kept], leads, hit),
         )
@@ -188,27 +194,27 @@ class MemForestIndex(Index):
             late = await host.ensure_fresh(partial(tree_rows.dirty_children, owner=OWNER))
         prepared = Prepared(request)
         if guided:
-            prepared = await GuidedBrowse(host, self._recall_cards, request).browse()
+            prepared = await GuidedBrowse(host, self._recall_cards, request, self.name).browse()
         return replace(prepared, warnings=(*late, *prepared.warnings))
 
     def _recall_cards(self, tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[RecalledTree]:
-        return recalled_trees(tx, snapshot, self, self.recall(snapshot, request))
+        return recalled_trees(tx, snapshot, self, self.recall(tx, snapshot, request))
 
-    def recall(self, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
+    def recall(self, tx: Tx, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
         """Return the trees to browse, best first; none without an embedder."""
         words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
-        return recall_trees(snapshot, base_scores(snapshot, request, *words), request.vector)
+        found = embedded_forest(tx, snapshot, self.name)
+        return recall_trees(found, base_scores(snapshot, request, *words), request.vector)
 
-    @staticmethod
-    def _recalled(snapshot: Snapshot, request: Search, base: Base) -> Recalled:
+    def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
         """Recall and browse where that counts, unless it was done before; what is gone since then is left out."""
         if request.leaves is None:
-            if not _browses(request):
+            if request.vector is None or not _browses(request):
                 return Recalled((), {})
-            return recall(snapshot, base, request.vector)
-        ids = np.array(sorted(request.leaves), dtype=np.int64)
-        known = np.flatnonzero(np.isin(snapshot.forest.ids, ids))
-        return Recalled((), {int(row): request.leaves[int(snapshot.forest.ids[row])] for row in known})
+            return recall(embedded_forest(tx, snapshot, self.name), base, request.vector)
+        stored = forest_of(tx, snapshot, self.name).ids
+        known = np.flatnonzero(np.isin(stored, sorted(request.leaves)))
+        return Recalled((), {int(row): request.leaves[int(stored[row])] for row in known})
 
     @staticmethod
     def _base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:
@@ -218,17 +224,21 @@ class MemForestIndex(Index):
 
     @staticmethod
     def _browse(
-        snapshot: Snapshot, request: Search, recalled: Recalled, scores: LeafScores, weight: float
+        snapshot: Snapshot,
+        forest: Forest,
+        request: Search,
+        recalled: Recalled,
+        scores: LeafScores,
+        weight: float,
     ) -> dict[int, int]:
         """Score the turns that browse reached, and return the leaf by which each was reached best."""
-        forest = snapshot.forest
         reached = np.zeros(len(snapshot.turns.ids))
         leaf_of: dict[int, int] = {}
         for leaf, similarity in recalled.leaves.items():
             item = int(forest.item[leaf])
             turns = (
                 snapshot.turns_of_fact[item]
-                if forest.kind[leaf] == 2
+                if forest.kind[leaf] == FACT
                 else range(item, int(forest.item_end[leaf]))
             )
             for turn in turns:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest.interval import from_ms
+from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store import trees as tree_rows
@@ -46,7 +47,7 @@ def recalled_trees(
         index: whose trees they are.
         trees: as `TreeIndex.recall` returns them.
     """
-    forest = snapshot.forest
+    forest = forest_of(tx, snapshot, index.name)
     labels = index.labels(tx, [int(forest.tree_ids[tree]) for tree, _ in trees])
     scopes = {
         int(forest.ids[forest.tree_root[tree]]): (forest.tree_kind[tree], labels[int(forest.tree_ids[tree])])
@@ -65,21 +66,15 @@ def node_cards(tx: Tx, nodes: Mapping[int, tuple[str, str]]) -> dict[int, TreeCa
         nodes: node id -> (kind of its tree, name of the tree's scope).
     """
     found = tree_rows.nodes_with_ids(tx, nodes)
-    items: dict[str, list[int]] = {}
-    for node in found.values():
-        if node.item_kind is not None and node.item is not None:
-            items.setdefault(node.item_kind, []).append(node.item)
-    texts = {kind: tree_rows.item_texts(tx, kind, rows) for kind, rows in items.items()}
-    summaries = derived.summaries(tx, [node.id for node in found.values() if node.level])
+    texts = tree_rows.leaf_texts(tx, [node for node in found.values() if not node.level])
+    texts |= derived.summaries(tx, [node.id for node in found.values() if node.level])
     return {
         id_: TreeCard(
             *nodes[id_],
             start=from_ms(node.start_ms),
             end=from_ms(node.end_ms),
             leaves=node.count,
-            summary=summaries.get(id_, "")
-            if node.level
-            else texts[node.item_kind or ""].get(node.item or 0, ""),
+            summary=texts.get(id_, ""),
         )
         for id_, node in found.items()
     }

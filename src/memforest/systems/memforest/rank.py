@@ -19,12 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Groups, Levels, Scores, standardise
+from memforest.ranking import Levels, Scores, standardise
+from memforest.search.forest import Forest
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
+from memforest.systems.memforest.layout import scene_leaves, session_levels, speaker_levels
 from memforest.systems.speak import told_by
 
-__all__ = ["Base", "LeafScores", "SceneLeaves", "base_scores", "flow", "scene_leaves", "score_leaves"]
+__all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
 
 DAY_MS = 86_400_000
 LATE_DAYS = 14.0
@@ -80,39 +82,6 @@ def flow(values: Scores, levels: Levels, share: float) -> Scores:
 
 
 @once_per_snapshot
-def _session_levels(snapshot: Snapshot) -> Levels:
-    """Return the turns by the nodes above them in their sessions' trees."""
-    return Levels.of(snapshot.session_blocks)
-
-
-@once_per_snapshot
-def _speaker_levels(snapshot: Snapshot) -> Levels:
-    """Return the supports of `told_by` by the nodes above the fact in its speaker's tree."""
-    return Levels.of(snapshot.fact_blocks[:, told_by(snapshot).facts])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SceneLeaves:
-    """The leaves of all scene trees."""
-
-    facts: NDArray[np.int64]
-    """The fact that each leaf stands for; a fact may have several."""
-    levels: Levels
-    """The leaves by the nodes above them."""
-    places: Groups
-    """The leaves by fact."""
-    supports: Groups
-    """The rows of `Facts.pairs` by fact."""
-
-
-@once_per_snapshot
-def scene_leaves(snapshot: Snapshot) -> SceneLeaves:
-    """Return the leaves of scene trees, laid out for flow up and down."""
-    facts, nodes = snapshot.scene_blocks
-    return SceneLeaves(facts, Levels.of(nodes), Groups.of(facts), Groups.of(snapshot.facts.pairs[:, 0]))
-
-
-@once_per_snapshot
 def _lengths(snapshot: Snapshot) -> Scores:
     return standardise(np.log1p(snapshot.turns.length.astype(np.float64)))
 
@@ -134,7 +103,7 @@ def base_scores(snapshot: Snapshot, request: Search, lexical: Scores, fact_lexic
     )
 
 
-def score_leaves(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
+def score_leaves(snapshot: Snapshot, forest: Forest, request: Search, base: Base) -> LeafScores:
     """Return the score of every turn."""
     weights, turns = request.ranking, snapshot.turns
     scores = LeafScores(np.zeros(len(turns.ids)))
@@ -144,7 +113,7 @@ def score_leaves(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
     _leaf_order(snapshot, request, scores)
     _scope_and_time(snapshot, request, scores)
     scores.standardise()
-    _down_the_trees(snapshot, request, scores)
+    _down_the_trees(snapshot, forest, request, scores)
     return scores
 
 
@@ -219,23 +188,24 @@ def _decay(at: Scores, start: float, end: float) -> Scores:
     return np.exp(-late / LATE_DAYS) * np.exp(-early / EARLY_DAYS)
 
 
-def _down_the_trees(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
+def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores: LeafScores) -> None:
     """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
     weights, h = request.ranking, scores.total
     share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
-    scores.add("session_tree", flow(h, _session_levels(snapshot), share))
-    told, levels = told_by(snapshot), _speaker_levels(snapshot)
-    if weights.participant_tree and len(told.turns) and levels.groups:
+    if share:
+        scores.add("session_tree", flow(h, session_levels(forest), share))
+    told = told_by(snapshot)
+    if weights.participant_tree and len(told.turns) and (levels := speaker_levels(forest, told)).groups:
         out = np.zeros(len(h))
         out[told.turns] = told.groups.best(flow(h[told.turn_of], levels, weights.participant_tree))
         scores.add("participant_tree", out)
     if weights.scene_tree and len(told.turns):
-        scores.add("scene_tree", _from_scenes(snapshot, h, weights.scene_tree))
+        scores.add("scene_tree", _from_scenes(snapshot, forest, h, weights.scene_tree))
 
 
-def _from_scenes(snapshot: Snapshot, values: Scores, share: float) -> Scores:
+def _from_scenes(snapshot: Snapshot, forest: Forest, values: Scores, share: float) -> Scores:
     """Return what turns get from the scenes that the facts they support stand in; the best, if several."""
-    scenes = scene_leaves(snapshot)
+    scenes = scene_leaves(forest)
     pairs, best = snapshot.facts.pairs, np.full(len(snapshot.facts.ids), -np.inf)
     best[pairs[scenes.supports.first, 0]] = scenes.supports.best(values[pairs[:, 1]])
     told = np.full(len(best), -np.inf)

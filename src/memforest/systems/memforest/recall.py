@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Groups, Scores, cosines, leading, order, stable_order
-from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.systems.memforest.rank import Base, scene_leaves
+from memforest.ranking import Scores, leading, order
+from memforest.search.forest import EmbeddedForest, Forest
+from memforest.systems.memforest.layout import scene_leaves, trees_of
+from memforest.systems.memforest.rank import Base
 
 __all__ = [
     "BEAM_WIDTH",
@@ -45,63 +46,64 @@ class Recalled:
     """Forest row of a leaf -> mean similarity of the nodes on its path."""
 
 
-def leaf_similarity(snapshot: Snapshot, base: Base) -> Scores:
+def leaf_similarity(forest: Forest, base: Base) -> Scores:
     """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,)."""
-    trees = _trees(snapshot)
-    out = np.zeros(len(snapshot.forest.ids))
+    trees = trees_of(forest)
+    out = np.zeros(len(forest.ids))
     out[trees.fact_rows] = base.fact[trees.fact_items]
     out[trees.cell_rows] = trees.cells.best(base.turn)
     return out
 
 
 def recall(
-    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+    found: EmbeddedForest, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
 ) -> Recalled:
     """Return the best trees for a question and the leaves that browsing them reaches.
 
     Without an embedder there is nothing to recall by, and the result is empty.
     """
-    chosen, similarity = _recall(snapshot, base, vector, top)
+    chosen, similarity = _recall(found, base, vector, top)
     if vector is None or not chosen:
         return Recalled((), {})
-    forest, trees = snapshot.forest, _trees(snapshot)
+    forest, trees = found.forest, trees_of(found.forest)
 
     def nearness(nodes: Sequence[int]) -> list[float]:
         """Compare the question with those inner nodes that browse comes to, and with no others."""
         rows = np.array(nodes, dtype=np.int64)
         compared = rows[trees.compared[rows]]
-        similarity[compared] = forest.vectors.cosines_at(np.searchsorted(forest.inner, compared), vector)
+        similarity[compared] = found.cosines_at(compared, vector)
         return [float(value) for value in similarity[rows]]
 
     leaves: dict[int, float] = {}
     for tree, _ in chosen:
-        leaves.update(browse(snapshot, nearness, int(trees.root_of[tree])))
+        leaves.update(browse(forest, nearness, int(forest.tree_root[tree])))
     return Recalled(chosen, leaves)
 
 
 def recall_trees(
-    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+    found: EmbeddedForest, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
 ) -> tuple[tuple[int, float], ...]:
     """Return the trees that `recall` returns, without browsing them."""
-    return _recall(snapshot, base, vector, top)[0]
+    return _recall(found, base, vector, top)[0]
 
 
 def _recall(
-    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int
+    found: EmbeddedForest, base: Base, vector: NDArray[np.float32] | None, top: int
 ) -> tuple[tuple[tuple[int, float], ...], Scores]:
     """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
 
     Source: paper §4.3, Eq. 7; `score(q, T)` is the sum of both similarities.
     """
-    if vector is None or not len(_trees(snapshot).roots):
+    forest = found.forest
+    if vector is None or not len(forest.roots):
         return (), np.zeros(0)
-    forest, trees = snapshot.forest, _trees(snapshot)
-    similarity = leaf_similarity(snapshot, base)
+    trees = trees_of(forest)
+    similarity = leaf_similarity(forest, base)
     best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
     of_leaves = similarity[trees.leaf_rows]
     best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
-    similarity[trees.compared_roots] = cosines(trees.root_vectors, vector)
-    similarity_of_scenes(snapshot, base.fact, similarity)
+    similarity[found.inner_roots] = found.root_cosines(vector)
+    similarity_of_scenes(forest, base.fact, similarity)
     root_sim[forest.tree[trees.roots]] = similarity[trees.roots]
     by_root = leading(root_sim, np.arange(len(root_sim)), top)
     near_leaves = leading(of_leaves, trees.leaf_ids, FACTS_TO_TREES)
@@ -112,83 +114,25 @@ def _recall(
     return chosen, similarity
 
 
-def similarity_of_scenes(snapshot: Snapshot, fact: Scores, similarity: Scores) -> None:
+def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> None:
     """Give the nodes of scene trees, in place, the mean similarity of the facts below them: they have no vector."""
-    leaves = scene_leaves(snapshot)
+    leaves = scene_leaves(forest)
     for nodes, means in leaves.levels.means(fact[leaves.facts]):
         similarity[nodes] = means
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Trees:
-    """What recall asks of a snapshot's trees whatever the question."""
-
-    fact_rows: NDArray[np.int64]
-    fact_items: NDArray[np.int64]
-    """The leaves that stand for facts, and which facts."""
-    cell_rows: NDArray[np.int64]
-    cells: Groups
-    """The leaves that hold turns, and the turns by leaf."""
-    leaf_rows: NDArray[np.int64]
-    leaf_ids: NDArray[np.int64]
-    leaves: Groups
-    """The leaves, as positions in `leaf_rows`, by tree."""
-    with_leaves: NDArray[np.int64]
-    """The tree of each of these groups."""
-    root_of: NDArray[np.int64]
-    """Tree -> the row of its root, -1 for none."""
-    roots: NDArray[np.int64]
-    compared: NDArray[np.bool_]
-    """The inner nodes that have a vector: all but those of scene trees, shape (N,)."""
-    compared_roots: NDArray[np.int64]
-    root_vectors: NDArray[np.float32]
-    lone: NDArray[np.bool_]
-    """Trees that are scenes of a single fact: they have nothing to descend, and say what the fact says."""
-
-
-@once_per_snapshot
-def _trees(snapshot: Snapshot) -> _Trees:
-    forest = snapshot.forest
-    rows = np.flatnonzero(forest.kind != 0)
-    rows = rows[stable_order(forest.tree[rows])]
-    leaves = Groups.of(forest.tree[rows])
-    scene, roots = forest.of_kind("scene"), forest.roots
-    compared = (forest.kind == 0) & ~scene[forest.tree]
-    compared_roots = roots[compared[roots]]
-    lone = np.zeros(len(scene), dtype=np.bool_)
-    lone[forest.tree[roots[forest.kind[roots] != 0]]] = True
-    facts, cell_of = np.flatnonzero(forest.kind == 2), snapshot.cell_of_turn
-    cells = Groups.of(cell_of)
-    return _Trees(
-        fact_rows=facts,
-        fact_items=forest.item[facts],
-        cell_rows=cell_of[cells.first],
-        cells=cells,
-        leaf_rows=rows,
-        leaf_ids=forest.ids[rows],
-        leaves=leaves,
-        with_leaves=forest.tree[rows[leaves.starts]],
-        root_of=forest.tree_root,
-        roots=roots,
-        compared=compared,
-        compared_roots=compared_roots,
-        root_vectors=forest.vectors[np.searchsorted(forest.inner, compared_roots)],
-        lone=lone & scene,
-    )
-
-
 def browse(
-    snapshot: Snapshot, nearness: Callable[[Sequence[int]], list[float]], root: int, beam: int = BEAM_WIDTH
+    forest: Forest, nearness: Callable[[Sequence[int]], list[float]], root: int, beam: int = BEAM_WIDTH
 ) -> dict[int, float]:
     """Descend one tree and return the leaves reached with the mean similarity along their paths.
 
     Args:
-        snapshot: of the memory.
+        forest: the trees.
         nearness: returns the similarity of nodes to the question; asked level by level.
         root: where to begin.
         beam: nodes kept per level.
     """
-    children = snapshot.forest.children
+    children = forest.children
     frontier = [(root, nearness([root])[0], 1)]
     reached: dict[int, float] = {}
     while frontier:
