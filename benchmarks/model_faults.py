@@ -254,7 +254,7 @@ def measure(case: Case, sessions: Sequence[Session], whole: Held, chunk_of: Mapp
         forest.ingest_session("other", "s", [FIRST])
         trouble.lasts = True
         started = perf_counter()
-        results = forest.ingest_parallel([one.request() for one in sessions])
+        results = forest.ingest_parallel([one.request() for one in sessions], refresh=True)
         row.seconds = perf_counter() - started
         trouble.lasts = False
         server.revive()

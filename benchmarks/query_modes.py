@@ -87,7 +87,7 @@ def build(folder: Path, double: Double, sessions: Sequence[Session]) -> None:
         MemForestError: if a session is refused.
     """
     with open_forest(folder, double.serve(None)) as forest:
-        for result in forest.ingest_parallel([one.request() for one in sessions]):
+        for result in forest.ingest_parallel([one.request() for one in sessions], refresh=True):
             if not isinstance(result, IngestResult):
                 raise result
 

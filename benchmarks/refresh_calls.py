@@ -118,7 +118,7 @@ def write(forest: MemForest, facts: int, at_once: int) -> None:
         MemForestError: if a session is refused.
     """
     for first in range(0, facts, at_once):
-        for result in forest.ingest_parallel(requests(min(at_once, facts - first), first)):
+        for result in forest.ingest_parallel(requests(min(at_once, facts - first), first), refresh=True):
             if not isinstance(result, IngestResult):
                 raise result
 

@@ -10,18 +10,24 @@ every step in its form, and has seen every prompt before, in a run without waiti
 part of any time. Sessions arrive one by one (`ingest_session` in a loop) or as one batch (`ingest_parallel`).
 
 Rows. *memforest* has its vectors from the double's embeddings endpoint, as mem0 does; *memforest, minilm* from the
-local model of the install, on this machine's cores. *concurrency 1* is the same with one request in flight. *mem0ai* is
-the package itself through its own OpenAI provider (`benchmarks/writing/mem0_run.py`), a session or two turns in a call
-of its `add`; make an interpreter for it with ``python -m venv v && v/bin/pip install mem0ai==2.2.1``.
+local model of the install, on this machine's cores. *path* makes the summaries above a write before it returns, instead
+of behind it. *concurrency 1* is the same with one request in flight. *mem0ai* is the package itself through its own OpenAI
+provider (`benchmarks/writing/mem0_run.py`), a session or two turns in a call of its `add`, and *mem0ai async* its
+asynchronous class with all calls of a session at once; make an interpreter for it with ``python -m venv v && v/bin/pip install mem0ai==2.2.1``.
 
-Columns. *bound* is what nobody can beat who makes these calls and goes level by level: per arrival the longest call of
-each wave (extraction, repairs, judgement, one per level of summaries), summed. *path* is the longest path of calls that
-need each other's replies, which no order of the calls can beat. *work/fl* is the sum of all calls over the calls allowed
-in flight, *floor* the larger of it and the bound, *ratio* wall over floor. All four are computed from the calls' tokens
-under the cost model (`benchmarks/writing/bound.py`); waves are read off the times of the trace's records, and who needs
-whom off their texts (`benchmarks/writing/waves.py`). *chain* is the most calls of one arrival that wait for each other.
-*flight* is the most chat calls that the server saw under way, *late* the most by which it answered later than declared,
-and *load* how many processes wanted a core when the run began: times of a busy machine are not the package's.
+With no such interpreter, those rows are left out, and a line says so.
+
+Columns. *wall* is the time until the last write had returned, *flushed* until its summaries were made as well. *floor* is
+what a write takes that asks for all chunks of an arrival at once, then for the summaries over them level by level, and
+does nothing else, or the sum of all calls over the calls allowed in flight, if that is more; *ratio* is flushed over
+floor. *path* is the longest path of calls that need each other's replies, which no order of the calls can beat, and
+*chain* the most calls on it. All are computed from the calls' tokens under the cost model
+(`benchmarks/writing/bound.py`), and no order that we chose raises the floor; who needs whom is read off the requests
+(`benchmarks/writing/waves.py`). *flight* is the most chat calls that the server saw under way, *late* the most by which it
+answered later than declared, and *load* how many processes wanted a core when the run began: times of a busy machine are
+not the package's.
+
+*cold start* writes the first session in a new process: what imports take, the first write, and a second one.
 """
 
 from __future__ import annotations
@@ -37,15 +43,16 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+from memforest.config import Refresh
 from writing.costs import COSTS, EMBED, CostModel
 from writing.measured import BATCH, ONE_BY_ONE, TARGETS, Measured, breakdown, rows, verdicts
-from writing.ours import ENDPOINT, LOCAL, ours_name, run_ours
+from writing.ours import ENDPOINT, LOCAL, ours_name, run_cold, run_ours
 from writing.peers import mem0_name, run_mem0
 from writing.server import Double
 from writing.sessions import Session, read_sessions
 
 ARRIVALS = {"one": ONE_BY_ONE, "batch": BATCH}
-SYSTEMS = ("memforest", "minilm", "serial", "mem0")
+SYSTEMS = ("memforest", "path", "minilm", "serial", "mem0", "cold")
 TURNS_PER_ADD = (0, 2)
 """Of mem0: a session in a call, or a pair of turns."""
 
@@ -73,6 +80,8 @@ class Runs:
         wanted = self._options.systems
         if "memforest" in wanted:
             yield self._ours(cost, arrival, in_flight, ENDPOINT)
+        if "path" in wanted:
+            yield self._ours(cost, arrival, in_flight, ENDPOINT, "path")
         if "minilm" in wanted:
             yield self._ours(cost, arrival, in_flight, LOCAL)
         if "serial" in wanted:
@@ -80,27 +89,32 @@ class Runs:
         if "mem0" in wanted and self._options.mem0_python is not None:
             for turns in TURNS_PER_ADD:
                 yield self._mem0(cost, arrival, in_flight, turns)
+            yield self._mem0(cost, arrival, in_flight, 2, gathered=True)
 
-    def _ours(self, cost: str, arrival: str, in_flight: int, embedder: str) -> Measured:
+    def _ours(
+        self, cost: str, arrival: str, in_flight: int, embedder: str, refresh: Refresh | None = None
+    ) -> Measured:
         def run(model: CostModel | None) -> Measured:
             return run_ours(
                 self._double, self._sessions, cost=model, name=cost, arrival=arrival,
-                in_flight=64 if model is None else in_flight, embedder=embedder,
+                in_flight=64 if model is None else in_flight, embedder=embedder, refresh=refresh,
             )  # fmt: skip
 
-        return self._find(cost, arrival, in_flight, ours_name(embedder, in_flight), run)
+        return self._find(cost, arrival, in_flight, ours_name(embedder, in_flight, refresh), run)
 
-    def _mem0(self, cost: str, arrival: str, in_flight: int, turns: int) -> Measured:
+    def _mem0(
+        self, cost: str, arrival: str, in_flight: int, turns: int, *, gathered: bool = False
+    ) -> Measured:
         # One by one, mem0 has one call under way, whatever is allowed.
         allowed = in_flight if arrival == BATCH else 1
 
         def run(model: CostModel | None) -> Measured:
             return run_mem0(
                 self._options.mem0_python, self._double, self._sessions, cost=model, name=cost,
-                arrival=arrival, in_flight=allowed, turns_per_add=turns,
+                arrival=arrival, in_flight=allowed, turns_per_add=turns, gathered=gathered,
             )  # fmt: skip
 
-        return self._find(cost, arrival, allowed, mem0_name(turns), run)
+        return self._find(cost, arrival, allowed, mem0_name(turns, gathered=gathered), run)
 
     def _find(
         self,
@@ -139,7 +153,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--conversation", help="which one of the file; the first when not given")
     parser.add_argument("--sessions", type=int, default=10)
     parser.add_argument("--cost", nargs="+", choices=tuple(COSTS), default=tuple(COSTS))
-    parser.add_argument("--in-flight", nargs="+", type=int, default=(8, 64, 512))
+    parser.add_argument("--in-flight", nargs="+", type=int, default=(8, 128, 512))
     parser.add_argument("--arrival", nargs="+", choices=tuple(ARRIVALS), default=tuple(ARRIVALS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
     parser.add_argument("--repeat", type=int, default=1, help="runs of each row, of which the median is kept")
@@ -159,7 +173,11 @@ def head(name: str, sessions: Sequence[Session]) -> list[str]:
         f"Python {platform.python_version()}, {packages}, {os.cpu_count()} CPUs",
         *(f"cost {cost}: {COSTS[cost].declared}" for cost in COSTS),
         f"a request for embeddings: {EMBED.declared}",
-        "targets of memforest: " + ", ".join(f"{what} <= {most}" for what, most in TARGETS.items()),
+        *(
+            f"targets of memforest, {arrival}: "
+            + ", ".join(f"{what} <= {most}" for what, most in own.items())
+            for arrival, own in TARGETS.items()
+        ),
     ]
 
 
@@ -181,8 +199,15 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     name, sessions = read_sessions(options.file, options.conversation, options.sessions)
     print("\n".join(head(name, sessions)))
+    if "mem0" in options.systems and options.mem0_python is None:
+        print("no rows of mem0: --mem0-python names no interpreter that has it")
     with contextlib.ExitStack() as stack:
-        runs = Runs(options, stack.enter_context(Double()), sessions)
+        double = stack.enter_context(Double())
+        runs = Runs(options, double, sessions)
+        if "cold" in options.systems:
+            for cost in options.cost:
+                parts = run_cold(double, sessions[0], cost=COSTS[cost])
+                print(f"cold start, cost {cost}: " + ", ".join(f"{k} {v:.2f} s" for k, v in parts.items()))
         for cost in options.cost:
             for arrival in options.arrival:
                 for in_flight in options.in_flight:

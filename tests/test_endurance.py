@@ -59,7 +59,7 @@ def many_turns(count: int) -> list[dict[str, Any]]:
 def test_a_very_long_session_is_stored_appended_to_and_found(folder: Path) -> None:
     """Every turn is there; one more rewrites a few nodes, not the tree; the same again is no news."""
     turns = many_turns(TURNS)
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, fast_config(refresh="path")) as forest:
         assert forest.ingest_session("u", "long", turns).turns_added == TURNS
         more = forest.user("u").add("I moved to Kyoto.", session_id="long", timestamp=1_700_000_000)
         assert more.turns_added == 1

@@ -181,7 +181,8 @@ def test_an_error_in_the_middle_of_a_batch_stays_there(
         assert isinstance(results[1], error)
         assert isinstance(results[1], MemForestError)
         assert {s.session_id for s in forest.user("u").sessions()} == {"Oslo", "Rome"}
-        assert forest.user("u").stats().dirty_nodes == 0
+        assert forest.flush().nodes_dirty == 0
+        assert forest.user("v").stats().dirty_nodes == forest.user("u").stats().dirty_nodes == 0
 
 
 def test_queries_in_a_batch_fail_alone(filled: Path) -> None:

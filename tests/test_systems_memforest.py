@@ -81,11 +81,12 @@ def test_every_evidence_has_a_path(forest: MemForest) -> None:
 
 
 def test_the_trace_names_the_recalled_trees(forest: MemForest) -> None:
-    """With `explain`, trees with their scores, best first; the flat index looks into none."""
+    """Trees with their scores, best first, where they are looked into; the flat index looks into none."""
+    assert forest.query("u", "What about the accordion band?").trace["trees"] == []
     trees = forest.query("u", "What about the accordion band?", explain=True).trace["trees"]
     assert [score for _, score in trees] == sorted((score for _, score in trees), reverse=True)
     assert {"entity Mateo", "session autumn"} <= {title for title, _ in trees}
-    assert forest.query("u", "What about the accordion?", index="flat").trace["trees"] == []
+    assert forest.query("u", "What about the accordion?", index="flat", explain=True).trace["trees"] == []
 
 
 def test_a_fact_is_one_candidate(forest: MemForest) -> None:

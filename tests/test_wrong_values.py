@@ -43,6 +43,7 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "browse_calls": lambda value: value == 0,
     "busy_timeout_s": lambda value: value in (0, 1.5),
     "mode": lambda value: value is None,
+    "refresh": lambda value: value is None,
     "summary_words": lambda value: value is None,
     "ranking": lambda value: isinstance(value, Ranking),
     "ingest_budget": lambda value: isinstance(value, Budget),
@@ -138,6 +139,8 @@ def test_what_a_setting_takes_is_taken() -> None:
 
 
 WRONG_FLAG: tuple[Any, ...] = (None, 0, 1, "no", [])
+WRONG_MAYBE = WRONG_FLAG[1:]
+"""Of a flag that may be None."""
 WRONG_TEXT: tuple[Any, ...] = (0, 1.5, True, b"x", [], {}, object())
 WRONG_COUNT: tuple[Any, ...] = (-1, -(10**5000), 1.5, True, "5", [], float("nan"), object())
 WRONG_BUDGET: tuple[Any, ...] = (0, 5, "5", {"max_calls": 5}, [])
@@ -146,17 +149,19 @@ WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "ingest_session": {
         **dict.fromkeys(("user_id", "session_id"), (None, "", *WRONG_TEXT)),
-        **dict.fromkeys(("infer", "replace", "refresh"), WRONG_FLAG),
+        **dict.fromkeys(("infer", "replace"), WRONG_FLAG),
+        "refresh": WRONG_MAYBE,
         "turns": (None, 5, "hello", b"x", {}, [5], ["hello"], [{}]),
         "timestamp": WRONG_TIME,
         "metadata": WRONG_MAPPING,
         "budget": WRONG_BUDGET,
     },
-    "ingest_parallel": {"requests": (None, 5, "x", {}), "refresh": WRONG_FLAG, "budget": WRONG_BUDGET},
+    "ingest_parallel": {"requests": (None, 5, "x", {}), "refresh": WRONG_MAYBE, "budget": WRONG_BUDGET},
     "query_parallel": {"requests": (None, 5, "x", {})},
     "register_user": {"user_id": (None, "", *WRONG_TEXT), "display_name": ("", *WRONG_TEXT)},
     "has_user": {"user_id": (None, "", *WRONG_TEXT)},
     "resume": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
+    "flush": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
     "rebuild": {
         "user_id": ("", *WRONG_TEXT),
         **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
@@ -197,6 +202,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "timeline": {"entity": (None, *WRONG_TEXT), "attribute": WRONG_TEXT},
     "tree": {"scope": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
     "rebuild": {**dict.fromkeys(("scopes", "stale"), WRONG_FLAG), "budget": WRONG_BUDGET},
+    "flush": {"budget": WRONG_BUDGET},
 }
 NEEDED: dict[str, dict[str, Any]] = {
     "ingest_session": {"user_id": "u", "session_id": "s", "turns": TURNS},

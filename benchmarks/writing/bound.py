@@ -4,11 +4,14 @@ An arrival (a session, or a batch of sessions) goes through stages, each of whic
 extraction, judgement, summaries. Within a stage, a call may need the reply of another one: a repair needs the reply that
 it mends, a node's summary those of the nodes below it. Then
 
-* ``bound_s`` is the sum over arrivals of the waves of calls, each as long as its longest call: extraction, repairs,
-  judgement, one per level of summaries. A write that goes level by level over all trees cannot be faster;
-* ``path_s`` is the sum over arrivals of the longest path through the calls that need each other. It is at most the
-  bound, and nobody who makes these calls can be faster, whatever the order;
+* ``waves_s`` is what a write takes that asks for all chunks of an arrival at once and then for one level of summaries
+  after the other, of a tree with `FAN_OUT` children a node over the chunks, and does nothing else: no repair, no
+  judgement, no second tree. A wave of chunks is as long as its longest call, a level as long as a summary's call is at
+  the median. The order in which calls were made does not come into it, so that needless order does not raise it;
+* ``path_s`` is the sum over arrivals of the longest path through the calls that need each other: nobody who makes these
+  calls can be faster, whatever the order;
 * ``work_s`` is the sum of all calls: nobody can be faster than ``work_s / in_flight``;
+* ``floor_s`` is the larger of ``waves_s`` and ``work_s / in_flight``;
 * ``chain`` is the most calls of one arrival that wait for each other.
 """
 
@@ -17,17 +20,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from writing.costs import CostModel
 
-__all__ = ["Call", "bound_s", "chain", "floor_s", "path_s", "work_s"]
+__all__ = ["FAN_OUT", "Call", "chain", "floor_s", "levels_over", "path_s", "waves_s", "work_s"]
+
+FAN_OUT = 8
+"""Children of a node in the tree of the floor: the most that a tree of memforest's own has over facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call to the chat model.
 
-    `arrival` names what it belongs to, `stage` and `wave` order its calls; `needs` are the places, in the list of all
+    `arrival` names what it belongs to, `stage` orders its calls; `needs` are the places, in the list of all
     calls, of those of its stage whose replies it was made from. `prefix_tokens` are those prompt tokens that are the
     same in every request of the step.
     """
@@ -35,7 +42,6 @@ class Call:
     arrival: str
     step: str
     stage: int
-    wave: int
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
@@ -44,31 +50,47 @@ class Call:
     failed: bool = False
 
 
-def bound_s(calls: Iterable[Call], cost: CostModel) -> float:
-    """Return the seconds that the waves of all arrivals take, one after the other, with enough in flight.
+def levels_over(leaves: int) -> int:
+    """Return how many levels a tree has above so many leaves.
 
-    Example: two calls of one wave and one of the next, at 1 s a call and 1 ms a completion token.
-        >>> cost = CostModel(1.0, 0.0, 0.001)
-        >>> calls = [Call("s", "extract", 0, 0, 0, 500), Call("s", "extract", 0, 0, 0, 100)]
-        >>> bound_s([*calls, Call("s", "judge", 1, 0, 0, 0)], cost)
-        2.5
+    Example:
+        >>> [levels_over(leaves) for leaves in (0, 1, 8, 9, 64, 65)]
+        [0, 0, 1, 2, 2, 3]
     """
-    longest: dict[tuple[str, int, int], float] = defaultdict(float)
+    levels, reach = 0, 1
+    while reach < leaves:
+        levels, reach = levels + 1, reach * FAN_OUT
+    return levels
+
+
+def waves_s(calls: Sequence[Call], cost: CostModel) -> float:
+    """Return the seconds of one wave of chunks and of the levels of summaries over them, for all arrivals.
+
+    Example: two chunks at 1 s a call and 1 ms a completion token, and one level over them; repairs do not count.
+        >>> cost = CostModel(1.0, 0.0, 0.001)
+        >>> chunks = [Call("s", "extract", 0, 0, 500), Call("s", "extract", 0, 0, 100)]
+        >>> repair = Call("s", "extract", 0, 0, 900, needs=(0,))
+        >>> waves_s([*chunks, repair, Call("s", "summarise", 2, 0, 1000)], cost)
+        3.5
+    """
+    chunks: dict[str, list[float]] = defaultdict(list)
     for call in calls:
-        key = (call.arrival, call.stage, call.wave)
-        longest[key] = max(longest[key], _seconds(call, cost))
-    return sum(longest.values())
+        if call.step == "extract" and not call.needs:
+            chunks[call.arrival].append(_seconds(call, cost))
+    summaries = [_seconds(call, cost) for call in calls if call.step == "summarise" and not call.failed]
+    level = median(summaries) if summaries else 0.0
+    return sum(max(own) + level * levels_over(len(own)) for own in chunks.values())
 
 
 def path_s(calls: Sequence[Call], cost: CostModel) -> float:
     """Return the seconds of the longest paths of all arrivals, one after the other.
 
-    Example: of two trees, one is slow below and the other above; waves add up what never waits for each other.
+    Example: of two trees, one is slow below and the other above; they do not wait for each other.
         >>> cost = CostModel(0.0, 0.0, 1.0)
-        >>> below = [Call("s", "summarise", 2, 0, 0, 9), Call("s", "summarise", 2, 0, 0, 1)]
-        >>> above = [Call("s", "summarise", 2, 1, 0, 1, needs=(0,)), Call("s", "summarise", 2, 1, 0, 9, needs=(1,))]
-        >>> path_s(below + above, cost), bound_s(below + above, cost)
-        (10.0, 18.0)
+        >>> below = [Call("s", "summarise", 2, 0, 9), Call("s", "summarise", 2, 0, 1)]
+        >>> above = [Call("s", "summarise", 2, 0, 1, needs=(0,)), Call("s", "summarise", 2, 0, 9, needs=(1,))]
+        >>> path_s(below + above, cost)
+        10.0
     """
     return sum(_longest(calls, lambda call: _seconds(call, cost)).values())
 
@@ -84,14 +106,14 @@ def work_s(calls: Iterable[Call], cost: CostModel) -> float:
 
 
 def floor_s(calls: Sequence[Call], cost: CostModel, in_flight: int) -> float:
-    """Return the larger of the bound and of the work shared among so many in flight.
+    """Return the larger of the waves and of the work shared among so many in flight.
 
     Example:
-        >>> ten = [Call("s", "extract", 0, 0, 0, 0)] * 10
+        >>> ten = [Call("s", "extract", 0, 0, 0)] * 10
         >>> floor_s(ten, CostModel(1.0), 64), floor_s(ten, CostModel(1.0), 2)
         (1.0, 5.0)
     """
-    return max(bound_s(calls, cost), work_s(calls, cost) / in_flight)
+    return max(waves_s(calls, cost), work_s(calls, cost) / in_flight)
 
 
 def _seconds(call: Call, cost: CostModel) -> float:

@@ -4,9 +4,10 @@
 
 It reads a job as a line of stdin, warms up, prints a line, waits for one, does the job and prints what came of it.
 The job is an object with ``base_url``, ``dimensions`` (of the endpoint's vectors), ``sessions`` (lists of ``speaker``
-and ``text``), ``turns_per_add`` (0: a session is one call of `Memory.add`) and ``threads``. With one thread, sessions
-come one by one; with more, each thread adds a session at a time, which is how mem0's synchronous class is used for
-many at once.
+and ``text``), ``turns_per_add`` (0: a session is one call of `Memory.add`), ``threads`` and ``gathered``. With one
+thread, sessions come one by one; with more, each thread adds a session at a time, which is how mem0's synchronous class
+is used for many at once. With ``gathered`` its asynchronous class adds all turns of a session at once, and in a batch
+(more than one thread) all sessions at once, in so many threads of its own.
 
 mem0 as it installs itself: its OpenAI provider for the model and for the embedder, its default store (Qdrant, embedded,
 on disk), telemetry off, every file in a temporary directory. A session that fails is an error here, not a silence.
@@ -14,7 +15,9 @@ The embedded Qdrant is not made for threads (used as it is, it loses memories), 
 at a time; model calls, for which a client waits a hundred times longer, stay concurrent.
 """
 
+import asyncio
 import importlib
+import inspect
 import json
 import os
 import sys
@@ -28,14 +31,14 @@ from typing import Any
 USER = "reader"
 
 
-def open_memory(job: dict[str, Any], folder: str) -> Any:
-    """Return a mem0 memory that keeps everything in a folder and asks the endpoint of the job alone."""
+def open_memory(job: dict[str, Any], folder: str, kind: str = "Memory") -> Any:
+    """Return a mem0 memory of a class that keeps everything in a folder and asks the endpoint of the job alone."""
     os.environ.update(MEM0_TELEMETRY="False", MEM0_DIR=folder)
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "OPENROUTER_"))]:
         del os.environ[name]
     model = {"model": "double", "api_key": "not-needed", "openai_base_url": job["base_url"]}
     # Imported here, as it reads the environment when it is imported.
-    return importlib.import_module("mem0").Memory.from_config(
+    return getattr(importlib.import_module("mem0"), kind).from_config(
         {
             "llm": {"provider": "openai", "config": model},
             "embedder": {"provider": "openai", "config": model},
@@ -94,6 +97,47 @@ def add_session(memory: Any, session: list[dict[str, str]], turns_per_add: int) 
     ]
 
 
+async def add_gathered(memory: Any, session: list[dict[str, str]], turns_per_add: int) -> list[int]:
+    """Add the parts of a session all at once, and return how many memories each call reports."""
+    messages = messages_of(session)
+    size = turns_per_add or len(messages)
+    parts = [messages[first : first + size] for first in range(0, len(messages), size)]
+    added = await asyncio.gather(*(memory.add(part, user_id=USER) for part in parts))
+    return [len(one["results"]) for one in added]
+
+
+async def run_gathered(job: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Do the job with the asynchronous class; its threads are the event loop's."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max(job["threads"], 6)))
+    memory = open_memory(job, folder, "AsyncMemory")
+    memory = await memory if inspect.isawaitable(memory) else memory
+    await memory.add([{"role": "user", "content": "Someone: I have a red kite in Oslo."}], user_id="warm-up")
+    memory.vector_store = OneAtATime(memory.vector_store)
+    print(json.dumps({"ready": True}), flush=True)
+    sys.stdin.readline()
+    started = perf_counter()
+    size = job["turns_per_add"]
+    if job["threads"] > 1:
+        added = await asyncio.gather(*(add_gathered(memory, one, size) for one in job["sessions"]))
+    else:
+        added = [await add_gathered(memory, one, size) for one in job["sessions"]]
+    wall = perf_counter() - started
+    stored = (await memory.get_all(filters={"user_id": USER}, top_k=1_000_000))["results"]
+    return told(wall, added, stored)
+
+
+def told(wall: float, added: list[list[int]], stored: list[Any]) -> dict[str, Any]:
+    """Return the result of a job."""
+    return {
+        "version": version("mem0ai"),
+        "wall_s": wall,
+        "adds": sum(len(counts) for counts in added),
+        "reported": sum(sum(counts) for counts in added),
+        "stored": len(stored),
+        "examples": [one["memory"] for one in stored[:3]],
+    }
+
+
 def run(job: dict[str, Any], folder: str) -> dict[str, Any]:
     """Do the job and return what it took and what is stored."""
     memory = open_memory(job, folder)
@@ -109,21 +153,14 @@ def run(job: dict[str, Any], folder: str) -> dict[str, Any]:
         )
     wall = perf_counter() - started
     stored = memory.get_all(filters={"user_id": USER}, top_k=1_000_000)["results"]
-    return {
-        "version": version("mem0ai"),
-        "wall_s": wall,
-        "adds": sum(len(counts) for counts in added),
-        "reported": sum(sum(counts) for counts in added),
-        "stored": len(stored),
-        "examples": [one["memory"] for one in stored[:3]],
-    }
+    return told(wall, added, stored)
 
 
 def main() -> int:
     """Read the job from stdin and print the result."""
     job = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory(prefix="mem0-") as folder:
-        result = run(job, folder)
+        result = asyncio.run(run_gathered(job, folder)) if job["gathered"] else run(job, folder)
     print(json.dumps(result), flush=True)
     # Its vector store complains on the way out of the interpreter.
     os._exit(0)

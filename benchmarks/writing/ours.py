@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,21 +12,23 @@ from time import perf_counter
 from typing import Any
 
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint, IngestResult, MemForest
+from memforest.config import Refresh
 from memforest.memory.results import Usage
-from writing.bound import bound_s, chain, floor_s, path_s, work_s
+from writing.bound import chain, floor_s, path_s, work_s
 from writing.costs import CostModel
 from writing.measured import BATCH, Measured, StepCost, load
 from writing.server import Double
 from writing.sessions import USER, Session
 from writing.waves import Recorder, calls_of
 
-__all__ = ["ENDPOINT", "LOCAL", "ours_name", "run_ours", "steps_of"]
+__all__ = ["ENDPOINT", "LOCAL", "ours_name", "run_cold", "run_ours", "steps_of"]
 
 ENDPOINT = "endpoint"
 """Vectors from the double's embeddings endpoint."""
 LOCAL = "minilm"
 """Vectors from the MiniLM of the install, in this process."""
 
+COLD = Path(__file__).with_name("cold_run.py")
 _WARM = {"role": "user", "content": "I have a red kite in Oslo.", "timestamp": "2023-01-01T00:00:00Z"}
 
 STEPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -38,13 +43,16 @@ STEPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 while extraction is under way, so that the wall times overlap there."""
 
 
-def config_of(url: str, embedder: str, in_flight: int, recorder: Recorder, folder: Path) -> Config:
+def config_of(
+    url: str, embedder: str, in_flight: int, recorder: Recorder, folder: Path, refresh: Refresh | None
+) -> Config:
     """Return the configuration of a run: the package's own, with the double as its endpoint."""
     return Config(
         chat=ChatEndpoint(model="double", base_url=url, max_in_flight=in_flight),
         embedder=EmbeddingEndpoint(model="double", base_url=url, max_in_flight=in_flight)
         if embedder == ENDPOINT
         else embedder,
+        refresh=refresh,
         # The recorder takes every record and lets nothing through: no file is written.
         trace=folder / "never-written.jsonl",
         redact=recorder,
@@ -60,8 +68,11 @@ def run_ours(
     arrival: str,
     in_flight: int,
     embedder: str = ENDPOINT,
+    refresh: Refresh | None = None,
 ) -> Measured:
     """Write the sessions into a new memory, and return what that took.
+
+    The wall time ends when the last write has returned; then it is flushed, so that all summaries are made.
 
     Connections, imports and weights are warmed by another user's session first, as mem0's are.
 
@@ -72,24 +83,27 @@ def run_ours(
     url = double.serve(cost)
     with tempfile.TemporaryDirectory(prefix="write-path-") as work:
         folder = Path(work)
-        with MemForest(folder, config_of(url, embedder, in_flight, recorder, folder)) as forest:
-            forest.ingest_session("warm-up", "s", [_WARM])
+        with MemForest(folder, config_of(url, embedder, in_flight, recorder, folder, refresh)) as forest:
+            forest.ingest_session("warm-up", "s", [_WARM], refresh=True)
             forest.register_user(USER)
             double.forget()
             recorder.records.clear()
             results, wall = _write(forest, sessions, arrival, recorder)
+            started = perf_counter()
+            did = forest.flush(USER)
+            flushed = wall + perf_counter() - started
             facts = forest.user(USER).stats().facts
     got = double.served()
     calls = calls_of(recorder.records)
-    usage = _total(results)
-    waves = cost is not None and in_flight > 1
+    usage = _total(results).plus(did.usage)
     return Measured(
-        system=ours_name(embedder, in_flight),
+        system=ours_name(embedder, in_flight, refresh),
         cost=name,
         arrival=arrival,
         in_flight=in_flight,
         turns=sum(len(one.turns) for one in sessions),
         wall_s=wall,
+        flushed_s=flushed,
         calls=got.chat_calls,
         prompt_tokens=got.prompt_tokens,
         completion_tokens=got.completion_tokens,
@@ -101,10 +115,9 @@ def run_ours(
         memories=facts,
         failed=got.refused + sum(len(one.failed) for one in results),
         chain=chain(calls),
-        bound_s=bound_s(calls, cost) if cost is not None and waves else None,
         path_s=None if cost is None else path_s(calls, cost),
         work_s=None if cost is None else work_s(calls, cost),
-        floor_s=None if cost is None else floor_s(calls, cost, in_flight) if waves else work_s(calls, cost),
+        floor_s=None if cost is None else floor_s(calls, cost, in_flight),
         steps=steps_of(usage),
         load=before,
     )
@@ -151,7 +164,30 @@ def steps_of(usage: Usage) -> dict[str, StepCost]:
     return found
 
 
-def ours_name(embedder: str, in_flight: int) -> str:
+def ours_name(embedder: str, in_flight: int, refresh: Refresh | None = None) -> str:
     """Return the name of a row."""
-    name = "memforest" if embedder == ENDPOINT else f"memforest, {embedder}"
-    return f"{name}, concurrency 1" if in_flight == 1 else name
+    parts = [
+        "memforest",
+        *([] if embedder == ENDPOINT else [embedder]),
+        *([] if refresh is None else [refresh]),
+        *(["concurrency 1"] if in_flight == 1 else []),
+    ]
+    return ", ".join(parts)
+
+
+def run_cold(double: Double, session: Session, *, cost: CostModel | None) -> dict[str, float]:
+    """Write one session in a new process, and return the seconds of its parts: imports, and the first two writes.
+
+    The first one opens connections and compiles patterns; the second one, of another user, finds them made.
+
+    Raises:
+        RuntimeError: if the process failed.
+    """
+    job = {"base_url": double.serve(cost), "session": session.request("first")}
+    done = subprocess.run(  # noqa: S603 - this interpreter, and this package's own script
+        [sys.executable, COLD], input=json.dumps(job), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"a cold start ended with {done.returncode}: {done.stderr.strip()[-800:]}")
+    found: dict[str, float] = json.loads(done.stdout)
+    return found

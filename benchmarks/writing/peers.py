@@ -28,11 +28,13 @@ def run_mem0(
     arrival: str,
     in_flight: int,
     turns_per_add: int,
+    gathered: bool = False,
 ) -> Measured:
     """Add the sessions to a new mem0, and return what that took.
 
     In a batch, as many sessions at once as there may be calls in flight; one by one, one. mem0 has one chat call in a
     call of `add`, which reads what earlier ones stored, so its chain per session is its calls of `add` per session.
+    `gathered` makes all of them at once, through its asynchronous class.
 
     Raises:
         RuntimeError: if mem0 failed, or reported another number of memories than it stored.
@@ -45,6 +47,7 @@ def run_mem0(
         "sessions": [one.spoken() for one in sessions],
         "turns_per_add": turns_per_add,
         "threads": threads,
+        "gathered": gathered,
     }
     found = _run(python, job, double)
     if found["stored"] != found["reported"] or not found["stored"]:
@@ -52,7 +55,7 @@ def run_mem0(
     got = double.served()
     size = turns_per_add or max(len(one.turns) for one in sessions)
     return Measured(
-        system=mem0_name(turns_per_add),
+        system=mem0_name(turns_per_add, gathered=gathered),
         cost=name,
         arrival=arrival,
         in_flight=in_flight,
@@ -67,7 +70,7 @@ def run_mem0(
         late_s=got.late_s,
         memories=found["stored"],
         failed=got.refused,
-        chain=max(-(-len(one.turns) // size) for one in sessions),
+        chain=1 if gathered else max(-(-len(one.turns) // size) for one in sessions),
         steps={
             "Extract": StepCost(got.chat_calls, got.prompt_tokens, got.completion_tokens, got.chat_s),
             "Embed": StepCost(got.embedding_calls, got.embedding_tokens, 0, got.embedding_s),
@@ -77,9 +80,10 @@ def run_mem0(
     )
 
 
-def mem0_name(turns_per_add: int) -> str:
+def mem0_name(turns_per_add: int, *, gathered: bool = False) -> str:
     """Return the name of a row."""
-    return "mem0ai, " + (f"{turns_per_add} turns a call" if turns_per_add else "a session a call")
+    size = f"{turns_per_add} turns a call" if turns_per_add else "a session a call"
+    return f"mem0ai{' async' if gathered else ''}, {size}"
 
 
 def _run(python: Path, job: Mapping[str, Any], double: Double) -> dict[str, Any]:

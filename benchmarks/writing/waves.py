@@ -29,11 +29,10 @@ KEPT_WORDS = 150
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A record of the trace, what had arrived when it was made, and the seconds at which its call began and ended."""
+    """A record of the trace, what had arrived when it was made, and the seconds at which its call ended."""
 
     arrival: str
     record: Mapping[str, Any]
-    began_s: float
     ended_s: float
 
 
@@ -49,19 +48,17 @@ class Recorder:
 
     def __call__(self, record: dict[str, Any]) -> Mapping[str, Any] | None:
         """Keep a record."""
-        now = perf_counter()
-        self.records.append(Recorded(self.arrival, record, now - record["seconds"], now))
+        self.records.append(Recorded(self.arrival, record, perf_counter()))
         return None
 
 
 def calls_of(records: Sequence[Recorded]) -> list[Call]:
-    """Return the calls of a write in the order in which they ended, each with its wave and what it needs."""
+    """Return the calls of a write in the order in which they ended, each with what it needs."""
     ordered = sorted(records, key=lambda one: one.ended_s)
-    waves, needs = _waves(ordered), _needs(ordered)
-    return [_call(one, wave, known) for one, wave, known in zip(ordered, waves, needs, strict=True)]
+    return [_call(one, known) for one, known in zip(ordered, _needs(ordered), strict=True)]
 
 
-def _call(one: Recorded, wave: int, needs: tuple[int, ...]) -> Call:
+def _call(one: Recorded, needs: tuple[int, ...]) -> Call:
     record = one.record
     sizes = [count_tokens(message["content"]) for message in record["messages"]]
     share = sizes[0] / max(sum(sizes), 1) if sizes else 0.0
@@ -69,7 +66,6 @@ def _call(one: Recorded, wave: int, needs: tuple[int, ...]) -> Call:
         arrival=one.arrival,
         step=record["step"],
         stage=_stage(record),
-        wave=wave,
         prompt_tokens=record["prompt_tokens"],
         completion_tokens=record["completion_tokens"],
         cached_tokens=record["cached_tokens"],
@@ -81,21 +77,6 @@ def _call(one: Recorded, wave: int, needs: tuple[int, ...]) -> Call:
 
 def _stage(record: Mapping[str, Any]) -> int:
     return STAGES.index(record["step"]) if record["step"] in STAGES else len(STAGES)
-
-
-def _waves(records: Sequence[Recorded]) -> list[int]:
-    """Return each call's wave in its stage and arrival."""
-    found = [0] * len(records)
-    last: dict[tuple[str, int], tuple[int, float]] = {}
-    for at in sorted(range(len(records)), key=lambda at: records[at].began_s):
-        one = records[at]
-        key = (one.arrival, _stage(one.record))
-        wave, ended = last.get(key, (0, one.ended_s))
-        if one.began_s >= ended:
-            wave += 1
-        last[key] = (wave, max(ended, one.ended_s))
-        found[at] = wave
-    return found
 
 
 # -- what a call was made from --------------------------------------------------------------------

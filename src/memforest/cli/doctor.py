@@ -206,8 +206,8 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
 
 def _state(user: str, found: Stats) -> Check:
     detail = f"{user}: {counted(found.sessions, 'session')}, {counted(found.facts, 'fact')}, {found.embedder or 'words only'}"
-    if found.dirty_nodes or found.failed_chunks or found.unfinished:
-        left = f"{found.dirty_nodes} summaries out of date, {found.failed_chunks} chunks failed"
+    if found.failed_chunks or found.unfinished:  # summaries that are out of date are made when they are read
+        left = f"{found.failed_chunks} chunks failed"
         unread = f", {counted(found.unfinished, 'session')} unread" if found.unfinished else ""
         return Check(
             "memory", "note", f"{detail}; {left}{unread}", "memforest resume, or memforest doctor --fix"

@@ -1,7 +1,7 @@
 """From sessions of files into a memory, session by session, with counts of what became of them.
 
-Every session is durable when `Loaded` counts it, so an interruption loses nothing that was reported. Trees
-are refreshed once, at the end; after an interruption the next ingest or `resume` does it.
+Every session is durable when `Loaded` counts it, so an interruption loses nothing that was reported. Summaries
+that a model makes behind the sessions are waited for at the end; others are made when they are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memforest.errors import InputError, MemForestError, SessionConflictError
 from memforest.forest import MemForest
 from memforest.forest.options import read_time
 from memforest.memory.ingest.batch import Arrival, read_arrival
-from memforest.memory.results import IngestResult, Stats
+from memforest.memory.results import FlushResult, IngestResult, Stats, Usage
 
 __all__ = ["IngestOptions", "Loaded", "Plan", "load", "name_user", "plan_memories", "read_file"]
 
@@ -76,7 +76,7 @@ class Loaded:
     failure: str | None = None
     """Why the first of them failed."""
     nodes_dirty: int = 0
-    """Nodes whose summary could not be made."""
+    """Nodes whose summary is out of date; they are made when they are read."""
     left_chunks: int = 0
     """Chunks that the budget did not reach."""
     model_calls: int = 0
@@ -108,11 +108,20 @@ class Loaded:
             self.failure = result.failed[0].failure
         self.nodes_dirty = result.nodes_dirty
         self.left_chunks += len(result.left)
-        self.model_calls += result.usage.model_calls
-        self.model_tokens += result.usage.prompt_tokens + result.usage.completion_tokens
-        self.model_failures += result.usage.failures
-        self.embedded.update(result.usage.embeds)
+        self._spend(result.usage)
         self.warnings += [text for text in result.warnings if text not in self.warnings]
+
+    def add(self, made: FlushResult) -> None:
+        """Add the summaries that were made behind the sessions."""
+        self.nodes_dirty = made.nodes_dirty
+        self._spend(made.usage)
+        self.warnings += [text for text in made.warnings if text not in self.warnings]
+
+    def _spend(self, usage: Usage) -> None:
+        self.model_calls += usage.model_calls
+        self.model_tokens += usage.prompt_tokens + usage.completion_tokens
+        self.model_failures += usage.failures
+        self.embedded.update(usage.embeds)
 
     def close(self, stats: Stats, seconds: float) -> None:
         """Note the state at the end."""
@@ -204,7 +213,7 @@ def _is_readable(forest: MemForest, session: FileSession, options: IngestOptions
 def load(
     forest: MemForest, plan: Plan, options: IngestOptions, loaded: Loaded, on_session: OnSession
 ) -> None:
-    """Ingest a plan's sessions in order, then refresh the trees once.
+    """Ingest a plan's sessions in order. What a model makes behind them is waited for, as the process may end then.
 
     A session that is malformed or in conflict is noted in `loaded.errors` and the rest goes on.
 
@@ -220,10 +229,9 @@ def load(
     """
     started = time.perf_counter()
     batches = _batches(plan, together=forest.config.chat is not None)
-    for number, batch in enumerate(batches, 1):
+    for batch in batches:
         results = forest.ingest_parallel(
             [_request(plan, session, options) for _, session in batch],
-            refresh=number == len(batches),
             budget=options.budget.less(loaded.model_calls, loaded.model_tokens),
         )
         for (source, session), result in zip(batch, results, strict=True):
@@ -237,11 +245,11 @@ def load(
             on_session(session)
     if not forest.has_user(plan.user):
         return
-    stats = forest.user(plan.user).stats()
-    if stats.dirty_nodes and not loaded.nodes_dirty:  # the last session was none that refreshes
-        forest.resume(plan.user, budget=options.budget.less(loaded.model_calls, loaded.model_tokens))
-        stats = forest.user(plan.user).stats()
-    loaded.close(stats, time.perf_counter() - started)
+    if forest.config.chat is not None and forest.config.refresh in (None, "behind"):
+        loaded.add(
+            forest.flush(plan.user, budget=options.budget.less(loaded.model_calls, loaded.model_tokens))
+        )
+    loaded.close(forest.user(plan.user).stats(), time.perf_counter() - started)
 
 
 def _batches(plan: Plan, *, together: bool) -> list[list[tuple[str, FileSession]]]:

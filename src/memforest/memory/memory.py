@@ -123,7 +123,8 @@ class Memory:
         An extractor that asks a model for every chunk gets the chunks of all sessions at once; the local one gets
         one session after the other, each written before the next is read.
         """
-        return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh))
+        with self._summaries.writing():
+            return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh))
 
     async def _ingest(
         self, arrivals: Sequence[Arrival], refresh: bool | None
@@ -216,7 +217,8 @@ class Memory:
             await self._finish(writes, None)
             return writes.only()
 
-        return await self._writes("ingest", budget, finish)
+        with self._summaries.writing():
+            return await self._writes("ingest", budget, finish)
 
     def _receive_more(
         self,

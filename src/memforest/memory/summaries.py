@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Collection
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -32,6 +34,12 @@ from memforest.store.db import Database, Tx
 from memforest.systems.attached import Attached
 
 __all__ = ["Accounted", "Summaries", "policy_of"]
+
+QUIET_S = 0.1
+"""Seconds without a write after which what is left is made behind it: sessions that come one after the other touch the
+same trees, whose summaries are then made once."""
+MOST_WAIT_S = 30.0
+"""Longest that writes which do not end hold that up."""
 
 Choose = Callable[[Tx], Collection[int]]
 """Names nodes that are about to be read, out of a read transaction."""
@@ -85,6 +93,9 @@ class Summaries:
         self._lock = threading.Lock()
         self._did = FlushResult()
         self._untold: list[str] = []
+        self._writing = 0
+        self._hurried = 0
+        self._quiet_since = 0.0
         self._given_up: object = None
         """What was dirty when a refresh last failed: reading does not try the same again."""
 
@@ -164,7 +175,28 @@ class Summaries:
         """Let everything be made in the background; `budget` is what may be spent on it."""
         self._behind.begin(budget)
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Say that a write is under way: what it leaves out of date is not made while it goes on."""
+        with self._lock:
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writing -= 1
+                self._quiet_since = time.monotonic()
+
+    async def _quiet(self) -> None:
+        """Wait until no write has been under way for `QUIET_S`, for `MOST_WAIT_S` at most, or until somebody waits."""
+        deadline = time.monotonic() + MOST_WAIT_S
+        while not self._hurried and (now := time.monotonic()) < deadline:
+            if not self._writing and now - self._quiet_since >= QUIET_S:
+                return
+            await asyncio.sleep(QUIET_S)
+
     async def _run_behind(self, budget: Budget) -> None:
+        await self._quiet()
         try:
             did = await self._everything(budget)
         except StoreClosedError:
@@ -192,7 +224,13 @@ class Summaries:
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for what goes on behind writes, make what is left, and return what all that did."""
-        waited = await self._behind.wait()
+        with self._lock:
+            self._hurried += 1
+        try:
+            waited = await self._behind.wait()
+        finally:
+            with self._lock:
+                self._hurried -= 1
         with self._lock:
             did, self._did = self._did, FlushResult()
             self._untold.clear()
