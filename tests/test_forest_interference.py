@@ -160,7 +160,7 @@ def unlike_their_children(path: Path) -> list[int]:
     """Return the clean inner nodes whose summary was not made of their children's texts as they are."""
     db = Database(path)
     with db.read() as tx:
-        from memforest.refresh import _inputs
+        from memforest.refresh.requests import inputs_of
         from memforest.store import derived, trees
 
         nodes = [
@@ -171,7 +171,7 @@ def unlike_their_children(path: Path) -> list[int]:
             if not node.dirty
         ]
         children = trees.nodes_with_ids(tx, [child for node in nodes for child in node.children])
-        inputs = _inputs(tx, nodes, children)
+        inputs = inputs_of(tx, nodes, children)
         texts = derived.summaries(tx, [node.id for node in nodes])
         wrong = [node.id for node in nodes if texts[node.id].split()[1] != _of(inputs[node.id])]
     db.close()

@@ -20,7 +20,7 @@ from tests.worlds import CLOCK, fast_config, file_of, make_sessions, rows, said
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import ModelError, StepError
 from memforest.models import HashEmbedder
-from memforest.refresh import fingerprint
+from memforest.refresh.requests import fingerprint
 from memforest.steps.base import Kept
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.systems.memforest.scenes import YOUNG

@@ -22,7 +22,7 @@ from memforest.memory.behind import Behind, OneAtATime
 from memforest.memory.memory import Memory
 from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
-from memforest.refresh import Refresher
+from memforest.refresh.refresher import Refresher
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.store import trees as tree_rows
 from memforest.types import SummaryRequest

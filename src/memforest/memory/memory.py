@@ -58,7 +58,7 @@ from memforest.memory.vectors import VectorMaker, other_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.refresh import stale_nodes
+from memforest.refresh.requests import stale_nodes
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import derived, indexes, jobs, meta, sessions, spent

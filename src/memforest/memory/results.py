@@ -298,10 +298,7 @@ class IngestResult(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FlushResult(Result):
-    """What a flush did: the summaries that were made behind writes since the one before, and those that it made itself.
-
-    `nodes_dirty` counts those that could not be made, and `warnings` say why; `usage` is what all of it cost.
-    """
+    """What a flush did, and what was done behind writes since the one before. `nodes_dirty` counts what could not be made."""
 
     nodes_refreshed: int = 0
     nodes_dirty: int = 0

@@ -26,7 +26,8 @@ from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
 from memforest.models.ledger import current_ledger
 from memforest.ports import is_remote
-from memforest.refresh import Describe, Refreshed, Refresher
+from memforest.refresh.refresher import Refreshed, Refresher
+from memforest.refresh.requests import Describe
 from memforest.steps.choose import Steps
 from memforest.store import meta
 from memforest.store import trees as tree_rows

@@ -21,7 +21,7 @@ from memforest.memory.results import IngestResult
 from memforest.memory.timing import Timer
 from memforest.memory.usage import shared, usage
 from memforest.models.ledger import current_ledger
-from memforest.refresh import Refreshed
+from memforest.refresh.refresher import Refreshed
 from memforest.text import cut
 from memforest.types import Refused
 

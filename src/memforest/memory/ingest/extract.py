@@ -31,7 +31,7 @@ from memforest.memory.timing import Timer
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import is_remote
-from memforest.refresh import Refreshed
+from memforest.refresh.refresher import Refreshed
 from memforest.search.cache import SnapshotCache
 from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from memforest.memory.vectors import VectorMaker
-from memforest.refresh import write_means
+from memforest.refresh.vectors import write_means
 from memforest.search.texts import digest, turn_text
 from memforest.store import derived, meta
 from memforest.store.db import Database, Tx

@@ -30,7 +30,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from memforest.display import printable
 
@@ -158,7 +157,7 @@ class Named(Reply):
         return {"name": self.name, "type": self.type} if self.type else self.name
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Allow a text in the place of the object."""
         return {"anyOf": [{"type": "string"}, handler.resolve_ref_schema(handler(core))]}
 

@@ -35,13 +35,10 @@ __all__ = ["MAX_CHARS", "MAX_INPUTS", "LocalSummariser"]
 
 MAX_CHARS = 64_000
 """Characters read of all inputs of one request together; a longer input keeps its head and its tail."""
-
 MAX_INPUTS = 256
 """Inputs read of one request; of more, evenly spaced ones, with the first and the last."""
-
 MIN_SHARE = 6
 """Words below which a trimmed sentence identifies nothing: fewer children are covered instead."""
-
 NOVELTY = 0.25
 """Part of a sentence's own weight that must be new for it not to be a near-duplicate."""
 
@@ -127,19 +124,18 @@ class LocalSummariser:
     def summarise_one(self, request: SummaryRequest) -> str:
         """Return the summary of one node, at most ``request.max_words`` words (see `count_words`).
 
-        It holds the children's own sentences in time order. One child that fits is returned as it is, unless every node
-        is to be summarised; no input, blank inputs or ``max_words <= 0`` give an empty string. A sentence that the history
-        has word by word is left out, as long as another one is left.
+        It holds the children's own sentences in time order, without those of the history. One child that fits is returned
+        as it is, where that may be; no input, blank inputs or ``max_words <= 0`` give an empty string.
         """
         inputs = _read(request.inputs)
         if not inputs or request.max_words <= 0:
             return ""
-        keeps = request.summarise == "kept" and not request.history
-        if keeps and len(inputs) == 1 and count_words(inputs[0]) <= request.max_words:
+        alone = len(inputs) == 1 and request.summarise == "kept" and not request.history
+        if alone and count_words(inputs[0]) <= request.max_words:
             return inputs[0]
-        sentences = _distinct(_sentences(inputs))
         known = {one.key for one in _sentences(_read(request.history))}
-        sentences = [one for one in sentences if one.key not in known] or sentences
+        told = _distinct(_sentences(inputs))
+        sentences = [one for one in told if one.key not in known] or told
         weights = _term_weights(sentences, len(inputs))
         chosen = _choose(sentences, weights, request.max_words)
         return shorten(_render(chosen), request.max_words)

@@ -19,21 +19,17 @@ begun, a policy says (`memforest.config.REFRESH`).
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from itertools import groupby
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, field
 
 from memforest.errors import BudgetError, ModelError
-from memforest.ports import is_remote
+from memforest.ports import Summariser, is_remote
+from memforest.refresh.requests import Describe, Work, fingerprint, inputs_of
+from memforest.refresh.vectors import Embed, NodeVectors, write_means, write_vectors
 from memforest.search.texts import digest, mean_digest
-from memforest.steps.base import Kept, Summariser
+from memforest.steps.base import Kept
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database, Tx
@@ -41,16 +37,10 @@ from memforest.text import cut
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["Describe", "Embed", "Refreshed", "Refresher", "Work", "fingerprint", "stale_nodes", "write_means"]
+__all__ = ["Refreshed", "Refresher"]
 
 WRITE_NODES = 128
 """Most nodes written in one transaction."""
-
-EMBED_TEXTS = 32
-"""Texts that are embedded together, if as many are there; the rest at the end."""
-
-Embed = Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[bytes, NDArray[np.float32]]]]
-"""Maps texts to unit vectors by their digest."""
 
 
 @dataclass(slots=True)
@@ -63,29 +53,6 @@ class Refreshed:
     embed_ms: float = 0.0
     store_ms: float = 0.0
     failures: list[str] = field(default_factory=list)
-
-
-class Work(Protocol):
-    """What a node's summary is to be made from, and whether the node gets a vector."""
-
-    @property
-    def node(self) -> int:
-        """The node's id."""
-        ...
-
-    @property
-    def request(self) -> SummaryRequest:
-        """What the summariser reads."""
-        ...
-
-    @property
-    def vector(self) -> bool:
-        """Whether questions are compared with the node."""
-        ...
-
-
-Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[Work]]
-"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +121,11 @@ class Refresher:
         with _timed(done, "store_ms"):
             dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes)
         if dirty:
-            vectors = _Vectors(self._embed)
+            vectors = NodeVectors(self._embed)
             try:
                 await self._make_texts(_Order(dirty), vectors, done)
                 with _timed(done, "embed_ms"):
-                    rows = await vectors.rows(done)
+                    rows = await vectors.rows(done.failures)
             finally:
                 await vectors.cancel()
             with _timed(done, "store_ms"):
@@ -168,7 +135,7 @@ class Refresher:
 
     # -- texts ------------------------------------------------------------------------------------
 
-    async def _make_texts(self, order: _Order, vectors: _Vectors, done: Refreshed) -> None:
+    async def _make_texts(self, order: _Order, vectors: NodeVectors, done: Refreshed) -> None:
         """Make and commit the texts of nodes, each when its children have theirs."""
         under_way: dict[asyncio.Task[list[str | ModelError]], list[_Job]] = {}
         ready = order.first
@@ -217,13 +184,13 @@ class Refresher:
             ready = order.after([node.id for node in idle])
         return found
 
-    async def _commit(self, made: Sequence[_Made], vectors: _Vectors, done: Refreshed) -> list[int]:
+    async def _commit(self, made: Sequence[_Made], vectors: NodeVectors, done: Refreshed) -> list[int]:
         """Write texts, begin their vectors, and return the nodes that are clean now."""
         clean: list[int] = []
         for first in range(0, len(made), WRITE_NODES):
             part = made[first : first + WRITE_NODES]
             written = await asyncio.to_thread(_write, self._db, part, self._summariser.name)
-            vectors.begin([one for one in written if one.vector == "own"])
+            vectors.begin([(one.node.id, one.text) for one in written if one.vector == "own"])
             vectors.means += [one.node.id for one in written if one.vector == "mean"]
             clean += [one.node.id for one in written]
         done.nodes += len(clean)
@@ -233,7 +200,7 @@ class Refresher:
         if self._embed is None:
             return
         for first in range(0, len(rows), WRITE_NODES):
-            _write_vectors(self._db, rows[first : first + WRITE_NODES])
+            write_vectors(self._db, rows[first : first + WRITE_NODES])
         for first in range(0, len(means), WRITE_NODES):
             write_means(self._db, means[first : first + WRITE_NODES])
 
@@ -268,44 +235,6 @@ class _Order:
                 if not self._waits[above]:
                     found.append(above)
         return found
-
-
-class _Vectors:
-    """The vectors of new summaries, made while other nodes are summarised."""
-
-    def __init__(self, embed: Embed | None) -> None:
-        self._embed = embed
-        self._waiting: list[_Made] = []
-        self._parts: list[tuple[list[_Made], asyncio.Task[Mapping[bytes, NDArray[np.float32]]]]] = []
-        self.means: list[int] = []
-        """Nodes that get the mean of their children's vectors, from the leaves up."""
-
-    def begin(self, made: list[_Made], least: int = EMBED_TEXTS) -> None:
-        """Begin to embed some texts, when at least so many wait for it."""
-        self._waiting += made
-        if self._embed is not None and self._waiting and len(self._waiting) >= least:
-            part, self._waiting = self._waiting, []
-            job = self._embed([one.text for one in part])
-            self._parts.append((part, asyncio.ensure_future(job)))
-
-    async def rows(self, done: Refreshed) -> list[derived.VectorRow]:
-        """Return what was made; what failed is noted, and `resume` makes it."""
-        self.begin([], least=1)
-        found = []
-        for made, task in self._parts:
-            try:
-                vectors = await task
-            except ModelError as exc:
-                done.failures.append(f"the vectors of {len(made)} summaries are left: {exc}")
-                continue
-            found += [(one.node.id, key, vectors[key]) for one in made for key in [digest(one.text)]]
-        return found
-
-    async def cancel(self) -> None:
-        """Stop what is under way."""
-        for _, task in self._parts:
-            task.cancel()
-        await asyncio.gather(*(task for _, task in self._parts), return_exceptions=True)
 
 
 def _made(jobs: Sequence[_Job], texts: Sequence[str | ModelError], done: Refreshed) -> list[_Made]:
@@ -368,46 +297,9 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
     children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
     ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
-    work = {one.node: one for one in describe(tx, ready, _inputs(tx, ready, children))}
+    work = {one.node: one for one in describe(tx, ready, inputs_of(tx, ready, children))}
     jobs = [_Job(node, work[node.id]) for node in ready if node.id in work]
     return jobs, [node for node in ready if node.id not in work]
-
-
-def _inputs(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
-    """Return what each node's text is to be made from: its children's texts, in order."""
-    texts = _texts(tx, [children[child] for node in nodes for child in node.children])
-    return {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
-
-
-def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
-    """Return each node's own text: an inner node's summary, a leaf's item."""
-    found = derived.summaries(tx, [node.id for node in nodes if node.level > 0])
-    return found | tree_rows.leaf_texts(tx, [node for node in nodes if node.level == 0])
-
-
-def fingerprint(request: SummaryRequest, maker: str) -> bytes:
-    """Return what a summary is known by: a digest of all that the summariser was given, and of its name and version."""
-    return digest(json.dumps([maker, asdict(request)], default=str, ensure_ascii=False))
-
-
-def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
-    """Return the nodes with a summary that another maker has made, or of another request than would be made now.
-
-    A request is known by its digest, so that a summary that was made with another prompt, model, length or instruction,
-    or for another name, is found; of one that was stored without a digest, the maker alone is compared. Nodes that are
-    dirty already are left out.
-    """
-    made = derived.summary_makers(tx)
-    stale = {node for node, (by, _) in made.items() if by != maker}
-    nodes = [one for one in tree_rows.nodes_with_ids(tx, made.keys() - stale).values() if not one.dirty]
-    for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
-        group = list(level)
-        children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
-        for work in describe(tx, group, _inputs(tx, group, children)):
-            kept = made[work.node][1]
-            if kept is not None and kept != fingerprint(work.request, maker):
-                stale.add(work.node)
-    return sorted(stale)
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -430,59 +322,12 @@ def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
     return valid
 
 
-def _write_vectors(db: Database, rows: Sequence[derived.VectorRow]) -> None:
-    """Write the vectors of those texts that still stand."""
-    with db.write() as tx:
-        now = derived.summaries(tx, [node for node, _, _ in rows])
-        same = [row for row in rows if row[0] in now and digest(now[row[0]]) == row[1]]
-        derived.put_vectors(tx, "node", same)
-        if same:
-            meta.bump(tx)
-
-
-def write_means(db: Database, nodes: Sequence[int]) -> None:
-    """Write the vectors of nodes that keep their children's texts: the mean of the children's, from the leaves up.
-
-    Longer texts than an embedder reads are compared whole this way, and cost no embedding. A node with a child that
-    has no vector is left out; `fill_vectors` comes back to it.
-    """
-    with db.write() as tx:
-        texts = derived.kept_texts(tx, nodes)
-        found = tree_rows.nodes_with_ids(tx, list(texts))
-        written = False
-        for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
-            mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
-            if mean is not None:
-                derived.put_vectors(tx, "node", [(node.id, mean_digest(texts[node.id]), mean)])
-                written = True
-        if written:
-            meta.bump(tx)
-
-
-def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
-    """Return the unit mean of nodes' vectors: a fact's, the mean of a chunk's or run's turns', an inner node's own."""
-    rows: list[NDArray[np.float32]] = []
-    for child in children:
-        if child.item_kind is None:
-            own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
-        elif child.item_kind == "fact":
-            own = list(derived.vectors_of_items(tx, "fact", [child.item or 0]).values())
-        else:
-            own = derived.vectors_of_leaf(tx, child.id)
-        if not own:
-            return None
-        rows.append(np.mean(own, axis=0))
-    mean = np.mean(rows, axis=0)
-    length = float(np.linalg.norm(mean))
-    return None if length == 0 else np.asarray(mean / length, dtype=np.float32)
-
-
 def _unmoved(tx: Tx, made: Sequence[_Made]) -> list[_Made]:
     """Mark those nodes clean that still are to be made, and from what they were made; return these."""
     now = tree_rows.nodes_with_ids(tx, [one.node.id for one in made])
     same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
     children = tree_rows.nodes_with_ids(tx, [child for one in same for child in one.node.children])
-    inputs = _inputs(tx, [one.node for one in same], children)
+    inputs = inputs_of(tx, [one.node for one in same], children)
     same = [one for one in same if inputs[one.node.id] == one.request.inputs]
     clean = tree_rows.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
     return [one for one in same if one.node.id in clean]

@@ -1,0 +1,1 @@
+"""Bringing summaries and vectors of nodes up to date."""

@@ -1,0 +1,78 @@
+"""What summaries are made of: the texts beneath a node, the request of its index, and the digest of that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Protocol
+
+from memforest.search.texts import digest
+from memforest.store import derived
+from memforest.store import trees as tree_rows
+from memforest.store.db import Tx
+from memforest.tree import Node
+from memforest.types import SummaryRequest
+
+__all__ = ["Describe", "Work", "fingerprint", "inputs_of", "stale_nodes"]
+
+
+class Work(Protocol):
+    """What a node's summary is to be made from, and whether the node gets a vector."""
+
+    @property
+    def node(self) -> int:
+        """The node's id."""
+        ...
+
+    @property
+    def request(self) -> SummaryRequest:
+        """What the summariser reads."""
+        ...
+
+    @property
+    def vector(self) -> bool:
+        """Whether questions are compared with the node."""
+        ...
+
+
+Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[Work]]
+"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
+
+
+def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
+    """Return what each node's text is to be made from: its children's texts, in order."""
+    texts = _texts(tx, [children[child] for node in nodes for child in node.children])
+    return {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
+
+
+def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
+    """Return each node's own text: an inner node's summary, a leaf's item."""
+    found = derived.summaries(tx, [node.id for node in nodes if node.level > 0])
+    return found | tree_rows.leaf_texts(tx, [node for node in nodes if node.level == 0])
+
+
+def fingerprint(request: SummaryRequest, maker: str) -> bytes:
+    """Return what a summary is known by: a digest of all that the summariser was given, and of its name and version."""
+    return digest(json.dumps([maker, asdict(request)], default=str, ensure_ascii=False))
+
+
+def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
+    """Return the nodes with a summary that another maker has made, or of another request than would be made now.
+
+    A request is known by its digest, so that a summary that was made with another prompt, model, length or instruction,
+    or for another name, is found; of one that was stored without a digest, the maker alone is compared. Nodes that are
+    dirty already are left out.
+    """
+    made = derived.summary_makers(tx)
+    stale = {node for node, (by, _) in made.items() if by != maker}
+    nodes = [one for one in tree_rows.nodes_with_ids(tx, made.keys() - stale).values() if not one.dirty]
+    for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
+        group = list(level)
+        children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
+        for work in describe(tx, group, inputs_of(tx, group, children)):
+            kept = made[work.node][1]
+            if kept is not None and kept != fingerprint(work.request, maker):
+                stale.add(work.node)
+    return sorted(stale)

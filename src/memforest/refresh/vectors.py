@@ -1,0 +1,113 @@
+"""The vectors of nodes: of their summaries, or the mean of their children's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.errors import ModelError
+from memforest.search.texts import digest, mean_digest
+from memforest.store import derived, meta
+from memforest.store import trees as tree_rows
+from memforest.store.db import Database, Tx
+from memforest.tree import Node
+
+__all__ = ["Embed", "NodeVectors", "write_means", "write_vectors"]
+
+EMBED_TEXTS = 32
+"""Texts that are embedded together, if as many are there; the rest at the end."""
+
+Embed = Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[bytes, NDArray[np.float32]]]]
+"""Maps texts to unit vectors by their digest."""
+
+_Text = tuple[int, str]
+"""A node, and its summary."""
+
+
+class NodeVectors:
+    """The vectors of new summaries, made while other nodes are summarised."""
+
+    def __init__(self, embed: Embed | None) -> None:
+        self._embed = embed
+        self._waiting: list[_Text] = []
+        self._parts: list[tuple[list[_Text], asyncio.Task[Mapping[bytes, NDArray[np.float32]]]]] = []
+        self.means: list[int] = []
+        """Nodes that get the mean of their children's vectors, from the leaves up."""
+
+    def begin(self, made: list[_Text], least: int = EMBED_TEXTS) -> None:
+        """Begin to embed some texts, when at least so many wait for it."""
+        self._waiting += made
+        if self._embed is not None and self._waiting and len(self._waiting) >= least:
+            part, self._waiting = self._waiting, []
+            job = self._embed([text for _, text in part])
+            self._parts.append((part, asyncio.ensure_future(job)))
+
+    async def rows(self, failures: list[str]) -> list[derived.VectorRow]:
+        """Return what was made; what failed is added to `failures`, and `resume` makes it."""
+        self.begin([], least=1)
+        found = []
+        for made, task in self._parts:
+            try:
+                vectors = await task
+            except ModelError as exc:
+                failures.append(f"the vectors of {len(made)} summaries are left: {exc}")
+                continue
+            found += [(node, key, vectors[key]) for node, text in made for key in [digest(text)]]
+        return found
+
+    async def cancel(self) -> None:
+        """Stop what is under way."""
+        for _, task in self._parts:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in self._parts), return_exceptions=True)
+
+
+def write_vectors(db: Database, rows: Sequence[derived.VectorRow]) -> None:
+    """Write the vectors of those texts that still stand."""
+    with db.write() as tx:
+        now = derived.summaries(tx, [node for node, _, _ in rows])
+        same = [row for row in rows if row[0] in now and digest(now[row[0]]) == row[1]]
+        derived.put_vectors(tx, "node", same)
+        if same:
+            meta.bump(tx)
+
+
+def write_means(db: Database, nodes: Sequence[int]) -> None:
+    """Write the vectors of nodes that keep their children's texts: the mean of the children's, from the leaves up.
+
+    Longer texts than an embedder reads are compared whole this way, and cost no embedding. A node with a child that
+    has no vector is left out; `fill_vectors` comes back to it.
+    """
+    with db.write() as tx:
+        texts = derived.kept_texts(tx, nodes)
+        found = tree_rows.nodes_with_ids(tx, list(texts))
+        written = False
+        for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
+            mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
+            if mean is not None:
+                derived.put_vectors(tx, "node", [(node.id, mean_digest(texts[node.id]), mean)])
+                written = True
+        if written:
+            meta.bump(tx)
+
+
+def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
+    """Return the unit mean of nodes' vectors: a fact's, the mean of a chunk's or run's turns', an inner node's own."""
+    rows: list[NDArray[np.float32]] = []
+    for child in children:
+        if child.item_kind is None:
+            own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
+        elif child.item_kind == "fact":
+            own = list(derived.vectors_of_items(tx, "fact", [child.item or 0]).values())
+        else:
+            own = derived.vectors_of_leaf(tx, child.id)
+        if not own:
+            return None
+        rows.append(np.mean(own, axis=0))
+    mean = np.mean(rows, axis=0)
+    length = float(np.linalg.norm(mean))
+    return None if length == 0 else np.asarray(mean / length, dtype=np.float32)
