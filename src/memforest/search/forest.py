@@ -191,11 +191,6 @@ class EmbeddedForest:
         """Return the cosine of each of some inner nodes with a unit vector."""
         return self.vectors.cosines_at(self._places(nodes), vector)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the vectors."""
-        return self.vectors.nbytes
-
 
 def once_per_forest(make: Callable[Concatenate[Forest, P], T]) -> Callable[Concatenate[Forest, P], T]:
     """Make a function of a forest remember its result for as long as the forest is in use.

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,6 +41,14 @@ SHARE = 0.5
 # -- which there are ------------------------------------------------------------------------------
 
 
+class _Vectors(NamedTuple):
+    """Vectors of the inner nodes with the given ids, as they were at a position of the change log."""
+
+    position: int
+    ids: Ints
+    table: VectorTable
+
+
 @dataclass(slots=True)
 class _Kept:
     """What one snapshot has of one index: as it is now, and as it was at a position of the change log."""
@@ -48,7 +56,7 @@ class _Kept:
     forest: Forest | None = None
     embedded: EmbeddedForest | None = None
     older_forest: tuple[int, Forest] | None = None
-    older_embedded: tuple[int, EmbeddedForest] | None = None
+    older_vectors: _Vectors | None = None
 
 
 @dataclass(slots=True)
@@ -96,9 +104,11 @@ def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
 
     def make(kept: _Kept) -> EmbeddedForest:
         if kept.embedded is None:
-            older, kept.older_embedded = kept.older_embedded, None
-            vectors = _advanced_vectors(tx, snapshot, forest, older) or _loaded_vectors(tx, snapshot, forest)
-            kept.embedded = EmbeddedForest(forest, vectors)
+            older, kept.older_vectors = kept.older_vectors, None
+            table = _advanced_vectors(tx, snapshot, forest, older)
+            kept.embedded = EmbeddedForest(
+                forest, _loaded_vectors(tx, snapshot, forest) if table is None else table
+            )
         return kept.embedded
 
     kept = _kept(snapshot, owner)
@@ -116,20 +126,27 @@ def carry_forests(old: Snapshot, new: Snapshot) -> None:
     carried = _Forests()
     for owner, kept in dict(_of(old)).items():  # a copy: another thread may be adding to it
         forest, embedded = kept.forest, kept.embedded
+        vectors = kept.older_vectors
+        if embedded is not None:
+            vectors = _Vectors(old.position, _inner_ids(embedded.forest), embedded.vectors)
         carried.of[owner] = _Kept(
             older_forest=kept.older_forest if forest is None else (old.position, forest),
-            older_embedded=kept.older_embedded if embedded is None else (old.position, embedded),
+            older_vectors=vectors,
         )
     _forests[new] = carried
 
 
 def forest_bytes(snapshot: Snapshot) -> int:
     """Return the bytes of the forests that a snapshot has, about: those that are up to date, and older ones."""
-    parts: set[Forest | EmbeddedForest] = set()
+    total = 0
     for kept in dict(_of(snapshot)).values():
-        older = [one[1] for one in (kept.older_forest, kept.older_embedded) if one is not None]
-        parts.update(one for one in (kept.forest, kept.embedded, *older) if one is not None)
-    return sum(one.nbytes for one in parts)
+        forest = kept.forest or (kept.older_forest and kept.older_forest[1])
+        total += 0 if forest is None else forest.nbytes
+        if kept.embedded is not None:
+            total += kept.embedded.vectors.nbytes
+        elif kept.older_vectors is not None:
+            total += kept.older_vectors.ids.nbytes + kept.older_vectors.table.nbytes
+    return total
 
 
 def forests_read(snapshot: Snapshot) -> frozenset[str]:
@@ -154,6 +171,11 @@ def _made(tx: Tx, snapshot: Snapshot, kept: _Kept, make: Callable[[_Kept], T]) -
         )
     with _forests.setdefault(snapshot, _Forests()).lock:
         return make(kept)
+
+
+def _inner_ids(forest: Forest) -> Ints:
+    found: Ints = forest.ids[forest.inner]
+    return found
 
 
 # -- reading --------------------------------------------------------------------------------------
@@ -308,7 +330,7 @@ def _loaded(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
 
 
 def _loaded_vectors(tx: Tx, snapshot: Snapshot, forest: Forest) -> VectorTable:
-    ids = forest.ids[forest.inner]
+    ids = _inner_ids(forest)
     table, only = VectorTable.blank(len(ids), snapshot.dimension), ids.tolist()
     for start in range(0, len(only), BLOCK):
         for items, vectors in derived.vector_blocks(tx, "node", only[start : start + BLOCK]):
@@ -319,7 +341,7 @@ def _loaded_vectors(tx: Tx, snapshot: Snapshot, forest: Forest) -> VectorTable:
 # -- bringing up to date --------------------------------------------------------------------------
 
 
-def _changes(tx: Tx, snapshot: Snapshot, older: tuple[int, Any] | None) -> Changes | None:
+def _changes(tx: Tx, snapshot: Snapshot, older: tuple[Any, ...] | None) -> Changes | None:
     """Return what has changed since something was made; None when there is none, or it is not known any more."""
     if older is None:
         return None
@@ -444,14 +466,14 @@ def _spliced_stored(old: Forest, read: _Nodes, take: Ints) -> Inner:
 
 
 def _advanced_vectors(
-    tx: Tx, snapshot: Snapshot, forest: Forest, older: tuple[int, EmbeddedForest] | None
+    tx: Tx, snapshot: Snapshot, forest: Forest, older: _Vectors | None
 ) -> VectorTable | None:
     """Return the vectors of inner nodes made from older ones; None when that cannot be done, or would not pay."""
     changed = _changes(tx, snapshot, older)
-    if older is None or changed is None or older[1].vectors.dimension != snapshot.dimension:
+    if older is None or changed is None or older.table.dimension != snapshot.dimension:
         return None
-    had, before = older[1].vectors, older[1].forest.ids[older[1].forest.inner]
-    ids, noted = forest.ids[forest.inner], as_array(changed.node)
+    had, before = older.table, older.ids
+    ids, noted = _inner_ids(forest), as_array(changed.node)
     own = noted[rows_of(ids, noted) >= 0].tolist()
     if len(own) > SHARE * len(before):
         return None
