@@ -204,7 +204,7 @@ def test_a_forest_follows_what_is_written(folder: Path, monkeypatch: pytest.Monk
         for step in range(2):
             with db.read() as tx:
                 found = [embedded_forest(tx, cache.get(tx), owner) for owner in ("memforest", NAME)]
-            for part in ("_loaded", "_loaded_vectors"):
+            for part in ("load_forest", "load_vectors"):
                 monkeypatch.setattr(f"memforest.search.forests.{part}", None)
             forest.user("u").add(f"I bought a red car number {step}.", session_id="live")
         assert [one.forest.owner for one in found] == ["memforest", NAME]
