@@ -68,7 +68,7 @@ def test_every_fact_has_a_scene_and_every_scene_a_tree(folder: Path) -> None:
             found = user.stats()
             assert found.scenes["outside"] == 0
             assert found.scenes["facts"] == found.facts
-            assert found.scenes["scenes"] == found.trees.get("scene", 0)
+            assert found.scenes["scenes"] == found.trees["memforest"].get("scene", 0)
             assert result.nodes_dirty == 0
         assert found.facts > YOUNG
         assert found.notes == ()
@@ -145,7 +145,7 @@ def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) 
         for session_id, turns in sessions:
             forest.ingest_session("u", session_id, turns)
         found, report = forest.user("u").stats(), forest.user("u").verify()
-        assert "scene" not in found.trees
+        assert "scene" not in found.trees["memforest"]
         assert found.notes == report.notes
         assert "no embedder" in found.notes[0]
         assert report.ok
