@@ -68,7 +68,7 @@ def test_every_fact_has_a_scene_and_every_scene_a_tree(folder: Path) -> None:
             found = user.stats()
             assert found.scenes["outside"] == 0
             assert found.scenes["facts"] == found.facts
-            assert found.scenes["scenes"] == found.trees["memforest"].get("scene", 0)
+            assert found.scenes["scenes"] == found.trees.get("scene", 0)
             assert result.nodes_dirty == 0
         assert found.facts > YOUNG
         assert found.notes == ()
