@@ -116,7 +116,7 @@ def counts(forest: MemForest, user: str) -> dict[str, float]:
         "facts": scenes["facts"],
         "outside": scenes["outside"],
         "scenes": scenes["scenes"],
-        "trees": found.trees.get("scene", 0),
+        "trees": found.trees["memforest"].get("scene", 0),
         "largest": scenes["largest"],
         "in two": scenes["second"],
     }

@@ -18,6 +18,7 @@ from tests.shelf import NAME, ShelfIndex
 from tests.worlds import fast_config, file_of, make_sessions, rows
 
 from memforest import Config, MemForest
+from memforest.memory.query.evidence import make_evidence
 from memforest.memory.results import QueryResult
 from memforest.search.advance import advance
 from memforest.search.cache import SnapshotCache
@@ -30,8 +31,11 @@ from memforest.search.forests import (
     forests_read,
 )
 from memforest.search.load import load_snapshot
+from memforest.store.changes import changes_since, position, prune
 from memforest.store.db import Database
-from memforest.store.trees import nodes_with_ids
+from memforest.store.derived import vectors_of_leaf
+from memforest.store.evidence import turn_texts
+from memforest.store.trees import leaf_texts, nodes_with_ids
 from memforest.systems import registry
 from memforest.systems.attached import Attached
 
@@ -125,7 +129,8 @@ def test_a_search_without_trees_reads_none(folder: Path) -> None:
     index, request = registry.make_index("flat"), replace(searching(), vector=None)
     with db.read() as tx:
         snapshot = cache.get(tx)
-        index.search(tx, snapshot, request)
+        hits = list(index.search(tx, snapshot, request).hits)[:3]
+        assert make_evidence(tx, snapshot, index, hits)
         assert forests_read(snapshot) == frozenset()
         before = cache.nbytes
         forest_of(tx, snapshot, NAME)
@@ -189,6 +194,62 @@ def test_what_another_index_writes_leaves_a_forest_as_it_is(folder: Path) -> Non
         with pytest.raises(ValueError, match="snapshot's state"):
             forest_of(tx, first, "other")
     db.close()
+
+
+def test_a_forest_follows_what_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a write neither the forest nor its vectors are read as a whole again."""
+    cache = SnapshotCache()
+    with talked(MemForest(folder, both())) as forest:
+        db = Database(file_of(folder))
+        for step in range(2):
+            with db.read() as tx:
+                found = [embedded_forest(tx, cache.get(tx), owner) for owner in ("memforest", NAME)]
+            for part in ("load_forest", "load_vectors"):
+                monkeypatch.setattr(f"memforest.search.forests.{part}", None)
+            forest.user("u").add(f"I bought a red car number {step}.", session_id="live")
+        assert [one.forest.owner for one in found] == ["memforest", NAME]
+        db.close()
+
+
+def test_the_log_of_changes_reaches_as_far_as_with_one_index(folder: Path) -> None:
+    """Every index writes nodes of its own, so that each has its share of what is kept."""
+    talked(MemForest(folder, both())).close()
+    db = Database(file_of(folder))
+    with db.write() as tx:
+        prune(tx, 10)
+        assert position(tx) - tx.execute("SELECT min(seq) FROM change").fetchone()[0] < 20
+        assert changes_since(tx, position(tx) - 20) is not None
+    db.close()
+
+
+def test_a_run_of_turns_has_their_texts_and_vectors(folder: Path) -> None:
+    """A leaf of a run says its turns, a line each, and its vectors are theirs."""
+    talked(MemForest(folder, both())).close()
+    with _reading(folder) as (tx, snapshot):
+        forest = forest_of(tx, snapshot, NAME)
+        runs = np.flatnonzero((forest.kind == TURNS) & (forest.item_end - forest.item == 2))
+        leaf, item = int(forest.ids[runs[0]]), int(forest.item[runs[0]])
+        turns = turn_texts(tx, snapshot.turns.ids[item : item + 2].tolist())
+        lines = [
+            f"{turns[int(id_)].speaker}: {turns[int(id_)].text}"
+            for id_ in snapshot.turns.ids[item : item + 2]
+        ]
+        assert leaf_texts(tx, nodes_with_ids(tx, [leaf]).values()) == {leaf: "\n".join(lines)}
+        vectors = np.array(vectors_of_leaf(tx, leaf))
+        assert np.array_equal(vectors, snapshot.turns.vectors[np.arange(item, item + 2)])
+
+
+@pytest.mark.parametrize(
+    "children", ["'AAAA'", "(SELECT children FROM node WHERE id = (SELECT min(id) FROM node))"]
+)
+def test_a_child_that_is_missing_or_another_nodes_is_refused(folder: Path, children: str) -> None:
+    """A search follows children without looking, so what is no tree does not get into the arrays."""
+    talked(MemForest(folder, fast_config())).close()
+    sql = f"UPDATE node SET children = CAST({children} AS BLOB) WHERE id = (SELECT max(id) FROM node)"
+    for _ in rows(file_of(folder), sql):
+        pass
+    with _reading(folder) as (tx, snapshot), pytest.raises(ValueError, match="missing, or is another's"):
+        forest_of(tx, snapshot, "memforest")
 
 
 DAMAGE = {

@@ -145,7 +145,7 @@ def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) 
         for session_id, turns in sessions:
             forest.ingest_session("u", session_id, turns)
         found, report = forest.user("u").stats(), forest.user("u").verify()
-        assert "scene" not in found.trees
+        assert "scene" not in found.trees["memforest"]
         assert found.notes == report.notes
         assert "no embedder" in found.notes[0]
         assert report.ok

@@ -102,14 +102,10 @@ class Forest:
 
     def __post_init__(self) -> None:
         """Refuse children that are not below their parents, and leaves of nothing."""
-        below, leaves = np.flatnonzero(self.parent >= 0), self.kind != INNER
-        if (self.level[below] >= self.level[self.parent[below]]).any():
+        leaves, runs = self.kind != INNER, (self.kind == CELL) | (self.kind == TURNS)
+        if len(self.ids) and ((self.level >= self.level[self.parent]) & (self.parent >= 0)).any():
             raise ValueError(f"a tree of the index {self.owner!r} has a node whose child is not below it")
-        if (
-            (self.tree < 0).any()
-            or (self.item[leaves] < 0).any()
-            or (self.item_end[leaves & (self.kind != FACT)] < 1).any()
-        ):
+        if ((self.tree < 0) | (leaves & (self.item < 0)) | (runs & (self.item_end < 1))).any():
             raise ValueError(
                 f"a node of the index {self.owner!r} is of a tree, or a leaf of an item, that is missing"
             )
@@ -194,11 +190,6 @@ class EmbeddedForest:
     def cosines_at(self, nodes: Ints, vector: NDArray[np.float32]) -> Scores:
         """Return the cosine of each of some inner nodes with a unit vector."""
         return self.vectors.cosines_at(self._places(nodes), vector)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the vectors."""
-        return self.vectors.nbytes
 
 
 def once_per_forest(make: Callable[Concatenate[Forest, P], T]) -> Callable[Concatenate[Forest, P], T]:
