@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config
+from tests.worlds import eager_config
 
 from memforest import AsyncMemForest
 from memforest.steps.local.extract import LocalExtractor
@@ -52,7 +52,7 @@ def kill_at(number: int, moment: str, log: int) -> None:
 
 async def ingest(job: dict[str, Any], log: int) -> None:
     """Make the calls of a job, and note each one that came back."""
-    async with AsyncMemForest(job["folder"], fast_config()) as forest:
+    async with AsyncMemForest(job["folder"], eager_config()) as forest:
         for session_id, turns, replace in job["calls"]:
             await forest.ingest_session("u", session_id, turns, replace=replace)
             os.write(log, b"a")
@@ -60,7 +60,7 @@ async def ingest(job: dict[str, Any], log: int) -> None:
 
 def main() -> None:
     """Answer jobs until the input ends."""
-    LocalExtractor(timezone=fast_config().zone)  # loads its tables before the first fork
+    LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
     for line in sys.stdin:
         job = json.loads(line)
         reading, log = os.pipe()

@@ -96,7 +96,7 @@ def test_version_and_help(run: Run) -> None:
         (("serach", "x"), "Did you mean 'search'?"),
         (("ask",), "Missing argument 'QUESTION'"),
         (("ask", "x", "--nosuch"), "No such option"),
-        (("ask", "x", "--index", "rtree"), "'rtree' is unknown; known: memforest, flat"),
+        (("ask", "x", "--index", "rtree"), "'rtree' is unknown; known: "),
         (("ask", "x", "--index", "flat,flat"), "'flat' is there twice"),
         (("search", "x", "--index", "flat,"), "'' is unknown"),
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),

@@ -20,7 +20,7 @@ from tests.worlds import (
     CLOCK,
     differences,
     dump,
-    fast_config,
+    eager_config,
     file_of,
     make_sessions,
 )
@@ -59,7 +59,7 @@ def many_turns(count: int) -> list[dict[str, Any]]:
 def test_a_very_long_session_is_stored_appended_to_and_found(folder: Path) -> None:
     """Every turn is there; one more rewrites a few nodes, not the tree; the same again is no news."""
     turns = many_turns(TURNS)
-    with MemForest(folder, fast_config(refresh="path")) as forest:
+    with MemForest(folder, eager_config(refresh="path")) as forest:
         assert forest.ingest_session("u", "long", turns).turns_added == TURNS
         more = forest.user("u").add("I moved to Kyoto.", session_id="long", timestamp=1_700_000_000)
         assert more.turns_added == 1
@@ -82,7 +82,7 @@ def test_very_many_sessions_are_stored_listed_and_found(folder: Path) -> None:
         }
         for n in range(SESSIONS)
     ]
-    with MemForest(folder, fast_config(embedder="none")) as forest:
+    with MemForest(folder, eager_config(embedder="none")) as forest:
         for n, turn in enumerate(turns):
             forest.ingest_session("u", f"s{n}", [turn], refresh=False)
         forest.resume("u")
@@ -103,7 +103,7 @@ def test_very_many_sessions_are_stored_listed_and_found(folder: Path) -> None:
 def test_a_clock_that_goes_back_loses_nothing(folder: Path, back: timedelta) -> None:
     """What is said live keeps its order within a session, is never before what was said there, and is all there."""
     now = [CLOCK]
-    with MemForest(folder, fast_config(clock=lambda: now[0])) as forest:
+    with MemForest(folder, eager_config(clock=lambda: now[0])) as forest:
         memory = forest.user("u")
         forest.register_user("u", display_name="Ana")
         for text, shift in (
@@ -131,7 +131,7 @@ def test_a_clock_that_goes_back_loses_nothing(folder: Path, back: timedelta) -> 
 
 def opened(folder: Path) -> Memory:
     """Open the memory of "u" with its database at hand."""
-    config = fast_config()
+    config = eager_config()
     return open_memory(folder, "u", config, choose_steps(config))
 
 
@@ -152,7 +152,7 @@ def limit_pages(memory: Memory, extra: int) -> None:
 def test_a_disk_that_fills_during_refresh_loses_nothing(folder: Path) -> None:
     """The error names the fix; every turn stays; with room again `resume` ends where an ordinary run ends."""
     sessions = make_sessions(11, sessions=6, most_turns=14)
-    with MemForest(folder / "plain", fast_config()) as forest:
+    with MemForest(folder / "plain", eager_config()) as forest:
         for name, turns in sessions:
             forest.ingest_session("u", name, turns)
     memory = opened(folder / "full")
@@ -172,7 +172,7 @@ def test_a_disk_that_fills_during_refresh_loses_nothing(folder: Path) -> None:
 def test_a_disk_that_fills_at_any_point_loses_nothing_acknowledged(folder: Path, extra: int) -> None:
     """Wherever it fills, what was there is there, and the same call succeeds when there is room."""
     (first, kept), (second, late) = make_sessions(5, sessions=2, most_turns=14)
-    with MemForest(folder / "plain", fast_config()) as forest:
+    with MemForest(folder / "plain", eager_config()) as forest:
         forest.ingest_session("u", first, kept)
         forest.ingest_session("u", second, late)
     memory = opened(folder / "full")

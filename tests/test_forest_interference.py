@@ -321,6 +321,7 @@ def test_an_ingest_that_is_cancelled_at_any_await_can_be_made_again(folder: Path
     with MemForest(folder / "whole", fast_config()) as forest:
         for session in (first, second):
             forest.ingest_session("u", *session)
+        forest.flush()
     expected = dump(file_of(folder / "whole"))
 
     async def run() -> int:
@@ -333,6 +334,7 @@ def test_an_ingest_that_is_cancelled_at_any_await_can_be_made_again(folder: Path
                 assert forest._pool._busy == {}
                 await forest.ingest_session("u", *second)
                 await forest.resume("u")
+                await forest.flush()
                 assert (await forest.user("u").verify()).ok, at
             assert differences(dump(file_of(place)), expected) == {}, at
         return 0

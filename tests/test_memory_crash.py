@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import (
     differences,
     dump,
-    fast_config,
+    eager_config,
     fast_folder,
     file_of,
     make_history,
@@ -123,7 +123,7 @@ def survive(crasher: Crasher, calls: list[Call], at: int, moment: str, whole: Pa
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         ended, _, acknowledged = crasher.run(folder, calls, at, moment)
         assert ended == signal.SIGKILL
-        with MemForest(folder, fast_config()) as forest:
+        with MemForest(folder, eager_config()) as forest:
             if forest.has_user("u"):
                 path = file_of(Path(folder))
                 forest.register_user("u")
@@ -166,7 +166,7 @@ def test_killed_twice(crasher: Crasher, folder: str) -> None:
         whole = dump(file_of(Path(other)))
     for at in (9, 4):
         crasher.run(folder, calls, at, "before")
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, eager_config()) as forest:
         forest.resume()
         for session_id, turns in make_sessions(7, sessions=2, short_forms=False):
             forest.ingest_session("u", session_id, turns, replace=True)

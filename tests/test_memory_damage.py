@@ -220,4 +220,5 @@ def test_damaged_scenes_are_derived_anew(tmp_path: Path) -> None:
     with MemForest(tmp_path, fast_config()) as forest:
         assert {problem.part for problem in forest.user("u").verify().problems} == {"scene"}
         assert forest.user("u").repair().ok
+        forest.flush()
     assert dump(path) == before

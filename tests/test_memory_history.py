@@ -16,7 +16,7 @@ from tests.worlds import (
     Session,
     differences,
     dump,
-    fast_config,
+    eager_config,
     file_of,
     make_history,
     make_sessions,
@@ -30,9 +30,10 @@ from memforest.errors import InputError, SessionConflictError
 
 def build(directory: Path, calls: Sequence[tuple[Any, ...]]) -> Path:
     """Make the calls (session, turns, replace) on a memory, check it, and return its file."""
-    with MemForest(directory, fast_config()) as forest:
+    with MemForest(directory, eager_config()) as forest:
         for session_id, turns, *replace in calls:
             forest.ingest_session("u", session_id, turns, replace=bool(replace and replace[0]))
+        forest.flush()
         report = forest.user("u").verify()
         assert report.ok, report.problems
     return file_of(directory)
@@ -107,7 +108,7 @@ def test_a_session_that_grows_turn_by_turn_ends_like_the_whole(folder: Path, sta
 def test_add_ends_like_one_session(folder: Path) -> None:
     """Turns added one by one are the session that ingesting them at once makes."""
     turns = said("I live in Oslo.", "Where do you work?", "I work at Acme.")
-    with MemForest(folder / "added", fast_config()) as forest:
+    with MemForest(folder / "added", eager_config()) as forest:
         for turn in turns:
             forest.user("u").add(turn, session_id="s")
         assert forest.user("u").verify().ok
@@ -156,7 +157,7 @@ def test_the_same_sessions_again_change_no_row(folder: Path, soak_seed: int) -> 
     sessions = make_sessions(soak_seed, sessions=2)
     path = build(folder, sessions)
     before = raw(path)
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, eager_config()) as forest:
         for session_id, turns in sessions:
             result = forest.ingest_session("u", session_id, turns)
             assert (result.turns_added, result.added, result.usage.embeds) == (0, (), {})
@@ -184,7 +185,7 @@ def test_a_conflict_names_itself_and_changes_no_row(folder: Path, change: Any) -
     path = build(folder, [("s", turns)])
     before = raw(path)
     with (
-        MemForest(folder, fast_config()) as forest,
+        MemForest(folder, eager_config()) as forest,
         pytest.raises((SessionConflictError, InputError), match=r"replace=True|before"),
     ):
         forest.ingest_session("u", "s", change(turns))
@@ -196,7 +197,7 @@ def test_replace_with_the_same_session_changes_no_row(folder: Path) -> None:
     turns = said("I live in Oslo.", "I work at Acme.")
     path = build(folder, [("s", turns)])
     before = raw(path)
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, eager_config()) as forest:
         assert not forest.ingest_session("u", "s", turns, replace=True).replaced
     assert raw(path) == before
 
@@ -205,7 +206,7 @@ def test_an_appended_id_that_is_taken_is_refused(folder: Path) -> None:
     """Two turns of one session never share an id, in whatever calls they come."""
     path = build(folder, [("s", said("I live in Oslo."))])
     before = raw(path)
-    with MemForest(folder, fast_config()) as forest, pytest.raises(InputError, match="already"):
+    with MemForest(folder, eager_config()) as forest, pytest.raises(InputError, match="already"):
         forest.user("u").add(
             {"role": "user", "content": "Hi there, Bob.", "id": "0"}, session_id="s", timestamp="2024-01-01"
         )

@@ -27,6 +27,7 @@ __all__ = [
     "CLOCK",
     "Session",
     "dump",
+    "eager_config",
     "fast_config",
     "file_of",
     "make_sessions",
@@ -65,6 +66,11 @@ _SAID = (
 def fast_config(**settings: Any) -> Config:
     """Return a configuration with the hashing embedder and a clock that stands still."""
     return Config(**{"embedder": HashEmbedder(32), "clock": lambda: CLOCK, **settings})
+
+
+def eager_config(**settings: Any) -> Config:
+    """Return `fast_config` with summaries that each write makes itself, for tests that compare them."""
+    return fast_config(**{"refresh": "path", **settings})
 
 
 def _sentence(random: Random, said: Sequence[str]) -> str:
