@@ -84,8 +84,11 @@ class Work(Protocol):
         ...
 
 
-Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[Work]]
-"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
+Describe = Callable[
+    [Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], tuple[Sequence[Work], Collection[int]]
+]
+"""Says how nodes are to be summarised, given their children's texts; of those that need it. And which nodes are to be
+left as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +371,10 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
     children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
     ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
-    work = {one.node: one for one in describe(tx, ready, _inputs(tx, ready, children))}
+    told, left = describe(tx, ready, _inputs(tx, ready, children))
+    work = {one.node: one for one in told}
     jobs = [_Job(node, work[node.id]) for node in ready if node.id in work]
-    return jobs, [node for node in ready if node.id not in work]
+    return jobs, [node for node in ready if node.id not in work and node.id not in left]
 
 
 def _inputs(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
@@ -403,7 +407,7 @@ def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
     for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
         group = list(level)
         children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
-        for work in describe(tx, group, _inputs(tx, group, children)):
+        for work in describe(tx, group, _inputs(tx, group, children))[0]:
             kept = made[work.node][1]
             if kept is not None and kept != fingerprint(work.request, maker):
                 stale.add(work.node)
