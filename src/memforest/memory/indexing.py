@@ -6,7 +6,7 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-from memforest.errors import IndexStateError
+from memforest.errors import IndexStateError, NotFoundError
 from memforest.memory.ingest.extract import Writer
 from memforest.memory.inspect.indexes import index_views
 from memforest.memory.inspect.repair import word_anew
@@ -28,6 +28,7 @@ async def add_index(writer: Writer, name: str, settings: Any) -> IndexView:
     Raises:
         ConfigError: if there is no such index, the memory has it already, or a setting cannot be.
         IndexStateError: if it raises; then it lags.
+        NotFoundError: if another process has dropped it meanwhile.
     """
 
     def add() -> None:
@@ -38,7 +39,10 @@ async def add_index(writer: Writer, name: str, settings: Any) -> IndexView:
 
     await asyncio.to_thread(add)
     await _catch_up(writer, [name])
-    return next(view for view in await _views(writer) if view.name == name)
+    found = [view for view in await _views(writer) if view.name == name]
+    if not found:
+        raise NotFoundError(f"the index {name!r} was dropped by another process while it was added")
+    return found[0]
 
 
 def drop_index(db: Database, attached: Attached, name: str) -> None:
