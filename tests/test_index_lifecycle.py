@@ -366,6 +366,29 @@ def test_placing_again_changes_nothing(folder: Path, use: Callable[[type[Any]], 
         assert (dump(file_of(folder)), indexed(forest.user("u"))) == before
 
 
+def test_an_index_that_was_overtaken_places_nothing(folder: Path, use: Callable[[type[Any]], None]) -> None:
+    """Who has read notes, and is slower than another process, is told so when it moves the cursor, and leaves them."""
+    overtaken: list[bool] = []
+
+    class Slower(Deferred):
+        async def advance(self, host: Host, until: int) -> None:
+            def cursor(tx: Tx) -> int:
+                row = indexes.find(tx, self.name)
+                assert row is not None
+                return row.cursor
+
+            before = await host.read(lambda tx, _: cursor(tx))
+            await super().advance(host, until)  # as another process would meanwhile
+            overtaken.append(not await host.write(lambda tx: indexes.move_from(tx, self.name, before, until)))
+
+    use(Slower)
+    with grown(folder, indexes=("memforest", "dummy")) as forest:
+        memory = forest.user("u")
+        assert overtaken
+        assert all(overtaken)
+        assert indexed(memory)["dummy"] == (memory.list(limit=1).total, 0, None)
+
+
 def test_placed_adds_up() -> None:
     """What two parts of a write placed is counted together."""
     assert Placed(2, frozenset({1})).plus(Placed(3, frozenset({1, 2}))) == Placed(5, frozenset({1, 2}))
