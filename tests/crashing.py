@@ -1,6 +1,6 @@
-"""Runs memories in forked processes and kills them, as `kill -9` does, at one chosen write.
+"""Runs memories in forked processes and kills them, as `kill -9` does, at one chosen write or after some time.
 
-Started as a program by `test_memory_crash`, once; it imports everything, then forks for every job it reads
+Started as a program by `Crasher`, once; it imports everything, then forks for every job it reads
 from its standard input (a line of JSON) and answers with the signal that ended the child and the number of
 writes it had begun. The children call the public surface; only the moment of death is put into the store.
 """
@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -20,11 +23,54 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.dummy_index.index import Dummy
 from tests.worlds import eager_config
 
 from memforest import AsyncMemForest
 from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database, Tx
+from memforest.systems import base, registry
+
+Call = tuple[str, list[dict[str, Any]], bool]
+
+
+class Crasher:
+    """The process that forks and kills."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, folder: str, calls: list[Call], at: int, moment: str = "after") -> tuple[int, int, int]:
+        """Make the calls in a child that dies at write `at`; return (signal, writes begun, calls acknowledged)."""
+        return self._run({"folder": folder, "calls": calls, "at": at, "moment": moment})
+
+    def index(
+        self, folder: str, *, step: int, within_s: float | None = None, at: int = -1, moment: str = "after"
+    ) -> tuple[int, int]:
+        """Bring the dummy index on in a child that dies at a write or after a time; return (signal, writes begun).
+
+        It is added, or goes on where it was left, or begins anew where it is complete, `step` notes a transaction.
+        """
+        job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment}
+        return self._run(job)[:2]
+
+    def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        ended, writes, acknowledged = json.loads(self._process.stdout.readline())
+        return ended, writes, acknowledged
+
+    def close(self) -> None:
+        """Let the process end."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
 
 
 def die() -> None:
@@ -58,6 +104,36 @@ async def ingest(job: dict[str, Any], log: int) -> None:
             os.write(log, b"a")
 
 
+async def index(job: dict[str, Any]) -> None:
+    """Add the dummy index, let it go on where it was left, or begin anew."""
+    registry.register(Dummy)
+    base.STEP = job["step"]
+    async with AsyncMemForest(job["folder"], eager_config()) as forest:
+        memory = forest.user("u")
+        found = {one.name: one for one in await memory.indexes()}
+        if "dummy" not in found:
+            await memory.add_index("dummy")
+        elif found["dummy"].lag:
+            await forest.resume("u")
+        else:
+            await memory.rebuild(index="dummy")
+        await memory.flush()
+
+
+def notes_of(child: int, reading: int, within_s: float | None) -> bytes:
+    """Return what a child noted; it is killed if it takes longer than that."""
+    noted, deadline = b"", None if within_s is None else time.monotonic() + within_s
+    while True:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([reading], [], [], left)[0]:
+            os.kill(child, signal.SIGKILL)
+            deadline = None
+        elif part := os.read(reading, 4096):
+            noted += part
+        else:
+            return noted
+
+
 def main() -> None:
     """Answer jobs until the input ends."""
     LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
@@ -68,12 +144,12 @@ def main() -> None:
         if child == 0:
             os.close(reading)
             kill_at(job["at"], job["moment"], log)
-            asyncio.run(ingest(job, log))
+            asyncio.run(ingest(job, log) if "calls" in job else index(job))
             os._exit(0)
         os.close(log)
+        said = notes_of(child, reading, job.get("within_s"))
+        os.close(reading)
         _, status = os.waitpid(child, 0)
-        with os.fdopen(reading, "rb") as notes:
-            said = notes.read()
         ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status)
         sys.stdout.write(json.dumps([ended, said.count(b"w"), said.count(b"a")]) + "\n")
         sys.stdout.flush()

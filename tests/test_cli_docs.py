@@ -49,9 +49,15 @@ def options_of(shown: click.Command, *, shared: bool) -> str:
     return "\n".join(["| option | |", "|---|---|", *rows, ""]) if rows else ""
 
 
-def section(name: str) -> str:
-    """Return the section of one command: usage, what it does, its own options."""
+def parts(name: str) -> dict[str, click.Command]:
+    """Return a command and those below it, by what is typed."""
     shown = command(name)
+    below = shown.commands if isinstance(shown, click.Group) else {}
+    return {name: shown, **{f"{name} {one}": found for one, found in below.items()}}
+
+
+def section(name: str, shown: click.Command) -> str:
+    """Return the section of one command: usage, what it does, its own options."""
     arguments = " ".join(
         (param.metavar or param.human_readable_name.upper())
         if param.required
@@ -78,7 +84,9 @@ def check_block(name: str, expected: str) -> None:
 
 def test_every_command_and_option_is_documented() -> None:
     """The page shows each command with its usage, its help and all of its options."""
-    check_block("commands", "\n" + "\n".join(section(name) for name in COMMANDS) + "\n")
+    check_block(
+        "commands", "\n" + "\n".join(section(*one) for name in COMMANDS for one in parts(name).items()) + "\n"
+    )
 
 
 def test_the_shared_options_are_documented() -> None:
@@ -98,9 +106,10 @@ def test_the_overview_says_what_the_command_says(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_the_shared_options_and_explains_the_others(name: str) -> None:
     """The shared options work after every command's name, and no option is without help."""
-    options = [param for param in command(name).params if isinstance(param, click.Option)]
-    assert {"directory", "user", "as_json", "verbose"} <= {option.name for option in options}
-    assert [option.name for option in options if not option.help] == []
+    for shown in parts(name).values():
+        options = [param for param in shown.params if isinstance(param, click.Option)]
+        assert {"directory", "user", "as_json", "verbose"} <= {option.name for option in options}
+        assert [option.name for option in options if not option.help] == []
 
 
 def test_commands_in_the_prose_exist() -> None:
@@ -111,7 +120,8 @@ def test_commands_in_the_prose_exist() -> None:
     known = {
         opt
         for name in COMMANDS
-        for param in command(name).params
+        for shown in parts(name).values()
+        for param in shown.params
         for opt in (*param.opts, *param.secondary_opts)
     }
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) <= known | {"--help", "--version"}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.crashing import Call, Crasher
 from tests.worlds import (
     differences,
     dump,
@@ -32,38 +30,6 @@ from memforest import MemForest
 from memforest.errors import NotFoundError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills with a signal")
-
-Call = tuple[str, list[dict[str, Any]], bool]
-
-
-class Crasher:
-    """The process that forks and kills; see `crashing`."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).parent / "crashing.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, folder: str, calls: list[Call], at: int, moment: str = "after") -> tuple[int, int, int]:
-        """Make the calls in a child that dies at write `at`; return (signal, writes begun, calls acknowledged)."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        job = {"folder": folder, "calls": calls, "at": at, "moment": moment}
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        ended, writes, acknowledged = json.loads(self._process.stdout.readline())
-        return ended, writes, acknowledged
-
-    def close(self) -> None:
-        """Let the process end."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
 
 
 @pytest.fixture(scope="module")

@@ -164,13 +164,14 @@ def _keyed(table: Mapping[str, Any], before: str, environ: Mapping[str, str]) ->
 # -- the settings of an index ---------------------------------------------------------------------
 
 
-def read_index_settings(index: str, kind: type[T], given: Any = None) -> T:
+def read_index_settings(index: str, kind: type[T], given: Any = None, below: T | None = None) -> T:
     """Return the settings of an index, checked.
 
     Args:
         index: its name, for messages.
         kind: the class of its settings, a frozen dataclass.
-        given: such an object, a mapping of some of them (see `Config.index_settings`), or None for the defaults.
+        given: such an object, a mapping of some of them (see `Config.index_settings`), or None for none.
+        below: what a mapping is laid over; None for the defaults.
 
     Raises:
         ConfigError: if a setting is unknown, of the wrong type or out of range; it names the index and the setting.
@@ -180,13 +181,21 @@ def read_index_settings(index: str, kind: type[T], given: Any = None) -> T:
     if given is not None and not isinstance(given, Mapping):
         names = f"{with_article(kind.__name__)} or a mapping of its settings"
         raise ConfigError(f"the index {index!r} takes {names}, not {brief(given)}")
-    return build(kind, checked(given or {}, hints_of(kind), f"[index.{index}] "), f"index.{index}")
+    values = {} if below is None else {name: getattr(below, name) for name in hints_of(kind)}
+    return build(
+        kind, {**values, **checked(given or {}, hints_of(kind), f"[index.{index}] ")}, f"index.{index}"
+    )
 
 
-def kept_json(settings: Any) -> str:
-    """Return those settings of an index that a memory keeps as a JSON object; see `Settings.KEPT`."""
+def kept_json(settings: Any, given: Any = None) -> str:
+    """Return those settings of an index that a memory keeps as a JSON object.
+
+    Those are `Settings.KEPT`, and what was given when the index was added: an object gives all.
+    """
     values = asdict(settings)
-    return json.dumps({name: values[name] for name in settings.KEPT}, sort_keys=True, ensure_ascii=False)
+    named = given if isinstance(given, Mapping) else () if given is None else values
+    kept = {name: value for name, value in values.items() if name in named or name in settings.KEPT}
+    return json.dumps(kept, sort_keys=True, ensure_ascii=False)
 
 
 def with_kept(index: str, settings: T, text: str) -> T:
@@ -195,12 +204,9 @@ def with_kept(index: str, settings: T, text: str) -> T:
     Raises:
         ConfigError: if the text is of another version of the index: a setting is unknown, or of another type.
     """
-    kept = type(settings).KEPT  # type: ignore[attr-defined]  # every class of settings has it
     stored = json.loads(text)
     if not isinstance(stored, dict):
         raise ConfigError(f"{brief(stored)} is no table")
-    refuse_unknown(
-        stored, {name: hint for name, hint in hints_of(type(settings)).items() if name in kept}, ""
-    )
+    refuse_unknown(stored, hints_of(type(settings)), "")
     values = checked(stored, hints_of(type(settings)), f"[index.{index}] ")
     return replace(settings, **values)  # type: ignore[type-var]  # a dataclass

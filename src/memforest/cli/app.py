@@ -35,6 +35,7 @@ COMMANDS = {
     "timeline": ("looking", "Show what is known of somebody or something, in time order."),
     "tree": ("looking", "Draw the forest, or the trees of one session, entity or scene."),
     "stats": ("looking", "Count what is stored, and say how large it is."),
+    "index": ("indexing", "List the indexes of a memory, add one, or drop one."),
     "verify": ("looking", "Check the stored memory against itself."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),

@@ -57,7 +57,7 @@ def question_options(command: F) -> F:
             metavar="NAME[,NAME]",
             callback=_index_names,
             shell_complete=complete_indexes,
-            help="How memory is searched; flat is the baseline without trees, several names are fused. Default: memforest.",
+            help="Which of the memory's indexes is searched, its first one by default; several names are fused. See `index list`.",
         ),
         click.option(
             "--mode",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memforest.config import Config
     from memforest.forest import MemForest, UserMemory
 
-__all__ = ["Call", "StopCommand", "global_options", "pass_call", "shared_options"]
+__all__ = ["Call", "StopCommand", "global_options", "pass_call", "read_pairs", "shared_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -170,6 +170,22 @@ class Call:
 
 
 pass_call = click.make_pass_decorator(Call, ensure=True)
+
+
+def read_pairs(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> dict[str, Any]:
+    """Read KEY=VALUE pairs; a value that is JSON is taken as such, so that numbers compare as numbers."""
+    import json
+
+    pairs: dict[str, Any] = {}
+    for pair in values:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
+        try:
+            pairs[key] = json.loads(value)
+        except ValueError:
+            pairs[key] = value
+    return pairs
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -7,7 +7,7 @@ is, and runs at Enter. Only names of letters, digits and a few signs that no she
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -17,10 +17,12 @@ from memforest.errors import MemForestError
 
 if TYPE_CHECKING:
     from memforest.cli.call import Call
+    from memforest.forest import UserMemory
 
 __all__ = [
     "complete_entities",
     "complete_indexes",
+    "complete_own_indexes",
     "complete_scopes",
     "complete_sessions",
     "complete_users",
@@ -81,6 +83,13 @@ def complete_indexes(_ctx: click.Context, _param: click.Parameter, incomplete: s
     return _items([f"{before}{comma}{name}" for name in sorted(known()) if name not in given], incomplete)
 
 
+def complete_own_indexes(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the names of the indexes that the memory has."""
+    return _items(_seen(ctx, lambda memory: [one.name for one in memory.indexes()]), incomplete)
+
+
 def script(shell: str) -> str:
     """Return what a shell must read to complete `memforest`.
 
@@ -101,7 +110,14 @@ def _call(ctx: click.Context) -> Call | None:
 
 
 def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
-    """Return the names of trees; none when it is not clear whose, as an error has no place here."""
+    """Return the names of trees."""
+    found = _seen(ctx, lambda memory: [view.title for view in memory.tree(depth=0, limit=MOST_NODES)])
+    titles = (title.partition(" ") for title in found)
+    return [name for kind, _, name in titles if kind in kinds]
+
+
+def _seen(ctx: click.Context, look: Callable[[UserMemory], list[str]]) -> list[str]:
+    """Return names out of a memory; none when it is not clear whose, as an error has no place here."""
     from memforest.memory.open import survey
 
     call = _call(ctx)
@@ -112,11 +128,9 @@ def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
         if user is None:
             return []
         with call.forest(embedder="none") as forest:  # names need no model
-            found = forest.user(user).tree(depth=0, limit=MOST_NODES)
+            return look(forest.user(user))
     except MemForestError:
         return []
-    titles = (view.title.partition(" ") for view in found)
-    return [name for kind, _, name in titles if kind in kinds]
 
 
 def _only(users: Sequence[str]) -> str | None:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from memforest import __version__
 from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.indexing import behind
 from memforest.cli.jobs import job_lines
 from memforest.cli.models import Check, Status, chat_checks, embedding_checks
 from memforest.cli.screen import Screen, clean, columns, counted
@@ -205,10 +206,21 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
 
 
 def _state(user: str, found: Stats) -> Check:
-    detail = f"{user}: {counted(found.sessions, 'session')}, {counted(found.facts, 'fact')}, {found.embedder or 'words only'}"
-    if found.failed_chunks or found.unfinished:  # summaries that are out of date are made when they are read
+    detail = (
+        f"{user}: {counted(found.sessions, 'session')}, {counted(found.facts, 'fact')}, "
+        f"{found.embedder or 'words only'}, indexes {', '.join(found.indexes)}"
+    )
+    late = [
+        f"index {name}: {told}"
+        for name, one in found.indexes.items()
+        if (told := behind(one["lag"], one["reason"], one["usable"]))
+    ]
+    if (
+        found.failed_chunks or found.unfinished or late
+    ):  # summaries that are out of date are made when they are read
         left = f"{found.failed_chunks} chunks failed"
         unread = f", {counted(found.unfinished, 'session')} unread" if found.unfinished else ""
+        unread += "".join(f"; {one}" for one in late)
         return Check(
             "memory", "note", f"{detail}; {left}{unread}", "memforest resume, or memforest doctor --fix"
         )

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.call import Call, StopCommand, pass_call, read_pairs, shared_options
 from memforest.cli.completing import complete_entities, complete_scopes, complete_sessions
+from memforest.cli.indexing import behind
 from memforest.cli.jobs import job_lines
 from memforest.cli.screen import Screen, clean, columns, counted, size, sources
 
@@ -35,22 +36,6 @@ ALL_LEVELS = 64
 """Deeper than any tree: with at least two children a node, 2**64 leaves."""
 
 
-def _read_filters(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> dict[str, Any]:
-    """Read KEY=VALUE pairs; a value that is JSON is taken as such, so that numbers compare as numbers."""
-    import json
-
-    filters: dict[str, Any] = {}
-    for pair in values:
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
-        try:
-            filters[key] = json.loads(value)
-        except ValueError:
-            filters[key] = value
-    return filters
-
-
 @click.command()
 @click.option(
     "--entity", metavar="NAME", help="Only facts that mention it.", shell_complete=complete_entities
@@ -67,7 +52,7 @@ def _read_filters(_ctx: click.Context, _param: click.Parameter, values: Sequence
     "filters",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=_read_filters,
+    callback=read_pairs,
     help="Only facts of messages with this metadata; may be repeated.",
 )
 @click.option("--as-of", metavar="TIME", help="Only what was so at that time.")
@@ -329,6 +314,9 @@ def _stats_table(call: Call, found: Stats) -> Table:
     table.add_row("facts", f"{found.facts}, seen {found.occurrences} times")
     table.add_row("entities", _counts(found.entities))
     table.add_row("trees", f"{_trees(found)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
+    for name, one in found.indexes.items():
+        late = behind(one["lag"], one["reason"], one["usable"])
+        table.add_row("index", f"{clean(name)}, version {one['version']}{'; ' if late else ''}{late}")
     for note in found.notes:
         table.add_row("", clean(note))
     table.add_row("days of", clean(found.timezone or "no zone yet"))
@@ -396,6 +384,6 @@ def _draw_report(screen: Screen, report: VerifyReport) -> None:
     for problem in report.problems:
         screen.line(f"{problem.part}: {problem.message}", "red")
     for note in report.notes:
-        screen.line(f"There are {clean(note)}.", "dim")
+        screen.line(f"Note: {clean(note)}.", "dim")
     verdict = "Nothing is wrong." if report.ok else f"{counted(len(report.problems), 'problem')}."
     screen.line(f"{verdict} Checked: {_counts(report.checked)}.", "green" if report.ok else "bold red")

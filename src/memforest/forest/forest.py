@@ -25,6 +25,7 @@ from memforest.forest.options import (
     TimeLike,
     check_flags,
     check_forest,
+    check_rebuild,
     check_refresh,
     read_budget,
     read_time,
@@ -209,8 +210,8 @@ class AsyncMemForest:
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what interrupted or failed writes left, for one user or for all.
 
-        Sessions received but not ingested, chunks that failed or were left, missing vectors, due jobs of indexes (those
-        that were given up are tried once more), summaries out of date.
+        Sessions received but not ingested, chunks that failed or were left, missing vectors, indexes that are behind
+        (one that cannot go on is named in the results or in the log) and their due jobs, summaries out of date.
 
         Args:
             user_id: whose; None for all users.
@@ -255,6 +256,7 @@ class AsyncMemForest:
         *,
         scopes: bool = False,
         stale: bool = False,
+        index: str | None = None,
         budget: Budget | None = None,
     ) -> None:
         """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
@@ -263,13 +265,13 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are done.
             NotFoundError: if the user has no memory.
         """
-        check_flags("rebuild", scopes=scopes, stale=stale)
+        check_rebuild(scopes=scopes, stale=stale, index=index)
         read_budget("rebuild", budget)
         await for_all(
             "rebuild",
             user_id,
             self._pool,
-            lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget),
+            lambda memory: memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget),
         )
 
     async def save(self, user_id: str | None = None) -> None:
@@ -309,8 +311,8 @@ class AsyncMemForest:
             top_k: most evidence returned; `Config.top_k` when not given.
             max_facts: most of `top_facts`; `top_k` when not given.
             max_tokens: budget for the texts of all evidence together, estimated.
-            index: ``"memforest"``, or ``"flat"`` for the baseline without trees; or several names, whose rankings
-                are then summed as z-scores over all turns.
+            index: which of the memory's indexes to search; the first of `Config.indexes` that it has when not given.
+                Several names are fused. `warnings` and ``trace["lag"]`` say how far one is behind.
             ranking: weights for this question; `Config.ranking` when not given.
             mode: how the recalled trees are browsed: ``"emb"``, ``"emb+planner"``, ``"llm"`` or
                 ``"llm+planner"``; `Config.mode` when not given.
@@ -322,7 +324,8 @@ class AsyncMemForest:
         Raises:
             InputError: if the question is empty or an argument is out of range.
             ConfigError: if the mode needs a chat model and there is none, or an index is unknown or named twice.
-            NotFoundError: if the user has no memory.
+            NotFoundError: if the user has no memory, or that no such index.
+            IndexStateError: if the index cannot be used as the file has it, or raises.
         """
         return await self.user(user_id).search(question, **options)
 

@@ -12,6 +12,7 @@ from memforest.forest.options import (
     TimeLike,
     check_flags,
     check_mapping,
+    check_rebuild,
     check_text,
     read_budget,
     read_count,
@@ -27,6 +28,7 @@ from memforest.memory.results import (
     FactPage,
     FactView,
     FlushResult,
+    IndexView,
     IngestResult,
     QueryResult,
     RepairReport,
@@ -181,27 +183,96 @@ class AsyncUserMemory:
         read_budget("flush", budget)
         return await self._pool.known(self.user_id, lambda memory: memory.flush(budget))
 
+    # -- indexes ------------------------------------------------------------------------------
+
+    async def indexes(self) -> Sequence[IndexView]:
+        """Return the memory's indexes, by name: how far each lags behind, what it owns, what it says of itself."""
+        return await self._look(views.indexes)
+
+    async def add_index(
+        self, name: str, settings: Mapping[str, Any] | object | None = None, *, budget: Budget | None = None
+    ) -> IndexView:
+        """Add an index, let it place everything that the memory holds, and return what is there then.
+
+        It is placed in short transactions: others read and write meanwhile, and after a crash `resume` goes on. One that
+        this version cannot use (written by another version of it) is made anew.
+
+        Args:
+            name: of an index that there is.
+            settings: its settings, laid over those of `Config.index_settings`; they are kept in the file.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
+
+        Raises:
+            ConfigError: if there is no such index, the memory has it already, or a setting is unknown or cannot be.
+            IndexStateError: if the index raises. It lags then; `resume` tries again, and `drop_index` takes it away.
+            StoreError: if the file cannot be written.
+        """
+        check_text("add_index", "name", name, optional=False)
+        read_budget("add_index", budget)
+        return await self._pool.known(self.user_id, lambda memory: memory.add_index(name, settings, budget))
+
+    async def drop_index(self, name: str) -> None:
+        """Take an index away with everything that it has in the file; what was said stays as it is.
+
+        Raises:
+            NotFoundError: if the memory does not have it.
+            ConfigError: if it is the last one.
+            StoreError: if the file cannot be written.
+        """
+        check_text("drop_index", "name", name, optional=False)
+        await self._pool.known(self.user_id, lambda memory: memory.drop_index(name))
+
+    async def advance(
+        self, now: TimeLike | None = None, *, budget: Budget | None = None
+    ) -> Sequence[IndexView]:
+        """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand.
+
+        Every ingest does the same for the former; an index closes its calendar windows so when nothing is written. One
+        that raises stays where it is: its `reason` says why.
+
+        Args:
+            now: the present; the clock's when not given.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
+
+        Raises:
+            TimestampError: if `now` is no time.
+            StoreError: if the file cannot be written.
+        """
+        read_budget("advance", budget)
+        when = read_time(now, self._pool.config, "now")
+        return await self._pool.known(self.user_id, lambda memory: memory.advance(when, budget))
+
     async def rebuild(
-        self, *, scopes: bool = False, stale: bool = False, budget: Budget | None = None
+        self,
+        *,
+        scopes: bool = False,
+        stale: bool = False,
+        index: str | None = None,
+        budget: Budget | None = None,
     ) -> Usage:
         """Make what is derived anew from what is stored: word rows, summaries and their vectors.
 
         Vectors of unchanged texts are kept; `verify` says whether they are.
 
         Args:
-            scopes: derive the scenes anew as well, from all facts in time order, so that they no longer depend on
-                the order in which sessions were ingested.
+            scopes: make all indexes anew as well, from the start, so that nothing in them depends on the order in
+                which sessions were ingested.
             stale: make only those summaries anew that would be made otherwise now: with another prompt, model or length
                 than they were, or for another name.
+            index: make only this index anew, from the start.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
+            InputError: if `index` is given together with `scopes` or `stale`.
+            NotFoundError: if the memory does not have the index.
+            IndexStateError: if an index raises; it lags then, and everything else is made anew.
             StoreError: if the file cannot be written.
         """
-        check_flags("rebuild", scopes=scopes, stale=stale)
+        check_rebuild(scopes=scopes, stale=stale, index=index)
         read_budget("rebuild", budget)
         return await self._pool.known(
-            self.user_id, lambda memory: memory.rebuild(scopes=scopes, stale=stale, budget=budget)
+            self.user_id,
+            lambda memory: memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget),
         )
 
     async def repair(self) -> RepairReport:
@@ -277,6 +348,10 @@ class UserMemory:
     timeline = portal.blocking(AsyncUserMemory.timeline)
     tree = portal.blocking(AsyncUserMemory.tree)
     stats = portal.blocking(AsyncUserMemory.stats)
+    indexes = portal.blocking(AsyncUserMemory.indexes)
+    add_index = portal.blocking(AsyncUserMemory.add_index)
+    drop_index = portal.blocking(AsyncUserMemory.drop_index)
+    advance = portal.blocking(AsyncUserMemory.advance)
     verify = portal.blocking(AsyncUserMemory.verify)
     flush = portal.blocking(AsyncUserMemory.flush)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)

@@ -25,6 +25,7 @@ __all__ = [
     "check_flags",
     "check_forest",
     "check_mapping",
+    "check_rebuild",
     "check_refresh",
     "check_text",
     "read_budget",
@@ -141,7 +142,7 @@ def check_forest(directory: object, config: object, max_workers: object) -> None
     """Check the arguments of a forest, as far as that needs no I/O.
 
     Raises:
-        ConfigError: if one is of the wrong type or out of range, or the configuration names no embedder that there is.
+        ConfigError: if one is of the wrong type or out of range, or the configuration names an embedder or index that there is not.
     """
     if (
         not isinstance(directory, (str, os.PathLike))
@@ -170,6 +171,18 @@ def check_flags(verb: str, **flags: object) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise InputError(f"{verb}({name}=...) takes True or False, not {brief(value)}")
+
+
+def check_rebuild(*, scopes: object, stale: object, index: object) -> None:
+    """Check what is to be made anew.
+
+    Raises:
+        InputError: if an argument is of the wrong type, or `index` is given together with another one.
+    """
+    check_flags("rebuild", scopes=scopes, stale=stale)
+    check_text("rebuild", "index", index)
+    if index is not None and (scopes or stale):
+        raise InputError("rebuild(index=...) makes one index anew; leave out scopes and stale")
 
 
 def check_refresh(verb: str, value: object) -> None:

@@ -22,11 +22,27 @@ from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
+from memforest.store import meta
 from memforest.store.db import Database, Tx
+from memforest.store.savepoint import attempt
 
-__all__ = ["MemoryHost"]
+__all__ = ["PAUSE_S", "MemoryHost"]
 
 T = TypeVar("T")
+
+PAUSE_S = 0.1
+"""Seconds between two writes that let others come in: as long as SQLite lets a waiting writer sleep before it looks again.
+Source: https://www.sqlite.org/src/file/src/main.c, `sqliteDefaultBusyCallback`."""
+
+BUSY_S = 0.5
+"""Seconds of writing after which an index that catches up pauses."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How long an index has been writing since its last pause."""
+
+    busy_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,7 @@ class MemoryHost:
     timer: Timer = field(default_factory=Timer)
     question: str = ""
     """The text of the question that is asked, if one is."""
+    _pace: _Pace = field(default_factory=_Pace)
 
     @property
     def now(self) -> datetime:
@@ -63,13 +80,26 @@ class MemoryHost:
         return await asyncio.to_thread(run)
 
     async def write(self, work: Callable[[Tx], T]) -> T:
-        """Run work in a write transaction, in another thread."""
+        """Run work in a write transaction, in another thread; what it wrote is undone if it raises."""
+        if self._pace.busy_s >= BUSY_S:
+            await asyncio.sleep(PAUSE_S)
+            self._pace.busy_s = 0.0
+        started = time.perf_counter()
+        try:
+            return await asyncio.to_thread(self._write, work)
+        finally:
+            self._pace.busy_s += time.perf_counter() - started
 
-        def run() -> T:
-            with self.db.write() as tx:
-                return work(tx)
-
-        return await asyncio.to_thread(run)
+    def _write(self, work: Callable[[Tx], T]) -> T:
+        done: list[T] = []
+        with self.db.write() as tx:
+            # In a savepoint: what an index's code raises is not taken for damage of the file.
+            error = attempt(tx, lambda: done.append(work(tx)))
+            if error is None:
+                meta.bump(tx)
+        if error is not None:
+            raise error
+        return done[0]
 
     async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
         """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""

@@ -7,6 +7,7 @@ nothing is held across a step that a model may do.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, ModelError, StoreError
 from memforest.interval import floor_ms, from_ms, to_ms
+from memforest.memory import indexing
 from memforest.memory.ingest.batch import (
     Arrival,
     Arrived,
@@ -35,7 +37,7 @@ from memforest.memory.ingest.batch import (
 from memforest.memory.ingest.extract import Writer
 from memforest.memory.ingest.receive import Received, receive
 from memforest.memory.ingest.turns import TurnReader, check_id, json_object
-from memforest.memory.inspect.repair import repair_parts, tidy, word_anew
+from memforest.memory.inspect.repair import repair_parts, tidy
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
@@ -44,6 +46,7 @@ from memforest.memory.query.reader import Asked, Reader
 from memforest.memory.results import (
     AskResult,
     FlushResult,
+    IndexView,
     IngestResult,
     QueryResult,
     RepairReport,
@@ -54,15 +57,13 @@ from memforest.memory.results import (
 from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
-from memforest.memory.vectors import VectorMaker, other_embedder
+from memforest.memory.vectors import VectorMaker, keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.refresh.requests import stale_nodes
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
-from memforest.store import derived, indexes, jobs, meta, sessions, spent
-from memforest.store import trees as tree_rows
+from memforest.store import derived, jobs, sessions, spent
 from memforest.store.db import Database, Tx
 from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
@@ -71,6 +72,8 @@ from memforest.text import cut
 from memforest.types import StepUsage, Turn
 
 __all__ = ["Memory", "Opened"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R", QueryResult, AskResult)
@@ -257,7 +260,7 @@ class Memory:
 
     def _received(self, tx: Tx, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
         placings = Placings(tx, self._attached)
-        late = self._keep_embedder(tx)
+        late = keep_embedder(tx, self.db.path, self._embedder)
         keep_zone(tx, self.config)
         stored_ms = to_ms(self.config.clock())
         got = receive(tx, self.config, placings, session_id, turns, stored_ms=stored_ms, **how)
@@ -265,22 +268,6 @@ class Memory:
         if got.replaced:
             derived.drop_stale(tx)  # now that the nodes above what went are marked
         return replace(got, reworded=got.reworded or late, problems=tuple(placings.problems))
-
-    def _keep_embedder(self, tx: Tx) -> bool:
-        """Note the embedder at the first write; return whether older texts still lack its vectors.
-
-        Raises:
-            EmbedderMismatchError: if another process has written with another embedder since the opening.
-        """
-        if self._embedder is None:
-            return False
-        have = meta.get(tx, "embedder")
-        if have is None:
-            meta.put(tx, "embedder", self._embedder.model_id)
-            return bool(derived.missing_vectors(tx, "turn"))
-        if have != self._embedder.model_id:
-            raise other_embedder(self.db.path, have, self._embedder.model_id)
-        return False
 
     def _writer(self) -> Writer:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
@@ -300,7 +287,7 @@ class Memory:
         return await self._summaries.flush(budget)
 
     async def resume(self, budget: Budget | None = None) -> list[IngestResult]:
-        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, due jobs, dirty nodes."""
+        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, indexes, due jobs, dirty nodes."""
         return await self._writes("resume", budget, self._resume)
 
     async def _resume(self) -> list[IngestResult]:
@@ -317,56 +304,50 @@ class Memory:
                 }
             )
         await writer.fill_vectors()
-        writes.warn(await writer.catch_up())
+        behind = await writer.catch_up()
+        writes.warn(behind)
         await run_due(self.db, self.config.clock, self.handlers)
         await self._finish(writes, refresh=True)
+        if not left:  # else it is said with the results
+            for problem in behind:
+                _log.warning("%s", problem)
         return writes.all()
 
     async def rebuild(
-        self, *, scopes: bool = False, stale: bool = False, budget: Budget | None = None
+        self,
+        *,
+        scopes: bool = False,
+        stale: bool = False,
+        index: str | None = None,
+        budget: Budget | None = None,
     ) -> Usage:
         """Make what is derived anew; see `AsyncUserMemory.rebuild`."""
 
         async def work() -> Usage:
             writer, timer = self._writer(), Timer()
-            await asyncio.to_thread(self._mark_stale if stale else self._forget_derived)
-            if scopes:
-                await asyncio.to_thread(self._clear_indexes)
-            await writer.fill_vectors()
-            await writer.catch_up()
-            await writer.refresh(timer)
+            await indexing.rebuild(writer, timer, scopes=scopes, stale=stale, index=index)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
         return await self._writes("rebuild", budget, work)
 
-    def _mark_stale(self) -> None:
-        """Mark the summaries that would be made otherwise now: by another prompt or model, or of another request."""
-        with self.db.write() as tx:
-            self._keep_embedder(tx)
-            stale = stale_nodes(tx, self._summaries.describe, self._steps.summariser.name)
-            tree_rows.mark_dirty(tx, stale)
-            if stale:
-                meta.bump(tx)
+    async def add_index(self, name: str, settings: Any, budget: Budget | None = None) -> IndexView:
+        """Add an index; see `AsyncUserMemory.add_index`."""
+        return await self._writes(
+            "rebuild", budget, lambda: indexing.add_index(self._writer(), name, settings)
+        )
 
-    def _forget_derived(self) -> None:
-        """Write the word rows anew and mark every summary as out of date."""
-        with self.db.write() as tx:
-            self._keep_embedder(tx)
-            word_anew(tx)
-            tree_rows.mark_all_dirty(tx)
-            meta.bump(tx)
+    async def drop_index(self, name: str) -> None:
+        """Take an index away; see `AsyncUserMemory.drop_index`."""
+        await asyncio.to_thread(indexing.drop_index, self.db, self._attached, name)
 
-    def _clear_indexes(self) -> None:
-        """Empty all indexes, to be placed from the start."""
-        with self.db.write() as tx:
-            for row in indexes.rows(tx):
-                self._attached.clear(tx, row.name)
-            meta.bump(tx)
+    async def advance(self, now: datetime | None, budget: Budget | None = None) -> list[IndexView]:
+        """Let indexes go on; see `AsyncUserMemory.advance`."""
+        return await self._writes("resume", budget, lambda: indexing.advance(self._writer(), now))
 
     def _left(self) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
         with self.db.write() as tx:
-            self._keep_embedder(tx)
+            keep_embedder(tx, self.db.path, self._embedder)
             jobs.retry_failed(tx, self.handlers.keys(), now_ms=to_ms(self.config.clock()))
             return [sessions.session_with_row(tx, row) for row in sessions.unfinished(tx)]
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.models import Embedder
 from memforest.search.texts import digest
-from memforest.store import derived
-from memforest.store.db import Database
+from memforest.store import derived, meta
+from memforest.store.db import Database, Tx
 from memforest.store.packing import as_stored
 from memforest.text import shorten_runs
 
-__all__ = ["VectorMaker", "other_embedder"]
+__all__ = ["VectorMaker", "keep_embedder", "other_embedder"]
 
 
 @dataclass(slots=True)
@@ -82,3 +82,20 @@ def other_embedder(path: Path, have: str, given: str) -> EmbedderMismatchError:
         f"{path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
         f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
     )
+
+
+def keep_embedder(tx: Tx, path: Path, embedder: Embedder | None) -> bool:
+    """Note the embedder at the first write of a memory; return whether older texts still lack its vectors.
+
+    Raises:
+        EmbedderMismatchError: if another process has written with another embedder since the opening.
+    """
+    if embedder is None:
+        return False
+    have = meta.get(tx, "embedder")
+    if have is None:
+        meta.put(tx, "embedder", embedder.model_id)
+        return bool(derived.missing_vectors(tx, "turn"))
+    if have != embedder.model_id:
+        raise other_embedder(path, have, embedder.model_id)
+    return False

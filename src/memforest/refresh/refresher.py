@@ -297,9 +297,10 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
     children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
     ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
-    work = {one.node: one for one in describe(tx, ready, inputs_of(tx, ready, children))}
+    told, left = describe(tx, ready, inputs_of(tx, ready, children))
+    work = {one.node: one for one in told}
     jobs = [_Job(node, work[node.id]) for node in ready if node.id in work]
-    return jobs, [node for node in ready if node.id not in work]
+    return jobs, [node for node in ready if node.id not in work and node.id not in left]
 
 
 # -- writing --------------------------------------------------------------------------------------

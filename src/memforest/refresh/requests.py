@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from typing import Protocol
@@ -37,8 +37,11 @@ class Work(Protocol):
         ...
 
 
-Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[Work]]
-"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
+Describe = Callable[
+    [Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], tuple[Sequence[Work], Collection[int]]
+]
+"""Says how nodes are to be summarised, given their children's texts; of those that need it. And which nodes are to be
+left as they are."""
 
 
 def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
@@ -71,7 +74,7 @@ def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
     for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
         group = list(level)
         children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
-        for work in describe(tx, group, inputs_of(tx, group, children)):
+        for work in describe(tx, group, inputs_of(tx, group, children))[0]:
             kept = made[work.node][1]
             if kept is not None and kept != fingerprint(work.request, maker):
                 stale.add(work.node)

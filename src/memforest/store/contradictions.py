@@ -172,10 +172,6 @@ _SETTINGS: tuple[Check, ...] = (
         "the change log knows {0!r}, which there is not",
     ),
     (
-        "SELECT name, cursor FROM index_ WHERE cursor < 0 OR cursor > (SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'feed')",
-        "the index {0!r} stands at note {1} of the feed, which there is not",
-    ),
-    (
         f"SELECT DISTINCT kind FROM feed WHERE kind NOT BETWEEN 0 AND {len(FEED_KINDS) - 1}",
         "the feed knows items of kind {0}, which there is not",
     ),

@@ -22,7 +22,7 @@ __all__ = [
     "add_state",
     "delete_fact",
     "demote",
-    "drop_unnamed",
+    "drop_entities",
     "entities",
     "entity_by_key",
     "entity_facts",
@@ -38,6 +38,7 @@ __all__ = [
     "occurrences",
     "put_entity",
     "restate",
+    "unnamed",
 ]
 
 
@@ -304,13 +305,19 @@ def demote(tx: Tx, entity: int) -> None:
     tx.execute("UPDATE entity SET kind = 'unknown' WHERE id = ?", (entity,))
 
 
-def drop_unnamed(tx: Tx, entities: Collection[int]) -> None:
-    """Delete those entities that no fact names any more; participants stay."""
-    tx.execute(
-        """DELETE FROM entity WHERE kind != 'participant' AND id IN (SELECT value FROM json_each(?))
-           AND NOT EXISTS (SELECT 1 FROM mention WHERE mention.entity = entity.id)""",
+def unnamed(tx: Tx, entities: Collection[int]) -> list[int]:
+    """Return those entities that no fact names any more and that take no part."""
+    rows = tx.execute(
+        """SELECT id FROM entity WHERE kind != 'participant' AND id IN (SELECT value FROM json_each(?))
+           AND NOT EXISTS (SELECT 1 FROM mention WHERE mention.entity = entity.id) ORDER BY id""",
         (json.dumps(list(entities)),),
     )
+    return [row[0] for row in rows]
+
+
+def drop_entities(tx: Tx, entities: Collection[int]) -> None:
+    """Delete entities."""
+    tx.executemany("DELETE FROM entity WHERE id = ?", [(entity,) for entity in entities])
 
 
 def most_named(tx: Tx, most: int) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
+    IndexStateError,
     MemForestError,
     StoreClosedError,
     StoreError,
@@ -17,10 +18,13 @@ from memforest.errors import (
     StoreWriteError,
 )
 
-__all__ = ["RESTORE", "UNEXPECTED", "Tx", "mapped_errors", "sqlite_damage"]
+__all__ = ["RESTORE", "UNEXPECTED", "Tx", "is_of_file", "mapped_errors", "sqlite_damage"]
 
 Tx = sqlite3.Connection
 """An open transaction: the argument of every function of the store."""
+
+_MISTAKES = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError)
+"""What a statement raises that cannot be run as it is. Source: PEP 249, "Exceptions"."""
 
 _DAMAGE = ("malformed", "constructor failed", "corrupt")
 
@@ -67,6 +71,21 @@ def mapped_errors(
         if diagnosis is None or (found := diagnosis()) is None:
             raise
         raise CorruptStoreError(f"{path.name!r} is damaged: {found}") from exc
+
+
+def is_of_file(error: Exception) -> bool:
+    """Return whether an error is the file's (locked, full, damaged, closed), and not that of the code which met it.
+
+    Code that is not ours makes mistakes in SQL too: a statement that is refused says nothing against the file.
+    """
+    if isinstance(error, StoreError):
+        return type(error) not in (StoreError, IndexStateError)
+    return (
+        isinstance(error, sqlite3.Error)
+        and not isinstance(error, _MISTAKES)
+        and not str(error).startswith("no such")
+        and type(_mapped(error, Path())) is not StoreError
+    )
 
 
 def sqlite_damage(tx: Tx) -> str | None:

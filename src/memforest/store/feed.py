@@ -15,7 +15,7 @@ from memforest.store import indexes, meta
 from memforest.store.db import Tx
 from memforest.store.migration_indexes import FEED_KINDS
 
-__all__ = ["Items", "Kind", "compact", "compacted", "position", "read"]
+__all__ = ["Items", "Kind", "compact", "compacted", "position", "read", "waiting"]
 
 Kind = Literal["turn", "cell", "fact", "entity"]
 """What the feed notes: turns, chunks, facts, and entities whose kind changed."""
@@ -29,7 +29,7 @@ Items = Mapping[Kind, Sequence[int]]
 """Row ids by kind, in the order in which they were noted last."""
 
 COMPACTED = 4_096
-"""Numbers between two compactions."""
+"""Least numbers between two compactions; in a long feed, a quarter of its length."""
 
 
 def position(tx: Tx) -> int:
@@ -38,29 +38,41 @@ def position(tx: Tx) -> int:
     return 0 if row is None else int(row[0])
 
 
-def read(tx: Tx, after: int, limit: int | None = None) -> tuple[Items, int]:
+def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None) -> tuple[Items, int]:
     """Return what was noted after a number, and the number up to which that is.
 
     Args:
         tx: a transaction.
         after: a cursor.
         limit: most notes that are read; None for all.
+        until: the last number that is read; None for the newest.
     """
+    end = position(tx) if until is None else until
     rows = tx.execute(
-        "SELECT seq, kind, item FROM feed WHERE seq > ? ORDER BY seq LIMIT ?",
-        (after, -1 if limit is None else limit),
+        "SELECT seq, kind, item FROM feed WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+        (after, end, -1 if limit is None else limit),
     ).fetchall()
     found: dict[Kind, dict[int, None]] = {kind: {} for kind in KINDS}
     for _, kind, item in rows:
         items = found[KINDS[kind]]
         items.pop(item, None)
         items[item] = None
-    end = rows[-1][0] if limit is not None and len(rows) == limit else position(tx)
+    if limit is not None and len(rows) == limit:
+        end = rows[-1][0]
     return {kind: tuple(items) for kind, items in found.items() if items}, end
 
 
+def waiting(tx: Tx, after: int) -> int:
+    """Return the number of notes after a cursor."""
+    return int(tx.execute("SELECT count(*) FROM feed WHERE seq > ?", (after,)).fetchone()[0])
+
+
 def compacted(tx: Tx) -> int:
-    """Return the number up to which notes of gone items may be missing: no cursor but 0 may stand below it."""
+    """Return the number up to which notes of gone items may be missing.
+
+    No cursor stands below it but of indexes that began from the start since (`IndexRow.began`): what was gone before
+    that they never placed.
+    """
     return int(meta.get(tx, "feed_compacted") or 0)
 
 
@@ -79,5 +91,6 @@ def compact(tx: Tx) -> None:
             f"DELETE FROM feed WHERE kind = ? AND seq <= ? AND item NOT IN (SELECT id FROM {kind})",
             (code, passed),
         )
-    meta.put(tx, "feed_compacted", str(passed))
-    meta.put(tx, "feed_compact_next", str(newest + COMPACTED))
+    if passed > compacted(tx):
+        meta.put(tx, "feed_compacted", str(passed))
+    meta.put(tx, "feed_compact_next", str(newest + max(COMPACTED, waiting(tx, 0) // 4)))

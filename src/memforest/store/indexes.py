@@ -14,23 +14,34 @@ __all__ = [
     "empty_tables",
     "find",
     "move",
+    "move_from",
     "own_tables",
     "remove",
+    "restart",
     "rows",
+    "stop",
+    "stray_tables",
+    "strays",
 ]
 
 
 class IndexRow(NamedTuple):
-    """An index of a memory. `settings` is JSON; `reason` says why it stopped, if it did."""
+    """An index of a memory.
+
+    `settings` is JSON. `cursor` is the number up to which it has placed the feed. `began` is up to where notes of what
+    is gone were missing when it last began from the start (`memforest.store.feed.compacted`). `reason` says why it
+    stopped, if it did.
+    """
 
     name: str
     version: int
     settings: str
     cursor: int
+    began: int
     reason: str | None
 
 
-_COLUMNS = "name, version, settings, cursor, reason"
+_COLUMNS = "name, version, settings, cursor, began, reason"
 
 
 def rows(tx: Tx) -> list[IndexRow]:
@@ -46,17 +57,39 @@ def find(tx: Tx, name: str) -> IndexRow | None:
 
 def add(tx: Tx, row: IndexRow) -> None:
     """Insert an index."""
-    tx.execute(f"INSERT INTO index_ ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", row)
+    tx.execute(f"INSERT INTO index_ ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
 def change(tx: Tx, name: str, *, version: int, settings: str) -> None:
-    """Write an index's version and settings."""
-    tx.execute("UPDATE index_ SET version = ?, settings = ? WHERE name = ?", (version, settings, name))
+    """Write an index's version and settings; why it stopped before is told no longer."""
+    tx.execute(
+        "UPDATE index_ SET version = ?, settings = ?, reason = NULL WHERE name = ?", (version, settings, name)
+    )
 
 
-def move(tx: Tx, name: str, cursor: int, reason: str | None = None) -> None:
-    """Write up to where in the feed an index is, and why it stopped there."""
-    tx.execute("UPDATE index_ SET cursor = ?, reason = ? WHERE name = ?", (cursor, reason, name))
+def move(tx: Tx, name: str, cursor: int) -> None:
+    """Write up to where in the feed an index is."""
+    tx.execute("UPDATE index_ SET cursor = ?, reason = NULL WHERE name = ?", (cursor, name))
+
+
+def move_from(tx: Tx, name: str, before: int, cursor: int) -> bool:
+    """Write up to where in the feed an index is, if it stands where it was read before; return whether it did.
+
+    For an index that reads notes in one transaction, asks a model, and writes in another: if this returns False
+    another process has placed them, and nothing of it may be written.
+    """
+    sql = "UPDATE index_ SET cursor = ?, reason = NULL WHERE name = ? AND cursor = ?"
+    return tx.execute(sql, (cursor, name, before)).rowcount == 1
+
+
+def restart(tx: Tx, name: str, began: int, reason: str | None) -> None:
+    """Let an index begin from the start of the feed, and say why."""
+    tx.execute("UPDATE index_ SET cursor = 0, began = ?, reason = ? WHERE name = ?", (began, reason, name))
+
+
+def stop(tx: Tx, name: str, reason: str) -> None:
+    """Say why an index has stopped where it is."""
+    tx.execute("UPDATE index_ SET reason = ? WHERE name = ?", (reason, name))
 
 
 def remove(tx: Tx, name: str) -> None:
@@ -64,11 +97,16 @@ def remove(tx: Tx, name: str) -> None:
     tx.execute("DELETE FROM index_ WHERE name = ?", (name,))
 
 
-def own_tables(tx: Tx, name: str) -> list[str]:
-    """Return the tables that are an index's own, those first that point at others."""
+def own_tables(tx: Tx, name: str | None = None) -> list[str]:
+    """Return the tables that are an index's own, those first that point at others; with None, those of any index.
+
+    What SQLite keeps for a virtual table goes with that one.
+    """
+    begin = "ix_" if name is None else f"ix_{name}_"
     found = tx.execute(
-        r"SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ? ESCAPE '\' ORDER BY rowid DESC",
-        ("ix\\_" + name.replace("\\", r"\\").replace("_", r"\_").replace("%", r"\%") + r"\_%",),
+        """SELECT m.name FROM sqlite_master m JOIN pragma_table_list t ON t.schema = 'main' AND t.name = m.name
+           WHERE m.type = 'table' AND t.type IN ('table', 'virtual') AND substr(m.name, 1, ?) = ? ORDER BY m.rowid DESC""",
+        (len(begin), begin),
     )
     return [row[0] for row in found]
 
@@ -87,3 +125,14 @@ def empty_tables(tx: Tx, name: str) -> None:
         tx.execute(f'DELETE FROM "{table}"')
     begin = f"ix_{name}_"
     tx.execute("DELETE FROM meta WHERE substr(key, 1, ?) = ?", (len(begin), begin))
+
+
+def strays(tx: Tx) -> set[str]:
+    """Return the names of indexes that own trees or tables and that the memory does not have."""
+    owners = {row[0] for row in tx.execute("SELECT DISTINCT owner FROM tree")}
+    return (owners - {row.name for row in rows(tx)}) | stray_tables(tx)
+
+
+def stray_tables(tx: Tx) -> set[str]:
+    """Return the names of indexes that own tables and that the memory does not have."""
+    return {table.split("_")[1] for table in own_tables(tx)} - {row.name for row in rows(tx)}

@@ -47,6 +47,7 @@ _FEED = (
         version INTEGER NOT NULL,
         settings TEXT NOT NULL,
         cursor INTEGER NOT NULL,
+        began INTEGER NOT NULL,
         reason TEXT
     ) STRICT, WITHOUT ROWID""",
     *(
@@ -172,7 +173,7 @@ _OWN = (
     f"""INSERT INTO index_ SELECT '{_ONLY}', 1, (SELECT json_group_object(key, CAST(value AS INTEGER)) FROM meta
             WHERE key IN ('session_k', 'entity_k', 'scene_k')),
         CASE WHEN (SELECT count(*) FROM meta WHERE key IN ('ix_memforest_routed', 'embedder')) = 1 THEN 0
-            ELSE coalesce((SELECT max(seq) FROM feed), 0) END, NULL""",
+            ELSE coalesce((SELECT max(seq) FROM feed), 0) END, 0, NULL""",
 )
 
 _GONE = (

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
+import traceback
+from collections.abc import Awaitable, Callable
 
-from memforest.errors import StoreError
 from memforest.store.db import Tx
+from memforest.store.faults import is_of_file
+from memforest.text import cut
 
-__all__ = ["attempt"]
+__all__ = ["attempt", "attempted", "described"]
+
+REASON_CHARS = 300
+"""Most of an error that is kept with an index."""
+
+
+def described(error: Exception) -> str:
+    """Return an error of such code in words."""
+    return f"failed: {cut(f'{type(error).__name__}: {error}', REASON_CHARS)}"
 
 
 def attempt(tx: Tx, work: Callable[[], object]) -> Exception | None:
@@ -23,11 +32,28 @@ def attempt(tx: Tx, work: Callable[[], object]) -> Exception | None:
     tx.execute("SAVEPOINT work")
     try:
         work()
-    except (StoreError, sqlite3.Error, OSError):
-        raise
-    except Exception as exc:  # noqa: BLE001 - whatever somebody's code raises, it is returned
+    except Exception as exc:  # whatever somebody's code raises, it is returned
+        if is_of_file(exc):
+            raise
+        # A statement that was not read to its end would outlive the savepoint: the frames hold it.
+        traceback.clear_frames(exc.__traceback__)
         tx.execute("ROLLBACK TO work")
         tx.execute("RELEASE work")
         return exc
     tx.execute("RELEASE work")
+    return None
+
+
+async def attempted(work: Awaitable[object]) -> Exception | None:
+    """Await work of code that is not ours, which makes its own transactions; return the error that it raises.
+
+    Raises:
+        StoreError: if the file cannot be used.
+    """
+    try:
+        await work
+    except Exception as exc:
+        if is_of_file(exc):
+            raise
+        return exc
     return None

@@ -33,6 +33,7 @@ __all__ = [
     "put_head",
     "roots",
     "scopes",
+    "sizes",
 ]
 
 _COLUMNS = """id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty,
@@ -360,6 +361,16 @@ def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:
         if cursor.rowcount:
             cleaned.add(node)
     return cleaned
+
+
+def sizes(tx: Tx) -> dict[str, tuple[int, int, int]]:
+    """Return the numbers of trees, inner nodes and leaves by owner."""
+    rows = tx.execute(
+        """SELECT t.owner, count(*), coalesce(sum(n.found), 0), coalesce(sum(l.found), 0) FROM tree t
+           LEFT JOIN (SELECT tree, count(*) AS found FROM node GROUP BY tree) n ON n.tree = t.id
+           LEFT JOIN (SELECT tree, count(*) AS found FROM leaf GROUP BY tree) l ON l.tree = t.id GROUP BY t.owner"""
+    )
+    return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
 def node_count(tx: Tx) -> tuple[int, int]:

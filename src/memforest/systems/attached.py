@@ -2,30 +2,41 @@
 
 Whatever a transaction writes is noted in the feed by triggers. What is about to change or to go is announced to all
 indexes first, while it is still stored; when everything is written, each index that is up to date places what was
-noted, and its cursor moves to the end of the feed. An index that raises loses its trees and its place in the feed,
-and nothing else is lost: the memory is written, searchable, and `resume` makes the index anew.
+noted, and its cursor moves to the end of the feed.
+
+One that raises while it places stays where it was; one that raises when something goes, or that this process cannot use,
+is emptied then, as it may hold what goes. Nothing else is lost, and `resume` moves the index on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError, NotFoundError
-from memforest.store import feed, indexes, savepoint
+from memforest.store import feed, indexes, jobs
 from memforest.store import trees as tree_rows
 from memforest.store.db import Tx
 from memforest.store.feed import Kind
 from memforest.store.indexes import IndexRow
-from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing, place_next
+from memforest.store.savepoint import attempt, described
+from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing, following
 from memforest.systems.combine import CombinedIndex
 from memforest.systems.registry import known, make_index, open_stored
 from memforest.tables import kept_json
 from memforest.tree import Node
 
-__all__ = ["Attached", "Placings"]
+__all__ = ["Attached", "Chosen", "Placings"]
+
+
+class Chosen(NamedTuple):
+    """The index that a query searches, how many notes of the feed it has not placed, and what is to be said of it."""
+
+    found: MemoryIndex
+    lag: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class Attached:
@@ -40,36 +51,37 @@ class Attached:
         rows = indexes.rows(tx)
         if not rows:
             for name in self._config.indexes:
-                self.add(tx, make_index(name, self._config.index_settings.get(name)))
+                self.add(tx, name)
         for row in rows:
-            if self.known(row) is not None:
+            if self._is_older(row):
                 self._upgrade(tx, row)
-
-    def work(
-        self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], max_words: int
-    ) -> list[NodeWork]:
-        """Return how nodes are to be summarised, as their indexes say; a request without a bound gets `max_words`."""
-        owners = tree_rows.owners(tx, {node.tree for node in nodes})
-        indexes = {index.name: index for index in self.of(tx)}
-        found: list[NodeWork] = []
-        for name, index in indexes.items():
-            own = [node for node in nodes if owners[node.tree] == name]
-            found += index.work(tx, own, inputs) if own else []
-        return [replace(one, request=replace(one.request, max_words=max_words)) for one in found]
 
     def is_behind(self, tx: Tx) -> bool:
         """Return whether `begin` has something to do."""
         rows = indexes.rows(tx)
-        opened = [(row, index) for row in rows if (index := self.known(row)) is not None]
-        return not rows or any(index.version != row.version for row, index in opened)
+        return not rows or any(self._is_older(row) for row in rows)
+
+    def work(
+        self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], max_words: int
+    ) -> tuple[list[NodeWork], frozenset[int]]:
+        """Return how nodes are to be summarised, as their indexes say, and which nodes must be left as they are.
+
+        Left are those of indexes that cannot be used here. A request without a bound gets `max_words`.
+        """
+        owners = tree_rows.owners(tx, {node.tree for node in nodes})
+        usable = {index.name: index for index in self.of(tx)}
+        found: list[NodeWork] = []
+        for name, index in usable.items():
+            own = [node for node in nodes if owners[node.tree] == name]
+            found += index.work(tx, own, inputs) if own else []
+        left = frozenset(node.id for node in nodes if owners[node.tree] not in usable)
+        return [replace(one, request=replace(one.request, max_words=max_words)) for one in found], left
+
+    # -- which there are ----------------------------------------------------------------------
 
     def of(self, tx: Tx) -> list[MemoryIndex]:
-        """Return the memory's indexes, by name; one that this process does not know is left out."""
-        return [index for row in indexes.rows(tx) if (index := self.known(row)) is not None]
-
-    def owners(self, tx: Tx) -> Mapping[str, MemoryIndex]:
-        """Return the memory's indexes by name."""
-        return {index.name: index for index in self.of(tx)}
+        """Return the memory's indexes, by name; one that cannot be used here is left out."""
+        return [index for row in indexes.rows(tx) if (index := self.usable(row)) is not None]
 
     def get(self, tx: Tx, name: str) -> MemoryIndex:
         """Return one of the memory's indexes.
@@ -77,69 +89,93 @@ class Attached:
         Raises:
             NotFoundError: if the memory does not have it; it names `add_index`.
             ConfigError: if there is no such index at all.
+            IndexStateError: if it cannot be used as the file has it.
         """
         row = indexes.find(tx, name)
-        if row is None:
-            index = make_index(name, self._config.index_settings.get(name))
-            if not index.follows:  # it has nothing of its own
-                return index
+        if row is not None:
+            return self.open(row)
+        index = make_index(name, self._config.index_settings.get(name))
+        if index.follows:  # else it has nothing of its own
             has = ", ".join(one.name for one in indexes.rows(tx))
             raise NotFoundError(
                 f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {has}"
             )
-        return self.open(row)
+        return index
 
-    def search_by(self, tx: Tx, names: Sequence[str] | None) -> MemoryIndex:
-        """Return the index that a query searches: the one of a name, several as one, or by default the memory's own.
+    def choose(self, tx: Tx, names: Sequence[str] | None) -> Chosen:
+        """Return the index that a query searches, several as one; errors are those of `get`.
 
-        Raises:
-            NotFoundError: if the memory does not have it.
-            ConfigError: if there is no such index, or one is named twice.
-            IndexStateError: if it cannot be used.
-        """
-        if names is None:
-            return self.default(tx)
-        found = [self.get(tx, name) for name in names]
-        return found[0] if len(found) == 1 else CombinedIndex(found)
-
-    def default(self, tx: Tx) -> MemoryIndex:
-        """Return the index that a query searches: the first of the configuration that the memory has, else its first.
-
-        Raises:
-            IndexStateError: if none can be used.
+        Without a name the first of the configuration that can be used, else the first of the memory; if none of them
+        can be, one that has nothing of its own.
         """
         own = {row.name: row for row in indexes.rows(tx)}
-        for name in dict.fromkeys((*self._config.indexes, *own)):
-            if name in own and (index := self.known(own[name])) is not None:
-                return index
-        raise IndexStateError(
-            f"none of this memory's indexes is known here: {', '.join(own)}; add_index() makes one"
-        )
+        if names is not None:
+            found = [self.get(tx, name) for name in names]
+            return self._chosen(tx, found[0] if len(found) == 1 else CombinedIndex(found), names, own)
+        for one in dict.fromkeys((*self._config.indexes, *own)):
+            if one in own and (index := self.usable(own[one])) is not None:
+                return self._chosen(tx, index, (one,), own)
+        index = next(made for one in sorted(known()) if not (made := make_index(one)).follows)
+        why = "; ".join(str(self.problem(row)) for row in own.values())
+        return Chosen(index, 0, (f"searched with {index.name!r}: {why}",))
 
     def open(self, row: IndexRow) -> MemoryIndex:
         """Return the index of a row of the file.
 
         Raises:
             ConfigError: if this process does not know it.
-            IndexStateError: if its settings are of another version.
+            IndexStateError: if its tables or settings are of another version.
         """
         key = (row.name, row.settings, known().get(row.name))
         if key not in self._made:
             self._made[key] = open_stored(row.name, row.settings, self._config.index_settings.get(row.name))
-        return self._made[key]
+        index = self._made[key]
+        if row.version > index.version:
+            raise IndexStateError(
+                f"the index {row.name!r} was written by a newer version of it ({row.version}, here it is "
+                f"{index.version}); upgrade memforest, or the package that it comes from"
+            )
+        if row.version < index.version:
+            raise IndexStateError(
+                f"the index {row.name!r} is of version {row.version} and could not be brought to {index.version}"
+                f"{'' if row.reason is None else f': it {row.reason}'}; add_index({row.name!r}) makes it anew"
+            )
+        return index
 
-    def add(self, tx: Tx, index: MemoryIndex) -> None:
-        """Give the memory an index, which places everything from the start of the feed.
+    def usable(self, row: IndexRow) -> MemoryIndex | None:
+        """Return the index of a row; None when this process cannot use it."""
+        try:
+            return self.open(row)
+        except (ConfigError, IndexStateError):
+            return None
+
+    # -- coming and going ---------------------------------------------------------------------
+
+    def add(self, tx: Tx, name: str, given: Any = None) -> None:
+        """Give the memory an index, which begins from the start of the feed; one that cannot be used is replaced.
+
+        Args:
+            tx: a write transaction.
+            name: of an index.
+            given: settings, laid over those of the configuration; they are kept in the file.
 
         Raises:
-            ConfigError: if it has it already.
+            ConfigError: if there is no such index, the memory has it already, or a setting cannot be.
+            IndexStateError: if its tables cannot be made.
         """
-        if indexes.find(tx, index.name) is not None:
-            raise ConfigError(f"this memory has the index {index.name!r} already")
-        for make in index.tables:
-            make(tx)
-        # In a memory without a word there is nothing to catch up with.
-        indexes.add(tx, IndexRow(index.name, index.version, kept_json(index.settings), 0, None))
+        index = make_index(name, self._config.index_settings.get(name), given)
+        row = indexes.find(tx, name)
+        if row is not None and self.usable(row) is not None:
+            raise ConfigError(
+                f"this memory has the index {name!r} already; rebuild(index={name!r}) makes it anew"
+            )
+        _wipe(tx, name)  # also what is left of one that the memory no longer lists
+        if (error := attempt(tx, lambda: [make(tx) for make in index.tables[: index.version]])) is not None:
+            raise IndexStateError(
+                f"the index {name!r} cannot make its tables: it {described(error)}"
+            ) from error
+        kept = kept_json(index.settings, given)
+        indexes.add(tx, IndexRow(name, index.version, kept, 0, feed.compacted(tx), None))
 
     @staticmethod
     def drop(tx: Tx, name: str) -> None:
@@ -151,20 +187,25 @@ class Attached:
         """
         rows = indexes.rows(tx)
         if all(row.name != name for row in rows):
-            raise NotFoundError(
-                f"this memory has no index {name!r}; it has: {', '.join(row.name for row in rows)}"
-            )
+            has = ", ".join(row.name for row in rows)
+            raise NotFoundError(f"this memory has no index {name!r}; it has: {has}")
         if len(rows) == 1:
             raise ConfigError(
                 f"{name!r} is the only index of this memory, and without one it cannot be searched; "
-                "add another one before"
+                "add another one first"
             )
-        tree_rows.drop_trees(tx, name)
-        indexes.drop_tables(tx, name)
-        indexes.remove(tx, name)
+        _wipe(tx, name)
+
+    @staticmethod
+    def drop_strays(tx: Tx) -> list[str]:
+        """Take away the trees and tables of indexes that the memory does not have, and return their names."""
+        found = sorted(indexes.strays(tx))
+        for name in found:
+            _wipe(tx, name)
+        return found
 
     def clear(self, tx: Tx, name: str, reason: str | None = None) -> None:
-        """Empty an index, which then places everything from the start of the feed.
+        """Empty an index, which then begins from the start of the feed.
 
         Of one that the memory does not have, the trees go.
         """
@@ -172,88 +213,100 @@ class Attached:
         if row is None:
             tree_rows.drop_trees(tx, name)
             return
-        try:
-            self.open(row).clear(tx)
-        except (ConfigError, IndexStateError):  # unknown here: what every index has
+        index = self.usable(row)
+        if index is None or attempt(tx, lambda: index.clear(tx)) is not None:  # what every index has
             tree_rows.drop_trees(tx, name)
             indexes.empty_tables(tx, name)
-        indexes.move(tx, name, 0, reason)
+        jobs.drop(tx, name)
+        indexes.restart(tx, name, feed.compacted(tx), reason)
 
-    def stats(self, tx: Tx) -> dict[str, dict[str, Any]]:
-        """Return for each index its version, how many notes of the feed it lags behind and why, and what it counts."""
-        lag = self.lagging(tx)
-        return {
-            row.name: {
-                "version": row.version,
-                "lag": lag.get(row.name, 0),
-                "reason": row.reason,
-                "trees": len(tree_rows.heads(tx, row.name)),
-                **({} if (index := self.known(row)) is None else index.stats(tx)),
-            }
-            for row in indexes.rows(tx)
-        }
-
-    def notes(self, tx: Tx) -> list[str]:
-        """Return which indexes lag behind and why, and what the others do not have."""
-        found = []
-        lag = self.lagging(tx)
-        for row in indexes.rows(tx):
-            index = self.known(row)
-            if index is None:
-                found.append(f"the index {row.name!r} is not installed here, and is left as it is")
-            elif row.name in lag:
-                why = f" ({row.reason})" if row.reason else ""
-                found.append(
-                    f"the index {row.name!r} has not placed {lag[row.name]} note(s) of the feed{why}; resume() does"
-                )
-            else:
-                found += index.notes(tx)
-        return found
-
-    def unusable(self, tx: Tx) -> dict[str, str]:
-        """Return the indexes that cannot be used as the file has them, and why."""
-        found = {}
-        for row in indexes.rows(tx):
-            try:
-                self.open(row)
-            except IndexStateError as exc:
-                found[row.name] = str(exc)
-            except ConfigError:
-                pass  # not installed here, which `notes` says
-        return found
-
-    def known(self, row: IndexRow) -> MemoryIndex | None:
-        """Return the index of a row; None when this process does not know it or its settings."""
-        try:
-            return self.open(row)
-        except (ConfigError, IndexStateError):
-            return None
+    # -- how it stands ------------------------------------------------------------------------
 
     def lagging(self, tx: Tx) -> dict[str, int]:
         """Return how many notes of the feed each index that is behind has not placed."""
         end = feed.position(tx)
-        return {row.name: end - row.cursor for row in indexes.rows(tx) if row.cursor != end}
+        return {
+            row.name: feed.waiting(tx, 0 if row.cursor > end else row.cursor)
+            for row in indexes.rows(tx)
+            if row.cursor != end
+        }
 
-    def step(self, tx: Tx, name: str) -> bool:
-        """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
+    @staticmethod
+    def lost(tx: Tx, row: IndexRow) -> str | None:
+        """Say why an index cannot go on from where it stands in the feed; None when it can."""
+        end, gone = feed.position(tx), feed.compacted(tx)
+        there = 0 <= row.cursor <= end and 0 <= row.began <= gone
+        if there and (row.cursor >= gone or gone == row.began):
+            return None
+        what = "is not kept any more" if there else "there is not"
+        return (
+            f"the index {row.name!r} stands at note {row.cursor} of the feed, which {what}; "
+            f"rebuild(index={row.name!r}) makes it anew"
+        )
 
-        Raises:
-            IndexStateError: if it is not known here, or its cursor is in no place of the feed.
-        """
-        row = indexes.find(tx, name)
-        return row is not None and place_next(tx, self.open(row))
+    def notes(self, tx: Tx) -> list[str]:
+        """Return which indexes cannot be used or lag behind and why, and what the others do not have."""
+        found: list[str] = []
+        lag = self.lagging(tx)
+        for row in indexes.rows(tx):
+            why, index = self.problem(row), self.usable(row)
+            if index is None:
+                found.append(f"{why}; what it has stays until something goes that it may hold")
+            elif (lost := self.lost(tx, row)) is not None:
+                found.append(lost)
+            elif row.name in lag:
+                found.append(_behind(row, lag[row.name]))
+            elif (error := attempt(tx, lambda index=index: found.extend(index.notes(tx)))) is not None:  # type: ignore[misc]
+                found.append(f"the index {row.name!r} {described(error)}")
+        return found
+
+    def _chosen(
+        self, tx: Tx, index: MemoryIndex, names: Sequence[str], own: Mapping[str, IndexRow]
+    ) -> Chosen:
+        lag = {name: count for name, count in self.lagging(tx).items() if name in names}
+        told = tuple(self.lost(tx, own[name]) or _behind(own[name], lag[name]) for name in lag)
+        return Chosen(index, max(lag.values(), default=0), told)
+
+    def problem(self, row: IndexRow) -> str | None:
+        """Say why an index cannot be used here; None when it can."""
+        if row.name not in known():
+            return f"the index {row.name!r} is not installed here"
+        try:
+            self.open(row)
+        except (ConfigError, IndexStateError) as exc:
+            return str(exc)
+        return None
+
+    @staticmethod
+    def _is_older(row: IndexRow) -> bool:
+        return row.name in known() and row.version < known()[row.name].version
 
     def _upgrade(self, tx: Tx, row: IndexRow) -> None:
-        """Bring the tables of an index to the version of this process."""
-        index = self.open(row)
-        if row.version > index.version:
-            raise IndexStateError(
-                f"the index {row.name!r} was written by a newer version ({row.version}); upgrade memforest"
-            )
-        for make in index.tables[row.version : index.version]:
-            make(tx)
-        if row.version != index.version:
-            indexes.change(tx, row.name, version=index.version, settings=kept_json(index.settings))
+        """Bring the tables of an index to the version of this process; if they cannot be, say so with the index."""
+        kind, given = known()[row.name], self._config.index_settings.get(row.name)
+
+        def steps() -> None:
+            for make in kind.tables[row.version : kind.version]:
+                make(tx)
+            now = indexes.find(tx, row.name) or row  # a step may have changed its settings
+            open_stored(row.name, now.settings, given)
+            indexes.change(tx, row.name, version=kind.version, settings=now.settings)
+
+        if (error := attempt(tx, steps)) is not None:
+            indexes.stop(tx, row.name, described(error))
+
+
+def _wipe(tx: Tx, name: str) -> None:
+    """Delete everything of an index."""
+    tree_rows.drop_trees(tx, name)
+    jobs.drop(tx, name)
+    indexes.drop_tables(tx, name)
+    indexes.remove(tx, name)
+
+
+def _behind(row: IndexRow, lag: int) -> str:
+    why = f" (it {row.reason})" if row.reason else ""
+    return f"the index {row.name!r} has not placed the last {lag} change(s){why}; resume() does"
 
 
 class Placings:
@@ -268,73 +321,80 @@ class Placings:
         self._start = feed.position(tx)
         self._rows = indexes.rows(tx)
         self._open: dict[str, Placing] = {}
-        self._failed: dict[str, str] = {}
+        self._out: dict[str, str | None] = {}
+        """Indexes that take no part any more, and what is to be said of them."""
+        for row in self._rows:
+            if row.cursor > self._start:  # the feed would grow up to it, and nobody would notice
+                self._empty(row, f"stood at note {row.cursor} of the feed, which there is not")
 
     @property
     def problems(self) -> list[str]:
         """Which indexes raised, and why."""
-        return [f"the index {name!r} {why}; resume() makes it anew" for name, why in self._failed.items()]
+        return [message for message in self._out.values() if message is not None]
 
     def leave(self, kind: Kind, items: Collection[int]) -> None:
         """Announce that items are about to change or to go, while they are still stored."""
-        if items:
-            for row in self._rows:
-                self._guarded(row, lambda placing: placing.leave({kind: tuple(items)}))
+        if not items:
+            return
+        for row in self._taking_part():
+            index = self._attached.usable(row)
+            if index is None:
+                self._empty(row, "cannot be used here, and may hold what has changed or gone")
+            elif kind in index.follows:
+                self._run(row, index, lambda placing: placing.leave({kind: tuple(items)}), whole=False)
 
     def close(self) -> Placed:
         """Let the indexes place what was written, and return what they wrote; the last call of the transaction."""
         items, end = feed.read(self._tx, self._start)
         done = Placed()
-        for row in self._rows:
-            done = done.plus(self._finish(row, items, end))
+        for row in self._taking_part():
+            if (index := self._attached.usable(row)) is not None:
+                done = done.plus(self._finish(row, index, items, end))
         feed.compact(self._tx)
         return done
 
-    def _finish(self, row: IndexRow, items: feed.Items, end: int) -> Placed:
+    def _finish(self, row: IndexRow, index: MemoryIndex, items: feed.Items, end: int) -> Placed:
         closed: list[Placed] = []
+        current = row.cursor == self._start and not index.deferred
+        followed = following(index, items) if current else {}
 
-        def finish(placing: Placing, index: MemoryIndex, current: bool) -> None:
-            followed = {kind: found for kind, found in items.items() if kind in index.follows}
-            if current and followed:
+        def finish(placing: Placing) -> None:
+            if followed:
                 placing.place(followed)
             closed.append(placing.close())
 
-        current = row.cursor == self._start and row.name not in self._failed
-        if row.name in self._failed:
-            return Placed()
-        index = self._index(row)
-        if index is None:
-            return Placed()
-        current = current and not index.deferred
-        if current or row.name in self._open:
-            self._guarded(row, lambda placing: finish(placing, index, current))
-        if current and row.name not in self._failed:
+        if followed or row.name in self._open:
+            self._run(row, index, finish, whole=row.name not in self._open)
+        if current and row.name not in self._out:
             indexes.move(self._tx, row.name, end)
         return closed[0] if closed else Placed()
 
-    def _index(self, row: IndexRow) -> MemoryIndex | None:
-        try:
-            return self._attached.open(row)
-        except (ConfigError, IndexStateError) as exc:
-            self._fail(row, str(exc))
-            return None
+    def _taking_part(self) -> list[IndexRow]:
+        return [row for row in self._rows if row.name not in self._out]
 
-    def _guarded(self, row: IndexRow, work: Callable[[Placing], Any]) -> None:
-        """Run an index's work in a savepoint; one that raises is emptied."""
-        if row.name in self._failed:
-            return
-        index = self._index(row)
-        if index is None:
-            return
+    def _run(self, row: IndexRow, index: MemoryIndex, work: Callable[[Placing], Any], *, whole: bool) -> None:
+        """Run an index's work in a savepoint.
+
+        If it raises, the index stays as it was before the transaction where that is the `whole` of what it has done in
+        it; else it is emptied, because what it keeps in memory of the rest is gone.
+        """
 
         def run() -> None:
             if row.name not in self._open:
                 self._open[row.name] = index.placing(self._tx)
             work(self._open[row.name])
 
-        if (error := savepoint.attempt(self._tx, run)) is not None:
-            self._fail(row, f"failed: {type(error).__name__}: {error}")
+        error = attempt(self._tx, run)
+        if error is None:
+            return
+        if whole:
+            self._out[row.name] = (
+                f"the index {row.name!r} {described(error)}; it stays behind, and resume() moves it on"
+            )
+            indexes.stop(self._tx, row.name, described(error))
+        else:
+            self._empty(row, described(error))
 
-    def _fail(self, row: IndexRow, why: str) -> None:
-        self._failed[row.name] = why
+    def _empty(self, row: IndexRow, why: str) -> None:
+        self._out[row.name] = f"the index {row.name!r} {why}; it was emptied, and resume() makes it anew"
         self._attached.clear(self._tx, row.name, why)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Ranking
-from memforest.errors import IndexStateError
 from memforest.search.snapshot import Snapshot
 from memforest.settings import NoSettings
 from memforest.store import feed, indexes
@@ -49,10 +48,11 @@ __all__ = [
     "Scored",
     "Search",
     "Upgrade",
+    "following",
     "place_next",
 ]
 
-Upgrade = Callable[[Tx], None]
+Upgrade = Callable[[Tx], object]
 """Makes or changes an index's own tables, from one version to the next."""
 
 STEP = 512
@@ -233,7 +233,10 @@ class Placing(Protocol):
     """One index inside one write transaction. No model is asked, and nothing waits."""
 
     def leave(self, items: Items) -> None:
-        """Take items out of their places before they change or go, while they are stored with their vectors."""
+        """Take items out of their places before they change or go, while they are stored with their vectors.
+
+        Of entities only those that go, or take part no longer.
+        """
         ...
 
     def place(self, items: Items) -> None:
@@ -310,9 +313,16 @@ class MemoryIndex(Protocol):
         ...
 
     async def advance(self, host: Host, until: int) -> None:
-        """Place what the feed has noted up to a number, as far as the index is behind; for a `deferred` index.
+        """Place what the feed has noted up to a number, and close the windows that have ended by `host.now`.
 
-        It may ask models and read summaries, a leaf a transaction. The present is `host.now`.
+        It is asked after every write if the index is deferred, and else when it has fallen behind: because it was
+        added, emptied, or raised. It is to come to its end, or to raise; other processes may do the same at once. So the
+        cursor is moved in the transaction that places the notes, from where it is found there; who has read notes
+        before, and asked a model, moves it by `memforest.store.indexes.move_from`, which tells who was first.
+
+        Args:
+            host: of the memory.
+            until: a number of the feed; the cursor stands there in the end, or behind it.
         """
         ...
 
@@ -341,32 +351,26 @@ class MemoryIndex(Protocol):
         ...
 
 
-def place_next(tx: Tx, index: MemoryIndex, most: int = STEP) -> bool:
-    """Let an index place the next notes of the feed and move its cursor; return whether more are left.
+def following(index: MemoryIndex, items: Items) -> Items:
+    """Return those of the items that an index follows."""
+    return {kind: found for kind, found in items.items() if kind in index.follows}
 
-    Args:
-        tx: a write transaction.
-        index: one of the memory's.
-        most: most notes.
 
-    Raises:
-        IndexStateError: if its cursor is in no place of the feed.
+def place_next(tx: Tx, index: MemoryIndex, until: int) -> bool:
+    """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
+
+    If it is not behind any more, or was dropped, another process was quicker, and nothing is done.
     """
     row = indexes.find(tx, index.name)
-    end = feed.position(tx)
-    if row is None or row.cursor == end:
+    if row is None or row.cursor >= until:
         return False
-    if row.cursor > end or 0 < row.cursor < feed.compacted(tx):
-        raise IndexStateError(
-            f"the index {index.name!r} stands at note {row.cursor} of the feed, which is not kept any more; "
-            f"rebuild(scopes=True) makes it anew"
-        )
-    items, upto = feed.read(tx, row.cursor, most)
+    items, upto = feed.read(tx, row.cursor, STEP, until)
     placing = index.placing(tx)
-    placing.place({kind: found for kind, found in items.items() if kind in index.follows})
+    if followed := following(index, items):
+        placing.place(followed)
     placing.close()
     indexes.move(tx, index.name, upto)
-    return upto != end
+    return upto < until
 
 
 class _NoPlacing:
@@ -427,7 +431,7 @@ class Index(ABC):
 
     async def advance(self, host: Host, until: int) -> None:
         """Place what the feed has noted, some notes a transaction."""
-        while await host.write(lambda tx: place_next(tx, self)):
+        while await host.write(lambda tx: place_next(tx, self, until)):
             pass
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:

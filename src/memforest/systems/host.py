@@ -47,7 +47,10 @@ class Host(Protocol):
         ...
 
     async def write(self, work: Callable[[Tx], T]) -> T:
-        """Run work in a write transaction, in another thread."""
+        """Run work in a write transaction, in another thread; what it wrote is undone if it raises.
+
+        Other writers come in between two of them, so each is to be short: a tenth of a second, or one leaf.
+        """
         ...
 
     async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,9 @@ from memforest.tables import read_index_settings, with_kept
 __all__ = ["check_indexes", "known", "make_index", "open_stored", "register", "unregister"]
 
 _REGISTERED: dict[str, type[Any]] = {}
+
+_NAME = re.compile(r"[a-z][a-z0-9]*")
+"""No underscore: the tables of one index begin with ``ix_NAME_``, and are no other's."""
 
 
 @lru_cache(maxsize=1)
@@ -41,8 +45,12 @@ def register(index: type[Any]) -> type[Any]:
     """Add an index of one's own, from outside of the package; usable as a class decorator.
 
     Raises:
-        ConfigError: if there is one of that name.
+        ConfigError: if there is one of that name, or the name is not of small letters and digits.
     """
+    if _NAME.fullmatch(index.name) is None:
+        raise ConfigError(
+            f"an index cannot be called {index.name!r}; use small letters and digits, a letter first"
+        )
     if known().get(index.name, index) is not index:
         raise ConfigError(f"there is an index {index.name!r} already; give yours another name")
     _REGISTERED[index.name] = index
@@ -56,8 +64,12 @@ def unregister(name: str) -> None:
         del INDEX_SETTINGS[name]
 
 
-def make_index(name: str, settings: Any = None) -> MemoryIndex:
-    """Return the index with that name and those settings, an object or a mapping; None are its defaults.
+def make_index(name: str, *settings: Any) -> MemoryIndex:
+    """Return the index with that name.
+
+    Args:
+        name: of an index.
+        settings: objects or mappings, each laid over those before it; None says nothing.
 
     Raises:
         ConfigError: if there is none, or a setting is unknown or cannot be.
@@ -65,7 +77,10 @@ def make_index(name: str, settings: Any = None) -> MemoryIndex:
     found = known().get(name)
     if found is None:
         raise ConfigError(f"index={name!r} is unknown; known: {', '.join(sorted(known()))}")
-    index: MemoryIndex = found(read_index_settings(name, found.Settings, settings))
+    made: Any = None
+    for given in settings or (None,):
+        made = read_index_settings(name, found.Settings, given, made)
+    index: MemoryIndex = found(made)
     return index
 
 
@@ -88,10 +103,9 @@ def open_stored(name: str, stored: str, given: Any = None) -> MemoryIndex:
     """
     index = make_index(name, given)
     try:
-        kept = with_kept(name, index.settings, stored)
-    except ValueError as exc:  # ConfigError is one, and so is an error of JSON
+        return make_index(name, with_kept(name, index.settings, stored))
+    except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
         raise IndexStateError(
-            f"the settings of the index {name!r} in the file are of another version: {exc}; "
-            f"drop_index({name!r}) and add_index({name!r}) make it anew"
+            f"the settings of the index {name!r} in the file are of another version of it: {exc}; "
+            f"add_index({name!r}) makes it anew"
         ) from exc
-    return make_index(name, kept)

@@ -191,7 +191,7 @@ class Writes:
                 self.fail(at, done)
 
     async def finish(self, *, refresh: Refresh) -> None:
-        """Make the vectors of what was worded anew, and bring the trees up to date, as far as is wanted.
+        """Make the vectors of what was worded anew, let indexes go on, and bring the trees up to date, as far as is wanted.
 
         What a model fails to make is left for `resume`, with a warning: the sessions are written.
 

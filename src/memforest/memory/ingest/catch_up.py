@@ -1,4 +1,4 @@
-"""Letting indexes that are behind place what they have not: after a crash, an error, or when one was added.
+"""Letting indexes place what they have not: after a crash, an error, or when one was added; deferred ones after writes.
 
 Each step is a transaction of its own, so that other writers wait for none of them long, and a crash loses no more
 than the step that it ends.
@@ -7,55 +7,61 @@ than the step that it ends.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
+from functools import partial
 
-from memforest.errors import IndexStateError
-from memforest.store import indexes, meta, savepoint
+from memforest.memory.host import MemoryHost
+from memforest.store import feed, indexes
 from memforest.store.db import Database
+from memforest.store.savepoint import attempted, described
 from memforest.systems.attached import Attached
+from memforest.systems.base import MemoryIndex
 
 __all__ = ["catch_up"]
 
 
-async def catch_up(db: Database, attached: Attached, *, failed: bool = True) -> list[str]:
-    """Bring every index up to the end of the feed; return which could not be, and why.
+async def catch_up(
+    host: MemoryHost, attached: Attached, names: Collection[str] | None = None, *, failed: bool = True
+) -> list[str]:
+    """Bring indexes up to the end of the feed; return which could not be, and why.
 
     Args:
-        db: the memory.
+        host: the memory.
         attached: its indexes.
+        names: of these; None for all that are behind, or deferred. Those that cannot be used here are passed over.
         failed: also those that have failed before.
 
     Raises:
         StoreError: if the memory cannot be written.
     """
     problems = []
-    for name in await asyncio.to_thread(_lagging, db, attached, failed):
-        try:
-            while await asyncio.to_thread(_step, db, attached, name):
-                pass
-        except (_IndexError, IndexStateError) as exc:
-            problems.append(str(exc))
+    for index in await asyncio.to_thread(_wanted, host.db, attached, names, failed):
+        until, lost = await asyncio.to_thread(_target, host.db, attached, index.name)
+        if lost is not None:
+            problems.append(lost)
+        elif (error := await attempted(index.advance(host, until))) is not None:
+            why = described(error)
+            await host.write(partial(indexes.stop, name=index.name, reason=why))
+            problems.append(f"the index {index.name!r} {why}; it stays behind, and resume() moves it on")
     return problems
 
 
-class _IndexError(Exception):
-    """An index raised; its own error is the cause."""
-
-
-def _lagging(db: Database, attached: Attached, failed: bool) -> list[str]:
+def _wanted(
+    db: Database, attached: Attached, names: Collection[str] | None, failed: bool
+) -> list[MemoryIndex]:
     with db.read() as tx:
-        lag = attached.lagging(tx)
-        return [row.name for row in indexes.rows(tx) if row.name in lag and (failed or row.reason is None)]
+        stopped = {row.name for row in indexes.rows(tx) if row.reason is not None}
+        behind = attached.lagging(tx)
+        return [
+            index
+            for index in attached.of(tx)
+            if (index.name in behind or index.deferred if names is None else index.name in names)
+            and (failed or index.name not in stopped)
+        ]
 
 
-def _step(db: Database, attached: Attached, name: str) -> bool:
-    """Place the next notes; return whether there are more."""
-    with db.write() as tx:
-        more: list[bool] = []
-        error = savepoint.attempt(tx, lambda: more.append(attached.step(tx, name)))
-        if error is not None:
-            why = f"failed: {type(error).__name__}: {error}"
-            attached.clear(tx, name, why)
-        meta.bump(tx)
-    if error is not None:
-        raise _IndexError(f"the index {name!r} {why}") from error
-    return more[0]
+def _target(db: Database, attached: Attached, name: str) -> tuple[int, str | None]:
+    """Return the end of the feed, and why an index cannot go on to it from where it stands."""
+    with db.read() as tx:
+        row = indexes.find(tx, name)
+        return feed.position(tx), None if row is None else attached.lost(tx, row)

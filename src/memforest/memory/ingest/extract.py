@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
+from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.catch_up import catch_up
 from memforest.memory.ingest.commit import Commit, Extracted, overwritten
 from memforest.memory.ingest.fill import fill_vectors
@@ -262,9 +264,20 @@ class Writer:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
         return 0 if self.vectors is None else await fill_vectors(self.db, self.attached, self.vectors)
 
-    async def catch_up(self, *, failed: bool = True) -> list[str]:
-        """Let indexes that are behind place what they have not, also those that `failed`; return which could not, and why."""
-        return await catch_up(self.db, self.attached, failed=failed)
+    async def catch_up(
+        self, names: Collection[str] | None = None, *, failed: bool = True, now: datetime | None = None
+    ) -> list[str]:
+        """Let indexes that are behind place what they have not; return which could not, and why.
+
+        Args:
+            names: of these; None for all that are behind, or deferred.
+            failed: also those that have failed before.
+            now: the present, aware; None is the clock's.
+        """
+        config = self.config if now is None else replace(self.config, clock=lambda: now)
+        embedder = None if self.vectors is None else self.vectors.embedder
+        host = MemoryHost(self.db, self.cache, config, self.steps, embedder, self.summaries)
+        return await catch_up(host, self.attached, names, failed=failed)
 
 
 def _statements(outcomes: Sequence[ChunkOutcome]) -> list[str]:

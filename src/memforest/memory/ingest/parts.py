@@ -9,6 +9,7 @@ from collections.abc import Callable
 from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
+from memforest.memory.host import PAUSE_S
 from memforest.memory.ingest.commit import Commit, Extracted, commit, superseded_texts
 from memforest.store.db import Database
 from memforest.systems.attached import Attached, Placings
@@ -17,10 +18,6 @@ __all__ = ["PART_CELLS", "PAUSE_S", "commit_in_parts"]
 
 PART_CELLS = 128
 """Most cells written in one transaction: about half a second's work."""
-
-PAUSE_S = 0.1
-"""Seconds between two parts: as long as SQLite lets a waiting writer sleep before it looks again.
-Source: https://www.sqlite.org/src/file/src/main.c, `sqliteDefaultBusyCallback`."""
 
 
 async def commit_in_parts(

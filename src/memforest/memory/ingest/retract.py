@@ -5,6 +5,8 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from memforest.facts.entities import speaker_key
 from memforest.memory.ingest.restate import restate_fact
 from memforest.store import derived, meta, sessions
@@ -25,7 +27,7 @@ def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
         derived.clear_words(tx, "turn", row)
         derived.drop_vectors(tx, "turn", (row,))
     sessions.delete_session(tx, session)
-    _silence(tx, {turn.speaker for _, turn in turns})
+    _silence(tx, placings, {turn.speaker for _, turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
@@ -53,16 +55,24 @@ def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
         derived.clear_words(tx, "fact", fact)
         derived.drop_vectors(tx, "fact", (fact,))
         fact_rows.delete_fact(tx, fact)
-    fact_rows.drop_unnamed(tx, named)
+    _drop_unnamed(tx, placings, named)
     settle_aliases(tx, called)
     return reworded
 
 
-def _silence(tx: Tx, speakers: set[str]) -> None:
+def _drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
+    """Delete those entities that no fact names any more; participants stay."""
+    gone = fact_rows.unnamed(tx, entities)
+    placings.leave("entity", gone)
+    fact_rows.drop_entities(tx, gone)
+
+
+def _silence(tx: Tx, placings: Placings, speakers: set[str]) -> None:
     """Make those who speak nowhere any more entities like others; who is not even mentioned goes."""
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard
     silent = [found.row for key in sorted(keys) if (found := fact_rows.entity_by_key(tx, key)) is not None]
+    placings.leave("entity", silent)
     for entity in silent:
         fact_rows.demote(tx, entity)
-    fact_rows.drop_unnamed(tx, silent)
+    _drop_unnamed(tx, placings, silent)

@@ -112,11 +112,14 @@ def _vectors(tx: Tx, _context: _Context) -> str:
 
 def _indexes(tx: Tx, context: _Context) -> str:
     """Empty the indexes that something is wrong with, and what is of no index; `resume` then makes them anew."""
+    gone = context.attached.drop_strays(tx)
     drop_strays(tx)
     broken = sorted({one.index for one in context.found.problems if one.index is not None})
     for name in broken:
-        context.attached.clear(tx, name, "repair() makes it anew")
-    return f"made the index anew: {', '.join(broken)}" if broken else "dropped leaves of no tree"
+        context.attached.clear(tx, name, "was found broken; repair() makes it anew")
+    did = [f"made the index {name!r} anew" for name in broken]
+    did += [f"dropped what was left of the index {name!r}" for name in gone]
+    return "; ".join(did) or "dropped leaves of no tree"
 
 
 def _jobs(tx: Tx, context: _Context) -> str:

@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Any, Literal
 
 from memforest.memory.plain import Result
+from memforest.text import cut
 from memforest.types import StepUsage
 
 __all__ = [
     "FactPage",
     "FactView",
     "FailedJobView",
+    "IndexView",
     "JobsView",
     "SessionView",
     "Source",
@@ -155,10 +157,37 @@ class JobsView(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class IndexView(Result):
+    """An index of a memory.
+
+    `lag` counts the notes of the feed that it has not placed, and `reason` says why it stopped, or why it cannot be
+    used here (`usable`). `settings` are those in use. `trees`, `nodes` (inner ones) and `leaves` are what it owns, and
+    `counts` is what it says of itself.
+    """
+
+    name: str
+    version: int
+    settings: Mapping[str, Any]
+    lag: int
+    reason: str | None
+    trees: int
+    nodes: int
+    leaves: int
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    usable: bool = True
+
+    def _line(self) -> str:
+        behind = f", {self.lag} behind" if self.lag else ""
+        why = f" ({cut(self.reason, 80)})" if self.reason else ""
+        return f"{self.name}: {self.trees} trees, {self.leaves} leaves{behind}{why}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Stats(Result):
     """Counts of a memory. `entities` counts by kind, `trees` by index and kind; `bytes` is the file with its log.
 
-    `indexes` has for each index its version, how far it lags behind, its trees, and what it says of itself; `notes` says what the memory does not have, and why.
+    `indexes` has for each index its version, how far it lags behind and why, its trees, and what it says of itself;
+    `notes` says what the memory does not have, and why.
     """
 
     user_id: str

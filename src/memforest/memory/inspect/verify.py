@@ -14,7 +14,7 @@ from memforest.memory.inspect.job_views import given_up
 from memforest.memory.results import Problem, VerifyReport
 from memforest.memory.zone import unknown_zone
 from memforest.search.texts import digest, index_tokens, mean_digest, turn_text
-from memforest.store import checks, contradictions, derived, jobs, sessions
+from memforest.store import checks, contradictions, derived, feed, indexes, jobs, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
@@ -23,14 +23,18 @@ from memforest.store.db import Tx
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.faults import RESTORE, UNEXPECTED
+from memforest.store.indexes import IndexRow
+from memforest.store.savepoint import attempt
 from memforest.systems.attached import Attached
+from memforest.systems.base import IndexProblem, MemoryIndex
+from memforest.systems.registry import known
 
 __all__ = ["DERIVED", "first_problem", "verify", "wrong_vectors", "wrong_words"]
 
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
 """How the makers of cells begin whose quotes are pieces of turns."""
 
-DERIVED = frozenset({"tree", "placement", "scene", "vector", "words", "job"})
+DERIVED = frozenset({"tree", "placement", "scene", "index", "vector", "words", "job"})
 """Parts that `repair` makes anew from what was said."""
 
 
@@ -133,16 +137,30 @@ def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]
     found = contradictions.leaf_contradictions(tx)
     found += [(f"node {node} is in no tree", owner) for node, owner in checks.orphans(tx)]
     problems = [Problem("tree", message, owner) for message, owner in found]
-    lagging = attached.lagging(tx)
-    problems += [Problem("index", message, name) for name, message in attached.unusable(tx).items()]
-    for index in attached.of(tx):
-        own = index.check(tx)
-        checked["trees"] += len(tree_rows.heads(tx, index.name))
-        if index.name in lagging:  # what it lacks comes with what it has not placed yet
-            own = [one for one in own if one.part == "tree"]
-        problems += [Problem(one.part, one.message, index.name) for one in own]
+    problems += [
+        Problem("index", f"there are tables of an index {name!r} that the memory does not have")
+        for name in sorted(indexes.stray_tables(tx))
+    ]
+    for row in indexes.rows(tx):
+        if row.name in known() and (why := attached.problem(row)) is not None:
+            problems.append(Problem("index", why, row.name))
+        if (index := attached.usable(row)) is not None:
+            checked["trees"] += len(tree_rows.heads(tx, row.name))
+            problems += _of_index(tx, attached, row, index)
     checked["leaves"] = tree_rows.leaf_count(tx)
     return problems
+
+
+def _of_index(tx: Tx, attached: Attached, row: IndexRow, index: MemoryIndex) -> list[Problem]:
+    """Let an index check what it has; what it lacks while it is behind comes with what it has not placed yet."""
+    if (lost := attached.lost(tx, row)) is not None:
+        return [Problem("index", lost, row.name)]
+    found: list[IndexProblem] = []
+    if (error := attempt(tx, lambda: found.extend(index.check(tx)))) is not None:
+        why = "the rows contradict each other" if isinstance(error, UNEXPECTED) else "its check failed"
+        return [Problem("index", f"the index {row.name!r}: {why}: {error!r}", row.name)]
+    behind = row.cursor != feed.position(tx)
+    return [Problem(one.part, one.message, row.name) for one in found if not behind or one.part == "tree"]
 
 
 def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:

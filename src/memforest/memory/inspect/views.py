@@ -14,10 +14,12 @@ from typing import Any
 from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms, to_ms
+from memforest.memory.inspect.indexes import index_views
 from memforest.memory.inspect.job_views import jobs_view
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
+    IndexView,
     SessionView,
     Stats,
     TimelineEntry,
@@ -37,7 +39,7 @@ from memforest.systems.filters import valid_end
 from memforest.systems.states import timelines, valid_until
 from memforest.text import cut, entity_key
 
-__all__ = ["Look", "facts_page", "one_fact", "session_views", "stats", "timeline_of"]
+__all__ = ["Look", "facts_page", "indexes", "one_fact", "session_views", "stats", "timeline_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,11 @@ def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
 # -- counts ---------------------------------------------------------------------------------------
 
 
+def indexes(look: Look) -> list[IndexView]:
+    """Return the memory's indexes, by name."""
+    return index_views(look.tx, look.attached)
+
+
 def stats(look: Look, user_id: str) -> Stats:
     """Return counts of everything, the embedder, the schema and the size on disk."""
     tx = look.tx
@@ -288,7 +295,17 @@ def stats(look: Look, user_id: str) -> Stats:
         unfinished=counts.unread_sessions(tx),
         makers=counts.makers(tx),
         spent=spent.total(tx),
-        indexes=look.attached.stats(tx),
+        indexes={
+            view.name: {
+                "version": view.version,
+                "lag": view.lag,
+                "reason": view.reason,
+                "usable": view.usable,
+                "trees": view.trees,
+                **view.counts,
+            }
+            for view in index_views(tx, look.attached)
+        },
         notes=(
             *look.attached.notes(tx),
             *([note] if (note := zone_note(stored_zone(tx), look.config.timezone)) else []),

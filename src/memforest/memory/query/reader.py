@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
-from memforest.errors import EmbedderMismatchError, ModelError, StepError
+from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
 from memforest.memory.query.answer import answered, telling
+from memforest.memory.query.blame import asked_of, blame
 from memforest.memory.query.evidence import (
     cut_hits,
     make_evidence,
@@ -44,9 +45,10 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens, without_names
 from memforest.steps.choose import Steps
 from memforest.store import sessions
-from memforest.store.db import Database
+from memforest.store.db import Database, Tx
 from memforest.store.digests import AGAIN
-from memforest.systems.attached import Attached
+from memforest.store.savepoint import attempt
+from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
 from memforest.text import cut
@@ -108,14 +110,14 @@ class Reader:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
-        snapshot, waiting, index = await asyncio.to_thread(self._snapshot, asked.index)
+        snapshot, waiting, (index, lag, behind) = await asyncio.to_thread(self._snapshot, asked.index)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
         embedder = None if unread else self.embedder
         host = MemoryHost(
             self.db, self.cache, self.config, self.steps, embedder, self.summaries, timer, asked.question
         )
-        prepared = await index.prepare(host, replace(request, mode=mode))
+        prepared = await asked_of(self.db, index, partial(index.prepare, host, replace(request, mode=mode)))
         found, prepared = await self._searched(asked, index, host, prepared)
         unranked: list[str] = []
         if self._reranks(asked):
@@ -139,6 +141,7 @@ class Reader:
                 "embedder": None if self.embedder is None else self.embedder.model_id,
                 "planner": self.steps.planner.name,
                 "trees": found.trees,
+                "lag": lag,
                 "reranker": found.reranker,
                 **prepared.trace,
                 **why,
@@ -151,6 +154,7 @@ class Reader:
                 *found.warnings,
                 *unranked,
                 *waiting,
+                *behind,
                 *ledger.warnings,
             ),
         )
@@ -200,7 +204,7 @@ class Reader:
             with host.timed("search"):
                 found = await asyncio.to_thread(self._search, asked, index, prepared.request)
             seen = [Candidate(e.text, e.quote, e.speaker, to_ms(e.said), e.score) for e in found.evidence]
-            refined = await index.refine(host, prepared.request, seen)
+            refined = await asked_of(self.db, index, partial(index.refine, host, prepared.request, seen))
             if refined is None:
                 break
             prepared = replace(
@@ -215,18 +219,11 @@ class Reader:
                 break
         return replace(found, trees=found.trees or list(prepared.trees)), prepared
 
-    def _snapshot(self, names: tuple[str, ...] | None) -> tuple[Snapshot, list[str], MemoryIndex]:
+    def _snapshot(self, names: tuple[str, ...] | None) -> tuple[Snapshot, list[str], Chosen]:
         """Return the snapshot, what it does not have yet, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            found = self.attached.search_by(tx, names)
-            lag = self.attached.lagging(tx)
-            behind = [
-                f"the index {name!r} has not placed the last {lag[name]} change(s); resume() does"
-                for name in found.name.split(",")
-                if name in lag
-            ]
-            return snapshot, [*_waiting(sessions.waiting(tx)), *behind], found
+            return snapshot, _waiting(sessions.waiting(tx)), self.attached.choose(tx, names)
 
     async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
         """Return the vectors of the question, and of the question without participants' names.
@@ -253,30 +250,46 @@ class Reader:
         return self.steps.reranker is not None and asked.ranking.rerank != 0
 
     def _search(self, asked: Asked, index: MemoryIndex, request: Search) -> Searched:
-        """Return the evidence asked for; what a reranker may put there or takes away from it is in it too."""
-        reranks = self._reranks(asked)
-        wanted = max(asked.top_k, asked.rerank_top) if reranks else asked.top_k
+        """Return the evidence asked for; what a reranker may put there or takes away from it is in it too.
+
+        Raises:
+            IndexStateError: if the index raises.
+        """
+        found: list[Searched] = []
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            found = index.search(tx, snapshot, request)
-            damage: dict[str, None] = {}
-            memories = Memories(tx, snapshot, index, request, damage)
-            sound = once_per_fact(sound_hits(tx, snapshot, found.hits, damage))
-            ranked = by_score(sound, found.nodes)
-            best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
-            turns = {hit.turn: hit for hit in (*best, *facts) if isinstance(hit, Hit)}
-            nodes = [hit for hit in best if isinstance(hit, NodeHit)]
-            made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
-            summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
-            titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
-            before = said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else []
-        evidence = [made[hit.turn] if isinstance(hit, Hit) else summed[hit.node] for hit in best]
+            for name in index.name.split(","):
+                self.attached.get(tx, name)  # another process may have dropped it since
+            error = attempt(tx, lambda: found.append(self._found(tx, snapshot, asked, index, request)))
+            if isinstance(error, MemForestError):
+                raise error
+        if error is not None:
+            blame(self.db, index, error)
+        return found[0]
+
+    def _found(
+        self, tx: Tx, snapshot: Snapshot, asked: Asked, index: MemoryIndex, request: Search
+    ) -> Searched:
+        """Let the index search, and make evidence of what it finds."""
+        reranks = self._reranks(asked)
+        wanted = max(asked.top_k, asked.rerank_top) if reranks else asked.top_k
+        found = index.search(tx, snapshot, request)
+        damage: dict[str, None] = {}
+        memories = Memories(tx, snapshot, index, request, damage)
+        sound = once_per_fact(sound_hits(tx, snapshot, found.hits, damage))
+        ranked = by_score(sound, found.nodes)
+        best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
+        turns = {hit.turn: hit for hit in (*best, *facts) if isinstance(hit, Hit)}
+        nodes = [hit for hit in best if isinstance(hit, NodeHit)]
+        made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
+        summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
+        titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
         return Searched(
-            evidence=evidence,
+            evidence=[made[hit.turn] if isinstance(hit, Hit) else summed[hit.node] for hit in best],
             facts=[made[hit.turn] for hit in facts],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,
-            before=before,
+            before=said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else [],
             browsed={
                 leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
             },

@@ -92,6 +92,7 @@ class ForestPlacing:
         """Write every changed node, head and centroid back; trees that lost their last leaf go."""
         for fact in list(self._lifted):
             self._leave_scenes(fact)
+        self._reconsider(self._lost)  # nothing was placed: the index is behind
         self._scenes.save()
         for (kind, scope), head in list(self._heads.items()):
             if head.tree and head.root is None:

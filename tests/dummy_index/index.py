@@ -1,0 +1,59 @@
+"""A small index: all facts are leaves of one tree, and a table says which leaf a fact has."""
+
+from collections.abc import Mapping, Sequence
+
+from memforest.interval import from_ms
+from memforest.store import facts, meta, trees
+from memforest.store.db import Tx
+from memforest.store.leaves import placements
+from memforest.systems.base import IndexProblem, Items, Kind, NodeWork, Placed, Upgrade
+from memforest.systems.flat.index import FlatIndex
+from memforest.tree import Node, TreeHead, check, delete, insert
+from memforest.types import SummaryRequest
+
+
+class _Placing:
+    def __init__(self, tx: Tx) -> None:
+        self.tx, self.arena = tx, trees.SqliteArena(tx)
+        found = trees.find_head(tx, "dummy", "all", 0)
+        self.head = found or trees.put_head(tx, "dummy", "all", 0, TreeHead(0, 8))
+
+    def leave(self, items: Items) -> None:
+        for fact in items.get("fact", ()):
+            for _, leaf in placements(self.tx, "dummy", "fact", fact):
+                self.head = delete(self.arena, self.head, self.arena.get(leaf).key)
+            self.tx.execute("DELETE FROM ix_dummy_place WHERE fact = ?", (fact,))
+
+    def place(self, items: Items) -> None:
+        for fact in facts.facts_with_ids(self.tx, items.get("fact", ())).values():
+            if not placements(self.tx, "dummy", "fact", fact.row):
+                span = dict(zip(("start_ms", "end_ms"), fact.leaf_span, strict=True))
+                place = {"key": fact.leaf_key, "item_kind": "fact", "item": fact.row}
+                self.head, leaf = insert(self.arena, self.head, **place, **span)  # type: ignore[arg-type]
+                self.tx.execute("INSERT INTO ix_dummy_place VALUES (?, ?)", (fact.row, leaf))
+        meta.put(self.tx, "ix_dummy_leaves", str(self.head.count))
+
+    def close(self) -> Placed:
+        self.arena.flush()
+        trees.put_head(self.tx, "dummy", "all", 0, self.head)
+        return Placed(self.arena.written, frozenset({self.head.tree}))
+
+
+class Dummy(FlatIndex):
+    """Ranks as the flat index does."""
+
+    name, follows = "dummy", frozenset[Kind]({"fact"})
+    tables: Sequence[Upgrade] = (lambda tx: tx.execute("CREATE TABLE ix_dummy_place (fact UNIQUE, leaf)"),)
+
+    def placing(self, tx: Tx) -> _Placing:  # noqa: D102
+        return _Placing(tx)
+
+    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:  # noqa: D102
+        days = [(node, from_ms(node.start_ms), from_ms(node.end_ms)) for node in nodes]
+        return [NodeWork(n.id, SummaryRequest("all", "all", a, b, inputs[n.id], n.level)) for n, a, b in days]
+
+    def check(self, tx: Tx) -> list[IndexProblem]:  # noqa: D102
+        lost = "SELECT id FROM fact WHERE id NOT IN (SELECT fact FROM ix_dummy_place)"
+        head, arena = trees.find_head(tx, "dummy", "all", 0) or TreeHead(0, 8), trees.SqliteArena(tx)
+        wrong = [IndexProblem("tree", message) for message in check(arena, head)]
+        return wrong + [IndexProblem("placement", f"fact {row[0]} has no leaf") for row in tx.execute(lost)]
