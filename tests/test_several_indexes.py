@@ -60,11 +60,12 @@ def both(**more: Any) -> Config:
 
 
 def talked(forest: MemForest, seed: int = 5) -> MemForest:
-    """Say something, overwrite some of it, and add a turn."""
+    """Say something, overwrite some of it, add a turn, and wait for the summaries."""
     for session_id, turns in make_sessions(seed, sessions=8, most_turns=12):
         forest.ingest_session("u", session_id, turns)
     forest.ingest_session("u", "s1", make_sessions(seed + 1, sessions=1)[0][1], replace=True)
     forest.user("u").add("I live in Oslo now.", session_id="live")
+    forest.flush()
     return forest
 
 
