@@ -14,6 +14,7 @@ from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, searching
 from memforest.search.snapshot import Snapshot
 from memforest.systems.memforest.rank import Base, base_scores
 from memforest.systems.memforest.recall import browse, leaf_similarity, recall
+from memforest.systems.memforest.settings import MemForestSettings
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 
@@ -52,7 +53,7 @@ def test_trees_are_recalled_by_root_and_by_leaf() -> None:
 def test_top_limits_the_trees() -> None:
     """Only the best trees are browsed, and only their leaves are reached."""
     snapshot = two_trees()
-    found = recall(snapshot, based(snapshot), QUESTION, top=1)
+    found = recall(snapshot, based(snapshot), QUESTION, MemForestSettings(recall_trees=1))
     assert found.trees == ((0, 1.0),)
     assert set(found.leaves) == {0, 1}
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.snapshot import Snapshot, ranges
-from memforest.systems.memforest.recall import BEAM_WIDTH
+from memforest.systems.memforest.settings import DEFAULTS, Leaves
+from memforest.systems.speak import told_by
 
 __all__ = ["MOST_CHILDREN", "UNASKED", "Descent", "browse_by", "merged", "nearness_to", "split"]
 
@@ -37,7 +38,7 @@ class Descent:
         beam: most nodes kept of a level.
     """
 
-    def __init__(self, snapshot: Snapshot, root: int, beam: int = BEAM_WIDTH) -> None:
+    def __init__(self, snapshot: Snapshot, root: int, beam: int = DEFAULTS.beam_width) -> None:
         self._children = snapshot.forest.children
         self._beam = beam
         self._paths = {root: 0.0}
@@ -115,19 +116,26 @@ def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
     return [row for _, row in sorted(placed)]
 
 
-def nearness_to(snapshot: Snapshot, vector: Row, bare: Row) -> Callable[[Sequence[int]], list[float]]:
+def nearness_to(
+    snapshot: Snapshot, vector: Row, bare: Row, leaves: Leaves = "mixed"
+) -> Callable[[Sequence[int]], list[float]]:
     """Return a function from forest rows to how near they are to a sub-query.
 
     As in `recall`: a leaf is as near as its fact or its best turn, an inner node as its summary, and one of a scene as
-    the facts below it on average.
+    the facts below it on average. With `leaves` "facts" a leaf of turns is as near as the best fact that they support.
 
     Args:
         snapshot: of the memory.
         vector: of the sub-query, unit length.
         bare: of the sub-query without participants' names.
+        leaves: see `MemForestSettings.leaves`; "aligned" changes nothing inside of a tree.
     """
     forest = snapshot.forest
     scenes = forest.of_kind("scene")
+    by_facts = None
+    if leaves == "facts":
+        none = np.full(len(snapshot.turns.ids), -1.0)
+        by_facts = told_by(snapshot).best(snapshot.facts.vectors.cosines(bare), none)
 
     def facts_below(row: int) -> list[int]:
         if forest.kind[row] == 2:
@@ -143,7 +151,10 @@ def nearness_to(snapshot: Snapshot, vector: Row, bare: Row) -> Callable[[Sequenc
         cells = np.flatnonzero(kind == 1)
         starts, ends = forest.item[nodes[cells]], forest.item_end[nodes[cells]]
         if len(cells):
-            cosines = snapshot.turns.vectors.cosines_at(ranges(starts, ends), vector)
+            turns = ranges(starts, ends)
+            cosines = (
+                snapshot.turns.vectors.cosines_at(turns, vector) if by_facts is None else by_facts[turns]
+            )
             out[cells] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
         for i in np.flatnonzero((kind == 2) | ((kind == 0) & scene)):
             facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)

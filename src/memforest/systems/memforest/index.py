@@ -36,6 +36,7 @@ from memforest.systems.memforest.guided import GuidedBrowse
 from memforest.systems.memforest.node_summaries import RecalledTree, recalled_trees
 from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
+from memforest.systems.memforest.reached import of_leaves, of_roots
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
 from memforest.systems.memforest.scenes import no_scenes
 from memforest.systems.memforest.settings import MemForestSettings
@@ -135,6 +136,8 @@ class MemForestIndex(Index):
         if not len(snapshot.turns.ids):
             return Found(())
         base = self._base(tx, snapshot, request)
+        if self.settings.evidence != "all":
+            return self._paper_form(snapshot, request, base)
         scores = score_leaves(snapshot, request, base)
         recalled = self._recalled(snapshot, request, base)
         leaf_of = self._browse(snapshot, request, recalled, scores)
@@ -177,7 +180,10 @@ class MemForestIndex(Index):
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself."""
         if request.mode == "emb":
             return Prepared(request)
-        return await GuidedBrowse(host, self._recall_cards, request).browse()
+        if self.settings.evidence == "roots":
+            why = f"mode {request.mode!r} did what 'emb' does: evidence='roots' browses no trees"
+            return Prepared(request, warnings=(why,))
+        return await GuidedBrowse(host, self._recall_cards, request, self.settings).browse()
 
     def _recall_cards(self, tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[RecalledTree]:
         return recalled_trees(tx, snapshot, self, self.recall(snapshot, request))
@@ -185,13 +191,32 @@ class MemForestIndex(Index):
     def recall(self, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
         """Return the trees to browse, best first; none without an embedder."""
         words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
-        return recall_trees(snapshot, base_scores(snapshot, request, *words), request.vector)
+        return recall_trees(snapshot, base_scores(snapshot, request, *words), request.vector, self.settings)
 
-    @staticmethod
-    def _recalled(snapshot: Snapshot, request: Search, base: Base) -> Recalled:
+    def _paper_form(self, snapshot: Snapshot, request: Search, base: Base) -> Found:
+        """Return what browse reached, or the roots of the recalled trees; a warning if there is nothing of that."""
+        if self.settings.evidence == "roots":
+            trees = recall_trees(snapshot, base, request.vector, self.settings)
+            return of_roots(snapshot, request, base, trees) if trees else self._nothing(request)
+        recalled = self._recalled(snapshot, request, base)
+        if not recalled.leaves:
+            return self._nothing(request)
+        return of_leaves(snapshot, request, base, recalled, self.settings)
+
+    def _nothing(self, request: Search) -> Found:
+        """Say why there is no evidence at all."""
+        why = f"the memory has no tree of the kinds {', '.join(self.settings.families)} to recall"
+        if request.vector is None:
+            why = "without vectors no trees are recalled"
+        elif request.leaves is not None:
+            why = "the browser chose no leaf"
+        given = f"the index {self.name!r} has the setting evidence={self.settings.evidence!r}"
+        return Found((), warnings=(f"nothing was found: {why}, and {given}; 'all' ranks everything said",))
+
+    def _recalled(self, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
         """Recall and browse, unless that was done before; what is gone since then is left out."""
         if request.leaves is None:
-            return recall(snapshot, base, request.vector)
+            return recall(snapshot, base, request.vector, self.settings)
         ids = np.array(sorted(request.leaves), dtype=np.int64)
         known = np.flatnonzero(np.isin(snapshot.forest.ids, ids))
         return Recalled((), {int(row): request.leaves[int(snapshot.forest.ids[row])] for row in known})

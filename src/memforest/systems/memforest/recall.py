@@ -7,32 +7,21 @@ each tree, and ends at leaves, which are scored like any other candidate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Groups, Scores, cosines, leading, order, stable_order
+from memforest.ranking import Groups, Scores, cosines, leading, order, stable_order, standardise
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.memforest.rank import Base, scene_leaves
+from memforest.systems.memforest.settings import DEFAULTS, FAMILIES, Leaves, MemForestSettings
+from memforest.systems.speak import told_by
 
-__all__ = [
-    "BEAM_WIDTH",
-    "RECALL_TREES",
-    "Recalled",
-    "browse",
-    "recall",
-    "recall_trees",
-    "similarity_of_scenes",
-]
+__all__ = ["Recalled", "browse", "leaf_similarity", "recall", "recall_trees", "similarity_of_scenes"]
 
-RECALL_TREES = 10
-"""Trees that are browsed (reference configuration: recall.top_k 10)."""
-BEAM_WIDTH = 10
-"""Nodes kept per level and tree (reference configuration: beam_width 10)."""
-FACTS_TO_TREES = 30
-"""Best leaves whose trees join the roots' (reference configuration: bu_top_m 30)."""
+_NUMBER: Mapping[str, int] = {kind: number for number, kind in enumerate(FAMILIES)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +34,35 @@ class Recalled:
     """Forest row of a leaf -> mean similarity of the nodes on its path."""
 
 
-def leaf_similarity(snapshot: Snapshot, base: Base) -> Scores:
-    """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,)."""
+def leaf_similarity(snapshot: Snapshot, base: Base, leaves: Leaves = "mixed") -> Scores:
+    """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,).
+
+    `leaves` says how cells are compared with facts; see `MemForestSettings.leaves`.
+    """
     trees = _trees(snapshot)
     out = np.zeros(len(snapshot.forest.ids))
     out[trees.fact_rows] = base.fact[trees.fact_items]
-    out[trees.cell_rows] = trees.cells.best(base.turn)
+    of_turns = base.turn
+    if leaves == "facts":
+        of_turns = told_by(snapshot).best(base.fact, np.full(len(base.turn), -1.0))
+    cells = trees.cells.best(of_turns)
+    if leaves == "aligned" and len(base.fact):
+        cells = standardise(cells) * base.fact.std() + base.fact.mean()
+    out[trees.cell_rows] = cells
     return out
 
 
 def recall(
-    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+    snapshot: Snapshot,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings = DEFAULTS,
 ) -> Recalled:
     """Return the best trees for a question and the leaves that browsing them reaches.
 
     Without an embedder there is nothing to recall by, and the result is empty.
     """
-    chosen, similarity = _recall(snapshot, base, vector, top)
+    chosen, similarity = _recall(snapshot, base, vector, settings)
     if vector is None or not chosen:
         return Recalled((), {})
     forest, trees = snapshot.forest, _trees(snapshot)
@@ -75,19 +76,22 @@ def recall(
 
     leaves: dict[int, float] = {}
     for tree, _ in chosen:
-        leaves.update(browse(snapshot, nearness, int(trees.root_of[tree])))
+        leaves.update(browse(snapshot, nearness, int(trees.root_of[tree]), settings.beam_width))
     return Recalled(chosen, leaves)
 
 
 def recall_trees(
-    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+    snapshot: Snapshot,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings = DEFAULTS,
 ) -> tuple[tuple[int, float], ...]:
     """Return the trees that `recall` returns, without browsing them."""
-    return _recall(snapshot, base, vector, top)[0]
+    return _recall(snapshot, base, vector, settings)[0]
 
 
 def _recall(
-    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, top: int
+    snapshot: Snapshot, base: Base, vector: NDArray[np.float32] | None, settings: MemForestSettings
 ) -> tuple[tuple[tuple[int, float], ...], Scores]:
     """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
 
@@ -96,17 +100,20 @@ def _recall(
     if vector is None or not len(_trees(snapshot).roots):
         return (), np.zeros(0)
     forest, trees = snapshot.forest, _trees(snapshot)
-    similarity = leaf_similarity(snapshot, base)
+    similarity = leaf_similarity(snapshot, base, settings.leaves)
     best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
     of_leaves = similarity[trees.leaf_rows]
     best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
     similarity[trees.compared_roots] = cosines(trees.root_vectors, vector)
     similarity_of_scenes(snapshot, base.fact, similarity)
     root_sim[forest.tree[trees.roots]] = similarity[trees.roots]
-    by_root = leading(root_sim, np.arange(len(root_sim)), top)
-    near_leaves = leading(of_leaves, trees.leaf_ids, FACTS_TO_TREES)
+    wanted = np.isin(trees.family, [_NUMBER[one] for one in settings.families])
+    top = settings.recall_trees
+    by_root = leading(np.where(wanted, root_sim, -np.inf), np.arange(len(root_sim)), top)
+    of_wanted = np.where(wanted[forest.tree[trees.leaf_rows]], of_leaves, -np.inf)
+    near_leaves = leading(of_wanted, trees.leaf_ids, settings.facts_to_trees)
     pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
-    pool = pool[~trees.lone[pool]]
+    pool = pool[wanted[pool] & ~trees.lone[pool]]
     scores = root_sim[pool] + best_leaf[pool]
     chosen = tuple((int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top])
     return chosen, similarity
@@ -138,6 +145,8 @@ class _Trees:
     root_of: NDArray[np.int64]
     """Tree -> the row of its root, -1 for none."""
     roots: NDArray[np.int64]
+    family: NDArray[np.int64]
+    """Tree -> the place of its kind in `FAMILIES`, -1 for another."""
     compared: NDArray[np.bool_]
     """The inner nodes that have a vector: all but those of scene trees, shape (N,)."""
     compared_roots: NDArray[np.int64]
@@ -170,6 +179,7 @@ def _trees(snapshot: Snapshot) -> _Trees:
         with_leaves=forest.tree[rows[leaves.starts]],
         root_of=forest.tree_root,
         roots=roots,
+        family=np.array([_NUMBER.get(kind, -1) for kind in forest.tree_kind], dtype=np.int64),
         compared=compared,
         compared_roots=compared_roots,
         root_vectors=forest.vectors[np.searchsorted(forest.inner, compared_roots)],
@@ -178,7 +188,10 @@ def _trees(snapshot: Snapshot) -> _Trees:
 
 
 def browse(
-    snapshot: Snapshot, nearness: Callable[[Sequence[int]], list[float]], root: int, beam: int = BEAM_WIDTH
+    snapshot: Snapshot,
+    nearness: Callable[[Sequence[int]], list[float]],
+    root: int,
+    beam: int = DEFAULTS.beam_width,
 ) -> dict[int, float]:
     """Descend one tree and return the leaves reached with the mean similarity along their paths.
 
