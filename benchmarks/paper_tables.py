@@ -85,10 +85,10 @@ def print_table(scored: Scored) -> None:
     """Print every row with its intervals over conversations, and its difference from flat-10 at ten."""
     n = len(scored.category)
     print(f"\nevidence recall, % [95% over conversations], n = {n}; then R@10 minus that of {FLAT}, paired")
-    print(f"{'':26}" + "".join(f"{name:>20}" for name in SHOWN) + f"{'minus ' + FLAT:>24}")
+    print(f"{'':26}" + "".join(f"{name:>22}" for name in SHOWN) + f"{'minus ' + FLAT:>24}")
     for name in scored.values:
         cells = scored.overall(name)
-        row = "".join(f"{_shown(cells[one], ''):>20}" for one in SHOWN)
+        row = "".join(f"{_shown(cells[one], ''):>22}" for one in SHOWN)
         gap = scored.difference(name, FLAT, ("R@10",))["R@10"]
         print(f"{name:26}{row}{'' if name == FLAT else _shown(gap, '+'):>24}")
 

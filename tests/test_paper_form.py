@@ -328,13 +328,11 @@ def test_time_filters_hold_for_what_was_reached(folder: Path) -> None:
 
 
 def test_facts_index_ranks_facts_by_cosine_alone(folder: Path) -> None:
-    """Every evidence is a fact, also two of one turn; the score is the cosine, and nothing else is added."""
+    """Every evidence is a fact, each there once; the score is the cosine, and nothing else is added."""
     found = ask(folder, index="facts")
     assert {one.kind for one in found.evidence} == {"fact"}
     assert len(found.evidence) == len(rows(file_of(folder), "SELECT id FROM fact"))
     assert all(one.scores == {"cosine": one.score} for one in found.evidence)
-    per_turn = [(one.sources[0].session_id, one.sources[0].turn_ids[0]) for one in found.evidence]
-    assert len(set(per_turn)) < len(per_turn)
     assert len({one.fact_id for one in found.evidence}) == len(found.evidence)
     assert len(ask(folder, index="facts", top_k=10).evidence) == 10
 
@@ -356,11 +354,20 @@ def test_facts_index_is_fused_with_others(folder: Path) -> None:
         assert sum(one.scores.values()) == pytest.approx(one.score, abs=1e-6)
 
 
-def test_explained_evidence_of_one_turn_is_told_apart(folder: Path) -> None:
-    """Two facts of a turn are two explanations."""
-    found = ask(folder, index="facts", explain=True)
-    explained = found.trace["explain"]["evidence"]
-    assert [one["fact_id"] for one in explained] == [one.fact_id for one in found.evidence]
+def test_every_fact_of_a_turn_is_evidence(tmp_path: Path) -> None:
+    """Three statements of one turn are three facts with three explanations, and all are in the context."""
+    with MemForest(tmp_path, fast_config()) as forest:
+        forest.user("u").add(says("Ana", "I bought a drum. Bob moved to Oslo last week. My sister is Carla."))
+    ways: tuple[dict[str, Any], ...] = ({"index": "facts"}, {"evidence": "reached", "leaves": "facts"})
+    for settings in ways:
+        found = ask(tmp_path, question="Who bought a drum?", explain=True, **settings)
+        assert len({one.fact_id for one in found.evidence} - {None}) == len(found.evidence) == 3
+        assert (
+            len({one.text for one in found.evidence}) == len({one.quote for one in found.evidence}) + 2 == 3
+        )
+        explained = found.trace["explain"]["evidence"]
+        assert [one["fact_id"] for one in explained] == [one.fact_id for one in found.evidence]
+        assert len(found.top_facts) == 3
 
 
 def test_scene_thresholds_are_settings(tmp_path: Path) -> None:
