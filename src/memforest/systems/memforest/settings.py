@@ -58,9 +58,9 @@ class MemForestSettings(Settings):
     """Kinds of trees that are recalled: some of ``"session"``, ``"entity"`` and ``"scene"`` (paper Table 6)."""
     leaves: Leaves = "mixed"
     """How near leaves are to a question in recall (Eq. 7) and browse. ``"mixed"``: a fact by its own cosine, a session
-    tree's leaf by its best turn's, though turns are nearer to questions than facts are. ``"facts"``: all by facts, a
-    session tree's leaf by the best fact that its turns support, as in the paper. ``"aligned"``: as mixed, with the
-    leaves of session trees brought to the mean and deviation of the facts."""
+    tree's leaf by its best turn's, which are two scales. ``"facts"``: all by facts, a session tree's leaf by the best
+    fact that its turns support, as in the paper. ``"aligned"``: as mixed, with the leaves of session trees brought to
+    the mean and deviation of the facts."""
     evidence: Literal["all", "reached", "roots"] = "all"
     """What can be evidence. ``"all"``: everything that was said, by the weights of `Ranking`. ``"reached"``: only what
     browse reached, by `reached_by` alone, as in the paper. ``"roots"``: only the summaries of the recalled trees (paper
@@ -71,8 +71,6 @@ class MemForestSettings(Settings):
     summarise: Literal["kept", "every"] = "kept"
     """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
     node's is made, as in the paper's Algorithm 1."""
-    cells: Literal["verbatim", "summarised"] = "verbatim"
-    """What a session tree's leaves say: the turns' words, or a summary of them (paper Alg. 1)."""
 
     def _check(self) -> None:
         """Refuse no family at all, and one twice."""
