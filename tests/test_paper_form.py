@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from tests.worlds import fast_config, fast_folder, file_of, rows
 
 from memforest import Config, MemForest, QueryResult, load_default_config
 from memforest.errors import ConfigError, InputError
+from memforest.ports import ChatRequest
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Found, Hit, Scored, Search
 from memforest.systems.combine import fuse
@@ -78,10 +80,28 @@ def test_only_trees_of_the_given_kinds_are_recalled() -> None:
     assert set(found.leaves) == {6, 7}
 
 
-def test_trees_of_other_kinds_take_no_place_in_the_pools() -> None:
-    """With room for one root and one leaf, both are of the family, and not the better ones of another."""
-    snapshot = every_family()
-    assert trees_of(snapshot, families=["session"], recall_trees=1, facts_to_trees=1) == [0]
+@pytest.mark.parametrize("near_leaf_first", [True, False])
+def test_trees_of_other_kinds_take_no_place_in_the_pools(near_leaf_first: bool) -> None:
+    """With room for one root and one leaf, both are of the family, and not the better ones of another.
+
+    Of one session the root is near, of the other a leaf; equal scores stand by tree, so that each comes first once.
+    """
+    turns = [
+        Said("Ana", 1, axis=0 if near_leaf_first else -1),
+        Said("Ana", 1),
+        Said("Ana", 2, session=2),
+        Said("Ana", 2, session=2),
+    ]
+    turns[2] = replace(turns[2], axis=-1 if near_leaf_first else 0)
+    near_root = {8: 0} if near_leaf_first else {5: 0}
+    trees = [
+        Tree("entity", 1, (("fact", 0), ("fact", 1)), axes={2: 0}),
+        Tree("session", 1, (("turns", 0, 1), ("turns", 1, 2)), axes=near_root),
+        Tree("session", 2, (("turns", 2, 3), ("turns", 3, 4)), axes=near_root),
+    ]
+    snapshot = hand_made(turns, [Fact((1,), axis=0), Fact((3,), axis=0)], trees)
+    assert trees_of(snapshot, recall_trees=1, facts_to_trees=1) == [0]
+    assert trees_of(snapshot, families=["session"], recall_trees=1, facts_to_trees=1) == [1]
 
 
 def test_the_pool_of_leaves_is_a_setting() -> None:
@@ -171,6 +191,8 @@ def test_compared_by_facts_a_cell_stands_for_the_facts_of_its_turns() -> None:
     snapshot = mixed()
     paths = {0: 0.1, 1: 0.1, 2: 0.1, 5: 0.1}
     assert reached(snapshot, paths, leaves="facts") == [(1, 1, 1.0), (0, 0, 0.0), (2, -1, -1.0)]
+    paths = {1: 0.9, 5: 0.4}
+    assert reached(snapshot, paths, leaves="facts", reached_by="path") == [(1, 1, 0.9)]
 
 
 def test_the_turn_of_a_fact_is_the_one_said_first() -> None:
@@ -281,16 +303,33 @@ def test_nothing_to_recall_is_said(tmp_path: Path, evidence: str) -> None:
 
 def test_a_browser_decides_what_is_evidence(folder: Path) -> None:
     """In a guided mode the leaves that the model chose are all there is; none, with a warning, if it chose none."""
+    asked: list[str] = []
 
     def browse(chosen: list[int]) -> QueryResult:
-        chat = FunctionChat(lambda _: json.dumps({"ranked": chosen}))
-        return ask(folder, fast_config(chat=chat), mode="llm", beam_width=1, **FORM)
+        def reply(request: ChatRequest) -> str:
+            asked.append(str(request.messages[-1]))
+            return json.dumps({"ranked": chosen})
+
+        return ask(folder, fast_config(chat=FunctionChat(reply)), mode="llm", beam_width=1, **FORM)
 
     first, none = browse([1]), browse([])
     assert first.usage.steps.keys() == none.usage.steps.keys() == {"browse"}
     assert 0 < len(first.evidence) < len(ask(folder, **FORM).evidence)
     assert none.evidence == ()
     assert any("the browser chose no leaf" in warning for warning in none.warnings)
+    assert all(re.search(r"most\W+1\b", one) for one in asked)
+
+
+def test_a_planned_browse_compares_leaves_as_recall_does(folder: Path) -> None:
+    """With all session trees recalled either way, what browse by sub-queries says of their leaves differs."""
+
+    def browsed(leaves: str) -> dict[str, float]:
+        chat = FunctionChat(local_reply)
+        settings = {"families": ["session"], "recall_trees": 50, "leaves": leaves}
+        found = ask(folder, fast_config(chat=chat), mode="emb+planner", **settings)
+        return {one.quote: one.scores.get("browse", 0.0) for one in found.evidence}
+
+    assert browsed("mixed") == browsed("aligned") != browsed("facts")
 
 
 def test_roots_are_summaries_of_recalled_trees(folder: Path) -> None:
