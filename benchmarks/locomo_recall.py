@@ -342,7 +342,7 @@ def run(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     """Make the memories, ask, and return the report."""
     conversations = read_conversations(options.file)
     config = Config(embedder=options.embedder)
-    report: dict[str, Any] = {"head": _head(options, conversations, MODELS[options.embedder].model_id)}
+    report: dict[str, Any] = {"head": head(options, conversations, MODELS[options.embedder].model_id)}
     if options.rerank:
         (work / options.embedder / "memories").mkdir(parents=True, exist_ok=True)
         report["rerank"] = rerank(options, work / options.embedder)
@@ -401,9 +401,8 @@ def print_leads(options: argparse.Namespace, work: Path) -> None:
     leads.print_leads(found, sum(len(one.questions) for one in conversations))
 
 
-def _head(
-    options: argparse.Namespace, conversations: Sequence[Conversation], embedder: str
-) -> dict[str, Any]:
+def head(options: argparse.Namespace, conversations: Sequence[Conversation], embedder: str) -> dict[str, Any]:
+    """Return what was measured by what: the file, its size, the embedder, the seed and the versions."""
     packages = ("memforest", "numpy", "onnxruntime", "snowballstemmer")
     return {
         "file": options.file.name,

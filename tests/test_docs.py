@@ -23,11 +23,12 @@ from memforest.chat_steps import registered_steps
 from memforest.config import Config, Ranking
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.memory.open import file_name
-from memforest.settings import INDEX_SETTINGS, hints_of
+from memforest.settings import hints_of
 from memforest.steps.llm.prompt import all_prompts
 from memforest.store import migrations
 from memforest.store.connections import PRAGMAS
 from memforest.store.db import Database
+from memforest.systems.registry import known
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -227,13 +228,17 @@ def _default(code: str) -> str:
     )
 
 
+def _is_of_the_class(field: ast.AnnAssign) -> bool:
+    return ast.unparse(field.target).startswith("_") or ast.unparse(field.annotation).startswith("ClassVar")
+
+
 def _fields(kind: type) -> list[tuple[str, str, str]]:
     """Return (name, default, the string under it) of every field of a dataclass of settings."""
     tree = ast.parse(inspect.getsource(kind))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found = []
     for field, below in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and not ast.unparse(field.target).startswith("_"):
+        if isinstance(field, ast.AnnAssign) and not _is_of_the_class(field):
             said = below.value if isinstance(below, ast.Expr) else None
             text = said.value if isinstance(said, ast.Constant) and isinstance(said.value, str) else ""
             default = "required" if field.value is None else f"`{_default(ast.unparse(field.value))}`"
@@ -248,7 +253,7 @@ def _fields(kind: type) -> list[tuple[str, str, str]]:
         ("weights", Ranking),
         ("chat", ChatEndpoint),
         ("embeddings", EmbeddingEndpoint),
-        *((f"index.{name}", kind) for name, kind in INDEX_SETTINGS.items() if hints_of(kind)),
+        *((f"index.{name}", made.Settings) for name, made in known().items() if hints_of(made.Settings)),
     ],
 )
 def test_settings_are_documented(name: str, kind: type) -> None:

@@ -14,6 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import locomo_recall
+import paper_tables
+from locomo import memories
 from locomo.conversations import read_conversations
 from locomo.measures import MEASURES, interval, measure
 from memforest.models import MS_MARCO
@@ -110,6 +112,26 @@ def test_a_whole_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out
     for name in ("minilm", "n = 6", "z-fusion", "by category", "over conversations"):
         assert name in printed
+
+
+def test_the_papers_tables(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every choice of families and every way of retrieval has a row, of the same questions."""
+    arguments = [str(file), "--work", str(tmp_path), "--conversations", "1"]
+    assert paper_tables.main(arguments) == 0
+    printed = capsys.readouterr().out
+    for name in (*paper_tables.rows(), "minilm", "n = 3", "seed: 7"):
+        assert name in printed
+    of = {line[:26].strip(): line[26:].split() for line in printed.splitlines()}
+    assert of["default"][6] == "100.0"
+    assert of["emb, scene"][6] == "0.0"  # the only scenes are of a single fact, which are not recalled
+
+
+def test_rows_without_the_session_trees_flow_are_without_that_of_lists() -> None:
+    """A question that wants a list has a weight of its own, which the rows of the ablation switch off, too."""
+    for row in ("session tree", "both flows", "all of trees"):
+        assert (
+            memories.ABLATIONS[row]["session_tree"] == memories.ABLATIONS[row]["session_tree_of_lists"] == 0
+        )
 
 
 def test_leads_are_listed_with_their_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, sea
 from memforest.search.snapshot import Snapshot
 from memforest.systems.memforest.rank import Base, base_scores
 from memforest.systems.memforest.recall import browse, leaf_similarity, recall
+from memforest.systems.memforest.settings import MemForestSettings
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 
@@ -39,20 +40,21 @@ def test_a_leaf_is_as_near_as_its_item() -> None:
     turns = [Said("Ana", 1, axis=1), Said("Ana", 1, axis=0)]
     trees = [Tree("session", 1, (("turns", 0, 2),)), Tree("entity", 1, (("fact", 0),), axes={3: 0})]
     snapshot = hand_made(turns, [Fact((0,), axis=0)], trees)
-    assert leaf_similarity(planted(snapshot).forest, based(snapshot)).tolist() == [1, 0, 1, 0]
+    assert leaf_similarity(snapshot, planted(snapshot).forest, based(snapshot)).tolist() == [1, 0, 1, 0]
 
 
 def test_trees_are_recalled_by_root_and_by_leaf() -> None:
     """The score is the root's similarity plus the best leaf's: either way in is enough."""
     snapshot = two_trees()
-    found = recall(planted(snapshot), based(snapshot), QUESTION)
+    found = recall(snapshot, planted(snapshot), based(snapshot), QUESTION)
     assert found.trees == ((0, 1.0), (1, 1.0))  # equal scores: by tree
 
 
 def test_top_limits_the_trees() -> None:
     """Only the best trees are browsed, and only their leaves are reached."""
     snapshot = two_trees()
-    found = recall(planted(snapshot), based(snapshot), QUESTION, top=1)
+    settings = MemForestSettings(recall_trees=1)
+    found = recall(snapshot, planted(snapshot), based(snapshot), QUESTION, settings)
     assert found.trees == ((0, 1.0),)
     assert set(found.leaves) == {0, 1}
 
@@ -60,9 +62,9 @@ def test_top_limits_the_trees() -> None:
 def test_nothing_to_recall_by() -> None:
     """Without an embedder, or without trees, the result is empty."""
     snapshot = two_trees()
-    assert recall(planted(snapshot), based(snapshot), None).trees == ()
+    assert recall(snapshot, planted(snapshot), based(snapshot), None).trees == ()
     bare = hand_made([Said("Ana", 1)])
-    assert recall(planted(bare), based(bare), QUESTION).leaves == {}
+    assert recall(bare, planted(bare), based(bare), QUESTION).leaves == {}
 
 
 def test_a_node_of_a_scene_is_as_near_as_its_facts_on_average() -> None:
@@ -71,7 +73,7 @@ def test_a_node_of_a_scene_is_as_near_as_its_facts_on_average() -> None:
     facts = [Fact((0,), axis=0), Fact((1,), axis=0), Fact((2,), axis=1), Fact((3,), axis=0)]
     shape = ((("fact", 0), ("fact", 1)), (("fact", 2), ("fact", 3)))
     snapshot = hand_made(turns, facts, [Tree("scene", 1, shape)])
-    found = recall(planted(snapshot), based(snapshot), QUESTION)
+    found = recall(snapshot, planted(snapshot), based(snapshot), QUESTION)
     assert found.trees == ((0, 0.75 + 1.0),)  # the mean of all four, and the best leaf
     paths = {int(planted(snapshot).forest.item[leaf]): value * 3 for leaf, value in found.leaves.items()}
     assert paths == {0: 0.75 + 1 + 1, 1: 0.75 + 1 + 1, 2: 0.75 + 0.5 + 0, 3: 0.75 + 0.5 + 1}
@@ -95,7 +97,7 @@ def test_the_beam_keeps_the_best_nodes_of_a_level() -> None:
     snapshot = hand_made(turns, trees=[Tree("session", 1, shape, axes={2: 1, 5: 0, 6: 0})])
     similarity = np.zeros(len(planted(snapshot).forest.ids))
     similarity[planted(snapshot).forest.inner] = planted(snapshot).vectors.cosines(QUESTION)
-    similarity += leaf_similarity(planted(snapshot).forest, based(snapshot)) * (
+    similarity += leaf_similarity(snapshot, planted(snapshot).forest, based(snapshot)) * (
         planted(snapshot).forest.kind != 0
     )
     near = lambda nodes: similarity[nodes].tolist()  # noqa: E731  # shorter than a function

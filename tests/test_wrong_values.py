@@ -95,7 +95,7 @@ def test_a_weight_is_a_finite_number(name: str) -> None:
         (lambda: Config(chat_steps="extract"), "should be a list, not 'extract'"),
         (lambda: MemForest("x", {"top_k": 5}), "write MemForest(directory, Config(top_k=...))"),  # type: ignore[arg-type]
         (lambda: MemForest("x", "config.toml"), "takes a Config, not a str"),  # type: ignore[arg-type]
-        (lambda: MemForest(None), "MemForest(directory) takes a path, not None"),  # type: ignore[arg-type]
+        (lambda: MemForest(None), "MemForest(directory) takes a path, not None"),
         (lambda: MemForest("x", max_workers="8"), "max_workers='8'"),  # type: ignore[arg-type]
         (lambda: MemForest("x", Config(embedder="ada")), "there is no embedder 'ada'"),
     ],

@@ -49,11 +49,12 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "length": {"length": 0},
     "question": {"question": 0},
     "tells a time": {"temporal": 0},
-    "session tree": {"session_tree": 0},
+    "session tree": {"session_tree": 0, "session_tree_of_lists": 0},
     "participant tree": {"participant_tree": 0},
-    "both flows": {"session_tree": 0, "participant_tree": 0},
+    "both flows": {"session_tree": 0, "session_tree_of_lists": 0, "participant_tree": 0},
     "all of trees": {
-        "session_tree": 0, "participant_tree": 0, "before": 0, "after": 0, "reply": 0, "speaker": 0
+        "session_tree": 0, "session_tree_of_lists": 0, "participant_tree": 0,
+        "before": 0, "after": 0, "reply": 0, "speaker": 0,
     },
     "time order": {"time_order": 0},
     "less for lists": {"session_tree_of_lists": 0.4},

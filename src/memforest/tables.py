@@ -39,8 +39,8 @@ __all__ = [
 T = TypeVar("T")
 Table = dict[str, Any]
 
-PRESETS = ("default", "default_30b", "default_4b")
-"""``"default"`` is empty; the others are the two models of the paper's evaluation."""
+PRESETS = ("default", "default_30b", "default_4b", "paper")
+"""``"default"`` is empty; two are the models of the paper's evaluation, and ``"paper"`` its form of retrieval."""
 KEY_ENV = "api_key_env"
 _KEYS = ("api_key", KEY_ENV)
 

@@ -17,7 +17,7 @@ from memforest import portal
 from memforest.concurrency import all_of
 from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
-from memforest.errors import MemForestError
+from memforest.errors import InputError, MemForestError
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory, UserMemory
 from memforest.forest.options import (
@@ -38,6 +38,7 @@ from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
 from memforest.memory.results import AskResult, FlushResult, IngestResult, QueryResult
 from memforest.systems.registry import check_indexes
+from memforest.text import cut
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,6 +58,7 @@ class AsyncMemForest:
 
     Args:
         directory: where the files are; made at the first write, for its owner alone.
+        snapshot_dir: another name for `directory`, that of the paper's artifact; one of the two is given.
         config: see `Config`; None is `load_default_config()`.
         max_workers: most sessions that `ingest_parallel` and `query_parallel` work on at once.
 
@@ -64,9 +66,15 @@ class AsyncMemForest:
         ConfigError: if an argument is of the wrong type or out of range, or `config` names no model that there is.
     """
 
-    def __init__(self, directory: str | Path, config: Config | None = None, *, max_workers: int = 8) -> None:
-        check_forest(directory, config, max_workers)
-        self.directory = Path(directory)
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        config: Config | None = None,
+        *,
+        max_workers: int = 8,
+        snapshot_dir: str | Path | None = None,
+    ) -> None:
+        self.directory = Path(check_forest(directory, snapshot_dir, config, max_workers))
         self.config = config or load_default_config()
         check_indexes(self.config)
         self._max_workers = max_workers
@@ -74,19 +82,29 @@ class AsyncMemForest:
 
     # -- users --------------------------------------------------------------------------------
 
-    async def register_user(self, user_id: str, *, display_name: str | None = None) -> None:
+    async def register_user(
+        self, user_id: str, *, display_name: str | None = None, load_existing: bool = True
+    ) -> None:
         """Make a user's memory, or open it when there is one.
 
         Args:
             user_id: any non-empty text; it never becomes a path.
             display_name: who an unnamed ``user`` turn is; the id when not given.
+            load_existing: whether there may be one already. In the paper's artifact False begins an empty memory that
+                replaces the stored one when it is saved; here nothing is overwritten.
 
         Raises:
-            InputError: if the id or the name is no usable text.
+            InputError: if the id or the name is no usable text, or there is a memory and `load_existing` is False.
             StoreError: if the file cannot be used.
         """
         if display_name is not None:
             check_id(display_name, "display_name")
+        check_flags("register_user", load_existing=load_existing)
+        if not load_existing and await self.has_user(user_id):
+            raise InputError(
+                f"user {cut(repr(user_id), 60)} has a memory already; leave load_existing=False out to open it, or give "
+                "another id"
+            )
         await self._pool.use(user_id, _nothing, label=display_name)
 
     async def list_users(self) -> list[str]:
@@ -311,8 +329,10 @@ class AsyncMemForest:
             top_k: most evidence returned; `Config.top_k` when not given.
             max_facts: most of `top_facts`; `top_k` when not given.
             max_tokens: budget for the texts of all evidence together, estimated.
-            index: which of the memory's indexes to search; the first of `Config.indexes` that it has when not given.
-                Several names are fused. `warnings` and ``trace["lag"]`` say how far one is behind.
+            index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
+                ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the
+                memory has when not given. Several names are fused. `warnings` and ``trace["lag"]`` say how far one is
+                behind.
             ranking: weights for this question; `Config.ranking` when not given.
             mode: how the recalled trees are browsed: ``"emb"``, ``"emb+planner"``, ``"llm"`` or
                 ``"llm+planner"``; `Config.mode` when not given.
@@ -403,8 +423,15 @@ class MemForest:
         []
     """
 
-    def __init__(self, directory: str | Path, config: Config | None = None, *, max_workers: int = 8) -> None:
-        self._async = AsyncMemForest(directory, config, max_workers=max_workers)
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        config: Config | None = None,
+        *,
+        max_workers: int = 8,
+        snapshot_dir: str | Path | None = None,
+    ) -> None:
+        self._async = AsyncMemForest(directory, config, max_workers=max_workers, snapshot_dir=snapshot_dir)
 
     register_user = portal.blocking(AsyncMemForest.register_user)
     list_users = portal.blocking(AsyncMemForest.list_users)

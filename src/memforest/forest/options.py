@@ -138,12 +138,16 @@ def _cut_warning(length: int) -> tuple[str, ...]:
     return (f"the question has {length:,} characters; the first {QUESTION_CHARS:,} are read",)
 
 
-def check_forest(directory: object, config: object, max_workers: object) -> None:
-    """Check the arguments of a forest, as far as that needs no I/O.
+def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers: object) -> str:
+    """Check the arguments of a forest, as far as that needs no I/O, and return its directory.
 
     Raises:
-        ConfigError: if one is of the wrong type or out of range, or the configuration names an embedder or index that there is not.
+        ConfigError: if one is of the wrong type or out of range, the directory is given twice, or the configuration names
+            an embedder or index that there is not.
     """
+    if directory is not None and snapshot_dir is not None:
+        raise ConfigError("directory and snapshot_dir are two names of one argument; give one of them")
+    directory = snapshot_dir if directory is None else directory
     if (
         not isinstance(directory, (str, os.PathLike))
         or not isinstance(os.fspath(directory), str)
@@ -160,6 +164,7 @@ def check_forest(directory: object, config: object, max_workers: object) -> None
         raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
         check_embedder(config)
+    return str(os.fspath(directory))
 
 
 def check_flags(verb: str, **flags: object) -> None:

@@ -143,8 +143,10 @@ class Scored:
 
     @classmethod
     def of(cls, hits: Iterable[Hit]) -> Scored:
-        """Return hits that have been made."""
-        found = {hit.turn: hit for hit in hits}
+        """Return hits that have been made, best first; of a turn that is there more than once, the first."""
+        found: dict[int, Hit] = {}
+        for hit in hits:
+            found.setdefault(hit.turn, hit)
         return cls(
             turns=np.fromiter(found, dtype=np.int64),
             scores=np.array([hit.score for hit in found.values()], dtype=np.float64),
@@ -157,11 +159,13 @@ class Scored:
 class Found:
     """What an index found: every candidate turn, best first, each made when it is asked for.
 
+    A turn may be there more than once, each time with another fact that speaks for it.
+
     `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
     applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `scored` has the same turns as
     `hits`; an index that leaves it out is fused with others all the same, and more slowly.
     `trees` are the trees that were looked into, as (tree id, score), best first. `notes` say for
-    `explain=True` what filters, time order and diversity did, as plain values.
+    `explain=True` what filters, time order and diversity did, as plain values. `warnings` go into the result.
     """
 
     hits: Iterable[Hit]
@@ -169,6 +173,7 @@ class Found:
     notes: Mapping[str, Any] = field(default_factory=dict)
     nodes: Iterable[NodeHit] = ()
     scored: Scored | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

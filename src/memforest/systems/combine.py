@@ -86,6 +86,7 @@ def fuse(found: Mapping[str, Found], places: Ints, weights: Mapping[str, float] 
         trees=_each_once([found[name].trees for name in names]),
         notes=_notes(found, legs, weights or {}),
         nodes=_fused_nodes(legs),
+        warnings=tuple(dict.fromkeys(warning for name in names for warning in found[name].warnings)),
     )
 
 

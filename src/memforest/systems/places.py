@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 
-__all__ = ["fact_places", "turn_places"]
+__all__ = ["fact_places", "first_turns", "turn_places"]
 
 
 @once_per_snapshot
@@ -19,6 +19,15 @@ def turn_places(snapshot: Snapshot) -> NDArray[np.int64]:
     """Return the place of every turn: by when it was said, then by its session's begin and id, and its position."""
     turns = snapshot.turns
     return _places(np.argsort(turns.said_ms, kind="stable"))  # rows stand by session and position
+
+
+@once_per_snapshot
+def first_turns(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return the row of the turn that said each fact first; every fact has one."""
+    pairs = snapshot.facts.pairs
+    ordered = pairs[np.lexsort((turn_places(snapshot)[pairs[:, 1]], pairs[:, 0]))]
+    first: NDArray[np.int64] = ordered[np.searchsorted(ordered[:, 0], np.arange(len(snapshot.facts.ids))), 1]
+    return first
 
 
 @once_per_snapshot

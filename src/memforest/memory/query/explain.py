@@ -12,7 +12,7 @@ from memforest.systems.base import Search
 
 __all__ = ["Searched", "explanation", "leaf_key"]
 
-LeafKey = tuple[str, str, int | None]
+LeafKey = tuple[str, str, int | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Searched:
 
 
 def leaf_key(one: Evidence) -> LeafKey:
-    """Return the session and turn that evidence was found at, and its node if it is one: no other evidence has all three."""
-    return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id
+    """Return the session and turn that evidence was found at, its node and its fact: no other evidence has all four."""
+    return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id, one.fact_id
 
 
 def explanation(
@@ -69,13 +69,13 @@ def explanation(
 
 
 def _one(found: Searched, place: int, one: Evidence) -> dict[str, Any]:
-    session_id, turn_id, node_id = key = leaf_key(one)
+    session_id, turn_id, node_id, fact_id = key = leaf_key(one)
     return {
         "place": place,
         "place_before_rerank": found.places.get(key, place),
         "session_id": session_id,
         "turn_id": turn_id,
-        "fact_id": one.fact_id,
+        "fact_id": fact_id,
         "node_id": node_id,
         "score": one.score,
         "parts": dict(sorted(one.scores.items(), key=lambda part: (-abs(part[1]), part[0]))),

@@ -279,14 +279,14 @@ class Reader:
         sound = once_per_fact(sound_hits(tx, snapshot, found.hits, damage))
         ranked = by_score(sound, found.nodes)
         best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
-        turns = {hit.turn: hit for hit in (*best, *facts) if isinstance(hit, Hit)}
+        turns = {(hit.turn, hit.fact): hit for hit in (*best, *facts) if isinstance(hit, Hit)}
         nodes = [hit for hit in best if isinstance(hit, NodeHit)]
         made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
         summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
         titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
         return Searched(
-            evidence=[made[hit.turn] if isinstance(hit, Hit) else summed[hit.node] for hit in best],
-            facts=[made[hit.turn] for hit in facts],
+            evidence=[made[hit.turn, hit.fact] if isinstance(hit, Hit) else summed[hit.node] for hit in best],
+            facts=[made[hit.turn, hit.fact] for hit in facts],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,
             before=said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else [],
@@ -294,6 +294,7 @@ class Reader:
                 leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
             },
             warnings=(
+                *found.warnings,
                 *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
                 *memories.warnings,
             ),

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.forest import CELL, FACT, INNER, EmbeddedForest, Forest
-from memforest.search.snapshot import ranges
-from memforest.systems.memforest.recall import BEAM_WIDTH
+from memforest.search.snapshot import Snapshot, ranges
+from memforest.systems.memforest.settings import DEFAULTS, Leaves
+from memforest.systems.speak import told_by
 
 __all__ = ["MOST_CHILDREN", "UNASKED", "Descent", "browse_by", "merged", "nearness_to", "split"]
 
@@ -38,7 +39,7 @@ class Descent:
         beam: most nodes kept of a level.
     """
 
-    def __init__(self, forest: Forest, root: int, beam: int = BEAM_WIDTH) -> None:
+    def __init__(self, forest: Forest, root: int, beam: int = DEFAULTS.beam_width) -> None:
         self._children = forest.children
         self._beam = beam
         self._paths = {root: 0.0}
@@ -116,19 +117,27 @@ def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
     return [row for _, row in sorted(placed)]
 
 
-def nearness_to(found: EmbeddedForest, vector: Row, bare: Row) -> Callable[[Sequence[int]], list[float]]:
+def nearness_to(
+    snapshot: Snapshot, found: EmbeddedForest, vector: Row, bare: Row, leaves: Leaves = "mixed"
+) -> Callable[[Sequence[int]], list[float]]:
     """Return a function from forest rows to how near they are to a sub-query.
 
     As in `recall`: a leaf is as near as its fact or its best turn, an inner node as its summary, and one of a scene as
-    the facts below it on average.
+    the facts below it on average. With `leaves` "facts" a leaf of turns is as near as the best fact that they support.
 
     Args:
+        snapshot: of the memory.
         found: the trees with their vectors.
         vector: of the sub-query, unit length.
         bare: of the sub-query without participants' names.
+        leaves: see `MemForestSettings.leaves`; "aligned" changes nothing inside of a tree.
     """
     forest = found.forest
     scenes = forest.of_kind("scene")
+    by_facts = None
+    if leaves == "facts":
+        none = np.full(len(snapshot.turns.ids), -1.0)
+        by_facts = told_by(snapshot).best(snapshot.facts.vectors.cosines(bare), none)
 
     def facts_below(row: int) -> list[int]:
         if forest.kind[row] == FACT:
@@ -144,7 +153,8 @@ def nearness_to(found: EmbeddedForest, vector: Row, bare: Row) -> Callable[[Sequ
         cells = np.flatnonzero(kind == CELL)
         starts, ends = forest.item[nodes[cells]], forest.item_end[nodes[cells]]
         if len(cells):
-            cosines = forest.turns.vectors.cosines_at(ranges(starts, ends), vector)
+            turns = ranges(starts, ends)
+            cosines = forest.turns.vectors.cosines_at(turns, vector) if by_facts is None else by_facts[turns]
             out[cells] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
         for i in np.flatnonzero((kind == FACT) | ((kind == INNER) & scene)):
             facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)

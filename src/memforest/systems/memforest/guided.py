@@ -32,7 +32,7 @@ from memforest.systems.base import Prepared, Search
 from memforest.systems.host import Host
 from memforest.systems.memforest.browse import Descent, browse_by, merged, nearness_to, split
 from memforest.systems.memforest.node_summaries import RecalledTree, node_cards
-from memforest.systems.memforest.recall import BEAM_WIDTH
+from memforest.systems.memforest.settings import Leaves, MemForestSettings
 from memforest.systems.modes import FALLS_BACK, adopted, sub_queries
 from memforest.text import cut
 from memforest.types import QuestionPlan, TreeCard
@@ -80,11 +80,15 @@ class GuidedBrowse:
         recall: returns the trees to browse, best first, in a read transaction.
         request: the question, with a mode other than ``"emb"``.
         owner: the index whose trees they are.
+        settings: the index's: its beam, and how leaves are compared.
     """
 
-    def __init__(self, host: Host, recall: Recall, request: Search, owner: str) -> None:
+    def __init__(
+        self, host: Host, recall: Recall, request: Search, owner: str, settings: MemForestSettings
+    ) -> None:
         self._host = host
         self._owner = owner
+        self._settings = settings
         self._recall = recall
         self._request = request
         self._reference = from_ms(request.reference_ms)
@@ -132,7 +136,7 @@ class GuidedBrowse:
             warnings += said
         with self._host.timed("browse"):
             trees = [
-                _Tree(tree, own, [Descent(found.forest, tree.root) for _ in own])
+                _Tree(tree, own, [Descent(found.forest, tree.root, self._settings.beam_width) for _ in own])
                 for tree, own in zip(recalled, queries, strict=True)
             ]
             if request.mode.startswith("llm"):
@@ -226,7 +230,7 @@ class GuidedBrowse:
         for tree, way, query in waiting:
             cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
             runs = split(list(cards))
-            if len(cards) <= BEAM_WIDTH:
+            if len(cards) <= self._settings.beam_width:
                 way.keep(list(cards), ordered=False)
             elif not all(card.summary for card in cards.values()):
                 tree.fallback = "a node on the way has no summary yet; resume() makes it"
@@ -245,12 +249,12 @@ class GuidedBrowse:
         children = [ask.cards[row] for row in run]
         try:
             chosen = await browser.choose(
-                ask.query, reference=self._reference, children=children, most=BEAM_WIDTH
+                ask.query, reference=self._reference, children=children, most=self._settings.beam_width
             )
         except FALLS_BACK as exc:
             return exc
         known = (place for place in dict.fromkeys(chosen) if 0 <= place < len(run))
-        return [run[place] for place in known][:BEAM_WIDTH]
+        return [run[place] for place in known][: self._settings.beam_width]
 
     @staticmethod
     def _follow(ask: _Ask, answers: Sequence[list[int] | ModelError]) -> None:
@@ -282,7 +286,7 @@ class GuidedBrowse:
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
             left = [(way, self._host.question) for way, _ in left]
             vectors = await self._vectors(snapshot, ())
-        await asyncio.to_thread(_by_vectors, forest, left, vectors)
+        await asyncio.to_thread(_by_vectors, snapshot, forest, left, vectors, self._settings.leaves)
         return warnings
 
     async def _vectors(self, snapshot: Snapshot, queries: Iterable[str]) -> Mapping[str, tuple[Row, Row]]:
@@ -314,9 +318,13 @@ def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
 
 
 def _by_vectors(
-    forest: EmbeddedForest, ways: Sequence[tuple[Descent, str]], vectors: Mapping[str, tuple[Row, Row]]
+    snapshot: Snapshot,
+    forest: EmbeddedForest,
+    ways: Sequence[tuple[Descent, str]],
+    vectors: Mapping[str, tuple[Row, Row]],
+    leaves: Leaves,
 ) -> None:
-    nearness = {query: nearness_to(forest, *both) for query, both in vectors.items()}
+    nearness = {query: nearness_to(snapshot, forest, *both, leaves) for query, both in vectors.items()}
     for way, query in ways:
         browse_by(way, nearness[query])
 

@@ -40,6 +40,7 @@ from memforest.systems.memforest.layout import cell_of_turn
 from memforest.systems.memforest.node_summaries import RecalledTree, recalled_trees
 from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
+from memforest.systems.memforest.reached import of_leaves, of_roots
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
 from memforest.systems.memforest.scenes import no_scenes
 from memforest.systems.memforest.settings import MemForestSettings
@@ -140,6 +141,8 @@ class MemForestIndex(Index):
         if not len(snapshot.turns.ids):
             return Found(())
         base = self._base(tx, snapshot, request)
+        if self.settings.evidence != "all":
+            return self._paper_form(tx, snapshot, request, base)
         forest = forest_of(tx, snapshot, self.name)
         scores = score_leaves(snapshot, forest, request, base)
         recalled = self._recalled(tx, snapshot, request, base)
@@ -189,12 +192,17 @@ class MemForestIndex(Index):
         Either way the summaries are made before, of all trees: recall compares their roots. A ranking for which browsing
         does not count reads none.
         """
-        guided, late = request.mode != "emb", []
-        if request.vector is not None and (guided or _browses(request)):
+        roots = self.settings.evidence == "roots"
+        guided, late = request.mode != "emb" and not roots, []
+        if request.vector is not None and (guided or _browses(request) or self.settings.evidence != "all"):
             late = await host.ensure_fresh(partial(tree_rows.dirty_children, owner=OWNER))
         prepared = Prepared(request)
         if guided:
-            prepared = await GuidedBrowse(host, self._recall_cards, request, self.name).browse()
+            browse = GuidedBrowse(host, self._recall_cards, request, self.name, self.settings)
+            prepared = await browse.browse()
+        elif roots and request.mode != "emb":
+            why = f"mode {request.mode!r} did what 'emb' does: evidence='roots' browses no trees"
+            prepared = Prepared(request, warnings=(why,))
         return replace(prepared, warnings=(*late, *prepared.warnings))
 
     def _recall_cards(self, tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[RecalledTree]:
@@ -204,14 +212,38 @@ class MemForestIndex(Index):
         """Return the trees to browse, best first; none without an embedder."""
         words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
         found = embedded_forest(tx, snapshot, self.name)
-        return recall_trees(found, base_scores(snapshot, request, *words), request.vector)
+        base = base_scores(snapshot, request, *words)
+        return recall_trees(snapshot, found, base, request.vector, self.settings)
+
+    def _paper_form(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Found:
+        """Return what browse reached, or the roots of the recalled trees; a warning if there is nothing of that."""
+        found = embedded_forest(tx, snapshot, self.name)
+        if self.settings.evidence == "roots":
+            trees = recall_trees(snapshot, found, base, request.vector, self.settings)
+            return of_roots(snapshot, found.forest, request, base, trees) if trees else self._nothing(request)
+        recalled = self._recalled(tx, snapshot, request, base)
+        if not recalled.leaves:
+            return self._nothing(request)
+        return of_leaves(snapshot, found.forest, request, base, recalled, self.settings)
+
+    def _nothing(self, request: Search) -> Found:
+        """Say why there is no evidence at all."""
+        why = f"the memory has no tree of the kinds {', '.join(self.settings.families)} to recall"
+        if request.vector is None:
+            why = "without vectors no trees are recalled"
+        elif request.leaves is not None:
+            why = "the browser chose no leaf"
+        given = f"the index {self.name!r} has the setting evidence={self.settings.evidence!r}"
+        return Found((), warnings=(f"nothing was found: {why}, and {given}; 'all' ranks everything said",))
 
     def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
         """Recall and browse where that counts, unless it was done before; what is gone since then is left out."""
         if request.leaves is None:
-            if request.vector is None or not _browses(request):
+            counts = _browses(request) or self.settings.evidence == "reached"
+            if request.vector is None or not counts:
                 return Recalled((), {})
-            return recall(embedded_forest(tx, snapshot, self.name), base, request.vector)
+            found = embedded_forest(tx, snapshot, self.name)
+            return recall(snapshot, found, base, request.vector, self.settings)
         stored = forest_of(tx, snapshot, self.name).ids
         known = np.flatnonzero(np.isin(stored, sorted(request.leaves)))
         return Recalled((), {int(row): request.leaves[int(stored[row])] for row in known})

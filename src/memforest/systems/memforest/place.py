@@ -55,7 +55,7 @@ class ForestPlacing:
         self._lifted: dict[int, _Lifted] = {}
         self._lost: set[int] = set()
         """Entities in whose trees a fact has lost its leaf."""
-        self._scenes = Scenes(tx, self)
+        self._scenes = Scenes(tx, self, settings)
 
     # -- the seam -----------------------------------------------------------------------------
 

@@ -13,27 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, leading, order
+from memforest.ranking import Scores, leading, order, standardise
 from memforest.search.forest import EmbeddedForest, Forest
+from memforest.search.snapshot import Snapshot
 from memforest.systems.memforest.layout import scene_leaves, trees_of
 from memforest.systems.memforest.rank import Base
+from memforest.systems.memforest.settings import DEFAULTS, Leaves, MemForestSettings
+from memforest.systems.speak import told_by
 
-__all__ = [
-    "BEAM_WIDTH",
-    "RECALL_TREES",
-    "Recalled",
-    "browse",
-    "recall",
-    "recall_trees",
-    "similarity_of_scenes",
-]
-
-RECALL_TREES = 10
-"""Trees that are browsed (reference configuration: recall.top_k 10)."""
-BEAM_WIDTH = 10
-"""Nodes kept per level and tree (reference configuration: beam_width 10)."""
-FACTS_TO_TREES = 30
-"""Best leaves whose trees join the roots' (reference configuration: bu_top_m 30)."""
+__all__ = ["Recalled", "browse", "leaf_similarity", "recall", "recall_trees", "similarity_of_scenes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +34,36 @@ class Recalled:
     """Forest row of a leaf -> mean similarity of the nodes on its path."""
 
 
-def leaf_similarity(forest: Forest, base: Base) -> Scores:
-    """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,)."""
+def leaf_similarity(snapshot: Snapshot, forest: Forest, base: Base, leaves: Leaves = "mixed") -> Scores:
+    """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,).
+
+    `leaves` says how cells are compared with facts; see `MemForestSettings.leaves`.
+    """
     trees = trees_of(forest)
     out = np.zeros(len(forest.ids))
     out[trees.fact_rows] = base.fact[trees.fact_items]
-    out[trees.cell_rows] = trees.cells.best(base.turn)
+    of_turns = base.turn
+    if leaves == "facts":
+        of_turns = told_by(snapshot).best(base.fact, np.full(len(base.turn), -1.0))
+    cells = trees.cells.best(of_turns)
+    if leaves == "aligned" and len(base.fact):
+        cells = standardise(cells) * base.fact.std() + base.fact.mean()
+    out[trees.cell_rows] = cells
     return out
 
 
 def recall(
-    found: EmbeddedForest, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings = DEFAULTS,
 ) -> Recalled:
     """Return the best trees for a question and the leaves that browsing them reaches.
 
     Without an embedder there is nothing to recall by, and the result is empty.
     """
-    chosen, similarity = _recall(found, base, vector, top)
+    chosen, similarity = _recall(snapshot, found, base, vector, settings)
     if vector is None or not chosen:
         return Recalled((), {})
     forest, trees = found.forest, trees_of(found.forest)
@@ -76,19 +77,27 @@ def recall(
 
     leaves: dict[int, float] = {}
     for tree, _ in chosen:
-        leaves.update(browse(forest, nearness, int(forest.tree_root[tree])))
+        leaves.update(browse(forest, nearness, int(forest.tree_root[tree]), settings.beam_width))
     return Recalled(chosen, leaves)
 
 
 def recall_trees(
-    found: EmbeddedForest, base: Base, vector: NDArray[np.float32] | None, top: int = RECALL_TREES
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings = DEFAULTS,
 ) -> tuple[tuple[int, float], ...]:
     """Return the trees that `recall` returns, without browsing them."""
-    return _recall(found, base, vector, top)[0]
+    return _recall(snapshot, found, base, vector, settings)[0]
 
 
 def _recall(
-    found: EmbeddedForest, base: Base, vector: NDArray[np.float32] | None, top: int
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings,
 ) -> tuple[tuple[tuple[int, float], ...], Scores]:
     """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
 
@@ -98,17 +107,20 @@ def _recall(
     if vector is None or not len(forest.roots):
         return (), np.zeros(0)
     trees = trees_of(forest)
-    similarity = leaf_similarity(forest, base)
+    similarity = leaf_similarity(snapshot, forest, base, settings.leaves)
     best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
     of_leaves = similarity[trees.leaf_rows]
     best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
     similarity[found.inner_roots] = found.root_cosines(vector)
     similarity_of_scenes(forest, base.fact, similarity)
     root_sim[forest.tree[trees.roots]] = similarity[trees.roots]
-    by_root = leading(root_sim, np.arange(len(root_sim)), top)
-    near_leaves = leading(of_leaves, trees.leaf_ids, FACTS_TO_TREES)
+    wanted = np.array([kind in settings.families for kind in forest.tree_kind], dtype=np.bool_)
+    top = settings.recall_trees
+    by_root = leading(np.where(wanted, root_sim, -np.inf), np.arange(len(root_sim)), top)
+    of_wanted = np.where(wanted[forest.tree[trees.leaf_rows]], of_leaves, -np.inf)
+    near_leaves = leading(of_wanted, trees.leaf_ids, settings.facts_to_trees)
     pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
-    pool = pool[~trees.lone[pool]]
+    pool = pool[wanted[pool] & ~trees.lone[pool]]
     scores = root_sim[pool] + best_leaf[pool]
     chosen = tuple((int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top])
     return chosen, similarity
@@ -122,7 +134,10 @@ def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> No
 
 
 def browse(
-    forest: Forest, nearness: Callable[[Sequence[int]], list[float]], root: int, beam: int = BEAM_WIDTH
+    forest: Forest,
+    nearness: Callable[[Sequence[int]], list[float]],
+    root: int,
+    beam: int = DEFAULTS.beam_width,
 ) -> dict[int, float]:
     """Descend one tree and return the leaves reached with the mean similarity along their paths.
 

@@ -23,6 +23,7 @@ from memforest.store.db import Tx
 from memforest.store.facts import FactRow
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.clusters import Clusters, Member, derive
+from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 from memforest.systems.memforest.thresholds import scene_thresholds
 
 __all__ = ["YOUNG", "SceneTrees", "Scenes", "no_scenes", "routed_by"]
@@ -70,8 +71,9 @@ class Scenes:
     Nothing is read before the first change.
     """
 
-    def __init__(self, tx: Tx, trees: SceneTrees) -> None:
+    def __init__(self, tx: Tx, trees: SceneTrees, settings: MemForestSettings = DEFAULTS) -> None:
         self._tx = tx
+        self._settings = settings
         self._places = _Stored(tx, trees)
         self._clusters: Clusters | None = None
 
@@ -88,14 +90,14 @@ class Scenes:
             self.derive(model)
         elif new:
             found = self._places.read(rows.fact_vectors(self._tx, new))
-            self._loaded().route(found, scene_thresholds(model))
+            self._loaded().route(found, scene_thresholds(model, self._settings))
 
     def derive(self, model: str) -> None:
         """Route every fact that has a vector anew, in time order, and change what is stored into the result."""
         self.save()
         self._places.model = model
         everything = self._places.read(rows.fact_vectors(self._tx))
-        wanted = list(derive(everything, scene_thresholds(model)))
+        wanted = list(derive(everything, scene_thresholds(model, self._settings)))
         vectors = {one.fact: one.vector for one in everything}
         for scene, facts in _become(self._places, rows.all_members(self._tx), wanted).items():
             members = np.stack([vectors[fact] for fact in facts]).astype(np.float64)

@@ -13,11 +13,12 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Count, Settings
 
-__all__ = ["FAMILIES", "Family", "MemForestSettings"]
+__all__ = ["DEFAULTS", "FAMILIES", "Family", "Leaves", "MemForestSettings"]
 
 Family: TypeAlias = Literal["session", "entity", "scene"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 """The kinds of trees."""
+Leaves: TypeAlias = Literal["mixed", "facts", "aligned"]
 FanOut: TypeAlias = Annotated[int, Bound(ge=3)]
 Likeness: TypeAlias = Annotated[float, Bound(ge=-1)] | None
 
@@ -55,16 +56,27 @@ class MemForestSettings(Settings):
     """Best leaves whose trees are candidates of recall beside those with the best roots (bu_top_m)."""
     families: Sequence[Family] = FAMILIES
     """Kinds of trees that are recalled: some of ``"session"``, ``"entity"`` and ``"scene"`` (paper Table 6)."""
-    evidence: Literal["all", "reached"] = "all"
-    """What can be evidence: everything that was said, or only what browse reached, as in the paper."""
+    leaves: Leaves = "mixed"
+    """How near leaves are to a question in recall (Eq. 7) and browse. ``"mixed"``: a fact by its own cosine, a session
+    tree's leaf by its best turn's, which are two scales. ``"facts"``: all by facts, a session tree's leaf by the best
+    fact that its turns support, as in the paper. ``"aligned"``: as mixed, with the leaves of session trees brought to
+    the mean and deviation of the facts."""
+    evidence: Literal["all", "reached", "roots"] = "all"
+    """What can be evidence. ``"all"``: everything that was said, by the weights of `Ranking`. ``"reached"``: only what
+    browse reached, by `reached_by` alone, as in the paper. ``"roots"``: only the summaries of the recalled trees (paper
+    Table 7, root-only)."""
+    reached_by: Literal["leaf", "path"] = "leaf"
+    """What ranks the leaves that browse reached: how near each is to the question, or its whole path on average (in a
+    guided mode, its places on the way)."""
     summarise: Literal["kept", "every"] = "kept"
     """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
     node's is made, as in the paper's Algorithm 1."""
-    cells: Literal["verbatim", "summarised"] = "verbatim"
-    """What a session tree's leaves say: the turns' words, or a summary of them (paper Alg. 1)."""
 
     def _check(self) -> None:
         """Refuse no family at all, and one twice."""
         if not self.families or len(set(self.families)) < len(self.families):
             raise ConfigError("families should be at least one kind of tree, and none twice")
         object.__setattr__(self, "families", tuple(self.families))
+
+
+DEFAULTS = MemForestSettings()

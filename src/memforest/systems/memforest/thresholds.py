@@ -8,10 +8,12 @@ as background makes likenesses of different models comparable, and a scene too m
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
 from memforest.systems.memforest.clusters import SceneThresholds
+from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 
 __all__ = ["scene_thresholds"]
 
@@ -27,10 +29,11 @@ def _table() -> dict[str, SceneThresholds]:
     }
 
 
-def scene_thresholds(model_id: str) -> SceneThresholds:
-    """Return the thresholds of an embedder, or those for embedders that were not measured."""
+def scene_thresholds(model_id: str, settings: MemForestSettings = DEFAULTS) -> SceneThresholds:
+    """Return the thresholds that are set; where none is, that of the embedder, or that for embedders not measured."""
     table = _table()
     found = table.get(model_id)
-    if found is not None:
-        return found
-    return SceneThresholds(*(max(getattr(one, name) for one in table.values()) for name in _FIELDS))
+    if found is None:
+        found = SceneThresholds(*(max(getattr(one, name) for one in table.values()) for name in _FIELDS))
+    given = {name: getattr(settings, f"scene_{name}") for name in _FIELDS}
+    return replace(found, **{name: value for name, value in given.items() if value is not None})
