@@ -325,7 +325,7 @@ def test_a_planned_browse_compares_leaves_as_recall_does(folder: Path) -> None:
 
     def browsed(leaves: str) -> dict[str, float]:
         chat = FunctionChat(local_reply)
-        settings = {"families": ["session"], "recall_trees": 50, "leaves": leaves}
+        settings: dict[str, Any] = {"families": ["session"], "recall_trees": 50, "leaves": leaves}
         found = ask(folder, fast_config(chat=chat), mode="emb+planner", **settings)
         return {one.quote: one.scores.get("browse", 0.0) for one in found.evidence}
 
