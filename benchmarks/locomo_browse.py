@@ -102,7 +102,7 @@ def browsed(asked: Asked, browser: Simulated, random: Random) -> tuple[dict[int,
     with asked.memory.db.read() as tx:
         trees = index.recall(tx, snapshot, request)
         found = embedded_forest(tx, snapshot, index.name)
-    forest, near = found.forest, nearness_to(found, request.vector, request.bare_vector)
+    forest, near = found.forest, nearness_to(snapshot, found, request.vector, request.bare_vector)
     leaves: dict[int, float] = {}
     calls = 0
     for tree, _ in trees:

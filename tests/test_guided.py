@@ -22,6 +22,7 @@ from memforest.config import MODES, Ranking
 from memforest.errors import (
     BudgetError,
     ConfigError,
+    IndexStateError,
     InputError,
     ModelError,
     ModelRefusedError,
@@ -674,13 +675,14 @@ def test_a_refusal_cancels_the_calls_under_way(world: Path) -> None:
 
 
 def test_what_is_no_failure_of_a_model_is_not_hidden(world: Path) -> None:
-    """A defect of a port comes out as it is."""
+    """A defect of a port comes out as the cause of an error that names the index."""
 
     def does(_query: str, _children: Sequence[TreeCard]) -> list[int]:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(IndexStateError, match="'memforest' failed: ZeroDivisionError") as error:
         asking(opened(world, browser=Browser(does=does)), "llm")
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 12])

@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, searching
+from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
 from tests.worlds import fast_config, fast_folder, file_of, rows
 
 from memforest import Config, MemForest, QueryResult, load_default_config
@@ -48,7 +48,9 @@ def based(snapshot: Snapshot, request: Search | None = None) -> Base:
 
 def trees_of(snapshot: Snapshot, **settings: Any) -> list[int]:
     """Return the trees that are recalled, best first."""
-    found = recall_trees(snapshot, based(snapshot), QUESTION, MemForestSettings(**settings))
+    found = recall_trees(
+        snapshot, planted(snapshot), based(snapshot), QUESTION, MemForestSettings(**settings)
+    )
     return [tree for tree, _ in found]
 
 
@@ -76,7 +78,9 @@ def test_only_trees_of_the_given_kinds_are_recalled() -> None:
     assert trees_of(snapshot) == [1, 0, 2]
     assert trees_of(snapshot, families=["scene"]) == [2]
     assert trees_of(snapshot, families=["scene", "session"]) == [0, 2]
-    found = recall(snapshot, based(snapshot), QUESTION, MemForestSettings(families=["scene"]))
+    found = recall(
+        snapshot, planted(snapshot), based(snapshot), QUESTION, MemForestSettings(families=["scene"])
+    )
     assert set(found.leaves) == {6, 7}
 
 
@@ -123,7 +127,9 @@ def test_the_beam_is_a_setting() -> None:
     turns = [Said("Ana", 1, axis=0), *[Said("Ana", 1)] * 3]
     snapshot = hand_made(turns, trees=[Tree("session", 1, tuple(("turns", n, n + 1) for n in range(4)))])
     for width in (1, 3):
-        found = recall(snapshot, based(snapshot), QUESTION, MemForestSettings(beam_width=width))
+        found = recall(
+            snapshot, planted(snapshot), based(snapshot), QUESTION, MemForestSettings(beam_width=width)
+        )
         assert set(found.leaves) == set(range(width))
 
 
@@ -144,15 +150,23 @@ def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
     """Eq. 7 over leaves of one kind: a cell is as near as its turn, as a fact that it supports, or on the facts' scale."""
     snapshot = mixed()
     base = based(snapshot)
-    assert leaf_similarity(snapshot, base).tolist() == [1, 0, 1, 0, 0, 1, 0]
-    assert leaf_similarity(snapshot, base, "facts").tolist() == [0, 1, -1, 0, 0, 1, 0]
-    aligned = leaf_similarity(snapshot, base, "aligned")
+    assert leaf_similarity(snapshot, planted(snapshot).forest, base).tolist() == [1, 0, 1, 0, 0, 1, 0]
+    assert leaf_similarity(snapshot, planted(snapshot).forest, base, "facts").tolist() == [
+        0,
+        1,
+        -1,
+        0,
+        0,
+        1,
+        0,
+    ]
+    aligned = leaf_similarity(snapshot, planted(snapshot).forest, base, "aligned")
     assert aligned[[4, 5]].tolist() == [0, 1]
     assert aligned[:3].mean() == pytest.approx(0.5)
     assert aligned[:3].std() == pytest.approx(0.5)
-    near = nearness_to(snapshot, QUESTION, QUESTION, "facts")
+    near = nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, "facts")
     assert near([0, 1, 2]) == [0, 1, -1]
-    assert nearness_to(snapshot, QUESTION, QUESTION, "aligned")([0, 1, 2]) == [1, 0, 1]
+    assert nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, "aligned")([0, 1, 2]) == [1, 0, 1]
 
 
 def test_how_leaves_are_compared_decides_which_tree_is_recalled() -> None:
@@ -173,7 +187,12 @@ def reached(snapshot: Snapshot, paths: dict[int, float], **settings: Any) -> lis
     """Return (turn, fact, score) of what leaves stand for, best first."""
     request = searching(axis=0)
     found = of_leaves(
-        snapshot, request, based(snapshot, request), Recalled((), paths), MemForestSettings(**settings)
+        snapshot,
+        planted(snapshot).forest,
+        request,
+        based(snapshot, request),
+        Recalled((), paths),
+        MemForestSettings(**settings),
     )
     return [(hit.turn, hit.fact, hit.score) for hit in found.hits]
 
@@ -283,7 +302,7 @@ def test_families_are_all_that_evidence_comes_from(folder: Path, family: str) ->
 
 def test_families_change_no_ranking_of_everything(folder: Path) -> None:
     """By default recall says where to look, and everything is ranked all the same."""
-    few, everything = ask(folder, families=["entity"]), ask(folder)
+    few, everything = ask(folder, explain=True, families=["entity"]), ask(folder, explain=True)
     assert [one.text for one in few.evidence] == [one.text for one in everything.evidence]
     assert few.trace["trees"] != everything.trace["trees"]
 

@@ -111,7 +111,7 @@ def test_nodes_are_as_near_as_in_recall() -> None:
         Tree("entity", 1, (("fact", 2), ("fact", 0)), axes={8: 3}),
     ]
     snapshot = hand_made(turns, facts, trees)
-    near = nearness_to(planted(snapshot), AXES[0], AXES[1])
+    near = nearness_to(snapshot, planted(snapshot), AXES[0], AXES[1])
     kinds = planted(snapshot).forest.kind.tolist()
     assert kinds == [1, 1, 0, 2, 2, 0, 2, 2, 0]
     assert near(range(9)) == [1, 0, 1, 1, 0, 0.5, 0, 1, 0]

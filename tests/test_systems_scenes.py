@@ -293,4 +293,4 @@ def test_a_scene_of_one_fact_is_not_browsed() -> None:
     snapshot = hand_made(*talk(lone, pair))
     request = searching(axis=0)
     base = base_scores(snapshot, request, np.zeros(4), np.zeros(4))
-    assert [tree for tree, _ in recall(planted(snapshot), base, request.vector).trees] == [1]
+    assert [tree for tree, _ in recall(snapshot, planted(snapshot), base, request.vector).trees] == [1]
