@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import fast_config, file_of, make_sessions, older_file
 
 from memforest import MemForest
-from memforest.store import migrations
 
 STORED = Path(__file__).parent / "data" / "schema.txt"
 OF_SQLITE = re.compile(r"sqlite_|derived_\w+_words_(data|idx|content|docsize|config)$")
