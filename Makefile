@@ -6,7 +6,7 @@
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
 #   make soak    the long runs (many seeds; under an hour)
-#   make docs    write the generated blocks of docs/ anew
+#   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
 #
 #   make test PYTHON=python3.10            with another interpreter
@@ -56,7 +56,8 @@ soak: $(VENV)/.dev
 	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -m soak --timeout=3300
 
 docs: $(VENV)/.dev
-	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py
+	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
+	  tests/test_schema.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist

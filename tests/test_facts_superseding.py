@@ -11,21 +11,24 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, fast_folder, file_of
+from tests.worlds import fast_config, fast_folder, file_of, said
 
 from memforest import MemForest
 from memforest.facts import superseding
 from memforest.facts.superseding import superseded_by
 from memforest.facts.timeline import Observation, superseded, time_order
+from memforest.search.load import load_snapshot
+from memforest.search.snapshot import OPEN
 from memforest.store import snapshot as rows
 from memforest.store.db import Database, Tx
 from memforest.store.facts import facts_with_ids
-from memforest.systems.states import observations, superseded_facts
+from memforest.systems.states import observations, superseded_facts, timelines, valid_until
 
 VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the Oslo", "...", "New Miami"]
 OBSERVATIONS = st.lists(
@@ -97,7 +100,7 @@ def of_all(tx: Tx, new: Sequence[int]) -> set[int]:
 def test_the_same_in_a_file_whatever_the_order_of_sessions() -> None:
     """Moves are told forwards, backwards and again; each write is compared with the whole timelines of its file."""
     random, told = Random(11), 0
-    said = (
+    moved = (
         "I live in {}.",
         "I moved to {} last month.",
         "I moved from {} to Oslo.",
@@ -107,7 +110,7 @@ def test_the_same_in_a_file_whatever_the_order_of_sessions() -> None:
         for step in range(40):
             day = f"20{random.randrange(10, 20)}-0{random.randrange(1, 9)}-1{random.randrange(9)}"
             moves = [
-                random.choice(said).format(random.choice(["Rome", "Oslo", "Vigo", "Lyon"])) for _ in range(3)
+                random.choice(moved).format(random.choice(["Rome", "Oslo", "Vigo", "Lyon"])) for _ in range(3)
             ]
             turns: list[dict[str, Any]] = [
                 {"speaker": "Ana", "content": text, "timestamp": f"{day}T10:0{i}:00Z"}
@@ -131,6 +134,34 @@ def test_the_same_in_a_file_whatever_the_order_of_sessions() -> None:
             told += len(expected)
             assert set(result.superseded) >= {fact.text for fact in texts.values()}
         assert told > 10
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ended"),
+    [
+        ("I live in Rome.", "I live in Oslo.", "Ana lives in Rome."),
+        ("I work at Acme.", "I work at Initech.", "Ana works at Acme."),
+        ("I have a cat.", "I have a dog.", None),
+        ("I play the piano.", "I play the guitar.", None),
+        ("I speak French.", "I speak Spanish.", None),
+        ("My hobby is chess.", "My hobby is golf.", None),
+    ],
+)
+def test_what_somebody_may_have_several_of_ends_nothing(
+    folder: Path, first: str, second: str, ended: str | None
+) -> None:
+    """A new residence takes the place of the old one, a second pet does not: in results, and in what is valid now."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("u", "a", said(first, day=1))
+        result = forest.ingest_session("u", "b", said(second, day=2))
+        assert result.superseded == (() if ended is None else (ended,))
+        db = Database(file_of(folder))
+        with db.read() as tx:
+            snapshot = load_snapshot(tx)
+            assert len(snapshot.states) == 2
+            assert len(timelines(snapshot)) == 1
+            assert (valid_until(snapshot) != OPEN).tolist() == [ended is not None, False]
+        db.close()
 
 
 def test_a_state_at_another_time_than_its_fact_is_found(folder: Path) -> None:

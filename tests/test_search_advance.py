@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -21,6 +22,7 @@ from memforest.search.forests import carry_forests, embedded_forest
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import Lists, Snapshot
 from memforest.search.vectors import VectorTable
+from memforest.store import derived, meta
 from memforest.store.db import Database
 from memforest.systems.memforest.layout import cell_of_turn, fact_blocks, scene_blocks, session_blocks
 
@@ -126,3 +128,39 @@ def test_any_history_brings_a_snapshot_to_what_is_stored(folder: Path, soak_seed
                     assert_same(now, forest_contents(embedded_forest(tx, load_snapshot(tx), "memforest")))
         db.close()
         assert advanced >= 3
+
+
+@pytest.mark.parametrize("kind", ["turn", "fact", "node"])
+def test_a_vector_that_was_taken_away_is_in_no_snapshot(folder: Path, kind: Any) -> None:
+    """What is compared with questions by a vector that is stored no more would be found by what it does not say."""
+    with MemForest(folder, fast_config()) as forest:
+        for session_id, turns in make_sessions(4, sessions=4, most_turns=12):
+            forest.ingest_session("u", session_id, turns)
+        forest.user("u").flush()
+    db = Database(file_of(folder))
+    try:
+        with db.read() as tx:
+            old = load_snapshot(tx)
+            before = embedded_forest(tx, old, "memforest")
+            (item,) = tx.execute(f"SELECT max(item) FROM derived_{kind}_vector").fetchone()
+        with db.write() as tx:
+            derived.drop_vectors(tx, kind, (item,))
+            meta.bump(tx)
+        with db.read() as tx:
+            new, read = advance(tx, old), load_snapshot(tx)
+            assert new is not None
+            carry_forests(old, new)
+            assert_equal(new, read)
+            made = embedded_forest(tx, new, "memforest")
+            assert_same(forest_contents(made), forest_contents(embedded_forest(tx, read, "memforest")))
+            forest = made.forest
+            ids, had, has = {
+                "turn": (new.turns.ids, old.turns.vectors, new.turns.vectors),
+                "fact": (new.facts.ids, old.facts.vectors, new.facts.vectors),
+                "node": (forest.ids[forest.inner], before.vectors, made.vectors),
+            }[kind]
+            row = int(np.flatnonzero(ids == item)[0])
+            assert had.rows[row].any()
+            assert not has.rows[row].any()
+    finally:
+        db.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import (
+    CorruptStoreError,
     ForeignStoreError,
     ModelError,
     StoreError,
@@ -31,9 +32,10 @@ from memforest.ports import EmbedderSetting, is_embedder
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
 from memforest.store.db import Database, Tx
-from memforest.store.faults import mapped_errors
+from memforest.store.faults import RESTORE, mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
 from memforest.systems.attached import Attached
+from memforest.text import cut
 
 __all__ = [
     "Survey",
@@ -227,15 +229,28 @@ def open_memory(
         migrations.apply(db, config.clock())
         stored = _settle(db, user_id, config, label)
         opened = _embedder(path, config, stored.get("embedder"), steps)
+        kept = replace(config, cell_turns=_cell_turns(path, stored["cell_turns"]))
     except BaseException:
         db.close()
         raise
-    kept = replace(config, cell_turns=int(stored["cell_turns"]))
     if not db.file.private:
         opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
     if note := zone_note(stored.get("timezone"), config.timezone):
         opened = replace(opened, warnings=(*opened.warnings, note))
     return Memory(db, user_id, stored["label"], kept, opened)
+
+
+def _cell_turns(path: Path, stored: str) -> int:
+    """Return how many turns a chunk of a memory has at most.
+
+    Raises:
+        CorruptStoreError: if what is stored is no such number.
+    """
+    if not re.fullmatch("[1-9][0-9]{0,8}", stored):
+        raise CorruptStoreError(
+            f"{path.name!r} is damaged: the setting 'cell_turns' is {cut(repr(stored), 40)}; {RESTORE}"
+        )
+    return int(stored)
 
 
 def _make_directory(directory: Path) -> None:

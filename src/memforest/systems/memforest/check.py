@@ -55,6 +55,7 @@ def _scenes(tx: Tx) -> list[str]:
         vectors = [one.vector for one in rows.member_vectors(tx, scene)]
         if len(vectors) < size:
             continue  # a missing vector is made anew by the next write; nothing can be compared till then
-        if not np.allclose(np.mean(vectors, axis=0), centroid, atol=CENTROID_ERROR):
+        mean = np.mean(vectors, axis=0)
+        if mean.shape != centroid.shape or not np.allclose(mean, centroid, atol=CENTROID_ERROR):
             messages.append(f"scene {scene}: the centroid is not the mean of its facts' vectors")
     return messages + rows.membership_problems(tx, routed=routed_by(tx) is not None)

@@ -209,9 +209,12 @@ def all_members(tx: Tx) -> dict[int, dict[int, bool]]:
 
 
 def all_scenes(tx: Tx) -> list[tuple[int, str, int, NDArray[np.float32]]]:
-    """Return (id, model, size, centroid) of every scene as it is stored, by id."""
+    """Return (id, model, size, centroid) of every scene as it is stored, by id; of bytes that are no numbers, nothing."""
     rows = tx.execute("SELECT id, model, size, centroid FROM ix_memforest_scene ORDER BY id")
-    return [(row[0], row[1], row[2], np.frombuffer(row[3], dtype="<f4")) for row in rows]
+    return [
+        (row[0], row[1], row[2], np.frombuffer(b"" if len(row[3]) % 4 else row[3], dtype="<f4"))
+        for row in rows
+    ]
 
 
 _VECTOR = "SELECT v.item, v.vector, {main} FROM derived_fact_vector v {join} {where} ORDER BY v.item"
