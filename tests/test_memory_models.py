@@ -239,7 +239,7 @@ def test_a_budget_stops_cleanly_and_says_what_is_left(folder: Path) -> None:
     sessions = make_sessions(5, sessions=4, most_turns=8)
     model = Model()
     with MemForest(folder / "plain", config(Model())) as forest:
-        results(forest.ingest_parallel(requests(sessions)))
+        results(forest.ingest_parallel(requests(sessions), refresh=True))
     with MemForest(folder / "budget", config(model)) as forest:
         done = results(forest.ingest_parallel(requests(sessions), budget=Budget(max_calls=5)))
         assert model.count == 5
@@ -276,7 +276,7 @@ def test_a_refused_key_loses_nothing(folder: Path) -> None:
     sessions = make_sessions(7, sessions=3)
     model = Model(fail=ModelRefusedError("the key is refused; set chat.api_key", status=401))
     with MemForest(folder / "plain", config(Model())) as forest:
-        results(forest.ingest_parallel(requests(sessions)))
+        results(forest.ingest_parallel(requests(sessions), refresh=True))
     with MemForest(folder / "refused", config(model, in_flight=2)) as forest:
         errors = forest.ingest_parallel(requests(sessions))
         assert all(isinstance(one, ModelRefusedError) for one in errors)
@@ -304,7 +304,7 @@ def test_a_cancelled_batch_is_finished_by_resume(folder: Path) -> None:
     """Turns are stored before the first call; a cancelled task leaves no request behind."""
     sessions = make_sessions(9, sessions=4)
     with MemForest(folder / "plain", config(Model())) as forest:
-        results(forest.ingest_parallel(requests(sessions)))
+        results(forest.ingest_parallel(requests(sessions), refresh=True))
 
     async def cancelled() -> None:
         model = Model(pause_s=30)

@@ -65,6 +65,7 @@ def test_parts_make_what_one_transaction_makes(
             ]
             made += [forest.ingest_session("u", name, turns) for name, turns in sessions]
             made.append(forest.ingest_session("u", "long", said(*LONG[::-1]), replace=True))
+            forest.flush("u")
             assert forest.user("u").verify().ok
         results.append([(sorted(r.added), sorted(r.merged), sorted(r.superseded), r.chunks) for r in made])
         dumps.append(dump(file_of(folder / str(at))))
@@ -110,7 +111,7 @@ def test_what_was_overwritten_between_two_parts_is_a_conflict(
 def test_resume_goes_on_where_a_write_was_cut_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All turns are stored, the parts that were written stay, and the result is that of an unbroken write."""
     with MemForest(folder / "whole", fast_config()) as forest:
-        forest.ingest_session("u", "long", said(*LONG))
+        forest.ingest_session("u", "long", said(*LONG), refresh=True)
 
     def full() -> None:
         raise StoreWriteError("the disk is full")

@@ -44,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
     with MemForest(tmp_path, fast_config()) as forest:
         for name, turns in make_sessions(7, sessions=5, most_turns=12):
             forest.ingest_session("u", name, turns)
+        forest.flush("u")
     return tmp_path
 
 
