@@ -26,8 +26,9 @@ from memforest.facts.timeline import Observation, superseded, time_order
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import OPEN
 from memforest.store import snapshot as rows
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.facts import facts_with_ids
+from memforest.store.tx import Tx
 from memforest.systems.states import observations, superseded_facts, timelines, valid_until
 
 VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the Oslo", "...", "New Miami"]

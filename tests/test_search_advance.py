@@ -153,11 +153,11 @@ def test_a_vector_that_was_taken_away_is_in_no_snapshot(folder: Path, kind: Any)
             assert_equal(new, read)
             made = embedded_forest(tx, new, "memforest")
             assert_same(forest_contents(made), forest_contents(embedded_forest(tx, read, "memforest")))
-            forest = made.forest
+            trees = made.forest
             ids, had, has = {
                 "turn": (new.turns.ids, old.turns.vectors, new.turns.vectors),
                 "fact": (new.facts.ids, old.facts.vectors, new.facts.vectors),
-                "node": (forest.ids[forest.inner], before.vectors, made.vectors),
+                "node": (trees.ids[trees.inner], before.vectors, made.vectors),
             }[kind]
             row = int(np.flatnonzero(ids == item)[0])
             assert had.rows[row].any()

@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import CLOCK, fast_config, fast_folder
 
 from memforest.store import feed, indexes, meta, migrations
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
 INDEX, OTHER = "memforest", "other"

@@ -22,7 +22,9 @@ from memforest import MemForest
 from memforest.search.advance import advance
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.snapshot import wordings
+from memforest.store.tx import Tx
 from memforest.systems.memforest import threads
 from memforest.systems.memforest import vocabulary as module
 from memforest.systems.memforest.readings import Readings
@@ -171,13 +173,13 @@ def test_only_what_new_statements_tell_is_added_to_a_timeline(
 def test_only_what_was_written_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first question about change after a write reads the new statements, and the cache knows their size."""
     asked: list[int] = []
-    texts = module._texts
+    texts = wordings
 
     def counted(tx: Tx, facts: Collection[int]) -> dict[int, str]:
         asked.append(len(facts))
         return texts(tx, facts)
 
-    monkeypatch.setattr(module, "_texts", counted)
+    monkeypatch.setattr(module, "wordings", counted)
     with MemForest(folder, fast_config()) as forest:
         for session_id, turns in make_sessions(3, sessions=12, most_turns=12):
             forest.ingest_session("u", session_id, turns)

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def memory(whole: tuple[Path, Any], folder: Path) -> Path:
     return folder
 
 
-def ranking(forest: MemForest) -> list[tuple[str, float, dict[str, float]]]:
+def ranking(forest: MemForest) -> list[tuple[str, float, Mapping[str, float]]]:
     """Return how both indexes and none rank turns for a few questions."""
     found = [
         forest.query("u", question, index=index, top_k=30)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["aliases_of_cell", "settle_aliases", "unsettled_aliases", "use_alias"]
 
@@ -18,7 +18,7 @@ _USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurr
 
 def use_alias(tx: Tx, key: str, entity: int, occurrence: int) -> None:
     """Record that an occurrence calls an entity by an alias."""
-    tx.execute("INSERT OR IGNORE INTO alias_use VALUES (?, ?, ?)", (key, entity, occurrence))
+    tx.execute("INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (key, entity, occurrence))
     settle_aliases(tx, (key,))
 
 

@@ -5,16 +5,17 @@ Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.or
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from memforest.errors import StoreError
-from memforest.store.faults import Tx
+from memforest.store.tx import Args, Tx
 
-__all__ = ["PRAGMAS", "begin_anew", "connect", "set_up_reader", "set_up_writer", "transaction"]
+__all__ = ["PRAGMAS", "Connection", "connect", "set_up_reader", "set_up_writer", "transaction"]
 
 PRAGMAS: tuple[tuple[str, str, object], ...] = (
     # name, value to set, value to read back
@@ -26,7 +27,23 @@ PRAGMAS: tuple[tuple[str, str, object], ...] = (
 )
 
 
-def connect(place: Path | str, timeout_s: float) -> Tx:
+class Connection(sqlite3.Connection):
+    """A connection to the file; in a transaction it is the `memforest.store.tx.Tx` of that."""
+
+    def insert(self, sql: str, args: Args = (), /) -> int:
+        """Insert one row and return the number that it was given; see `Tx.insert`."""
+        # To its end: a statement with rows left stays in the way of what comes next.
+        rows = self.execute(sql, args).fetchall()
+        if not rows:
+            raise LookupError(f"nothing was inserted by {sql!r}")
+        return int(rows[0][0])
+
+    def ids(self, wanted: Iterable[int] | Iterable[str], /) -> str:
+        """Return row ids or keys as one value; see `Tx.ids`."""
+        return json.dumps(list(wanted))
+
+
+def connect(place: Path | str, timeout_s: float) -> Connection:
     """Open a connection that begins no transaction by itself.
 
     Args:
@@ -35,7 +52,12 @@ def connect(place: Path | str, timeout_s: float) -> Tx:
         timeout_s: how long a statement waits for another process.
     """
     conn = sqlite3.connect(
-        place, uri=isinstance(place, str), timeout=timeout_s, isolation_level=None, check_same_thread=False
+        place,
+        uri=isinstance(place, str),
+        timeout=timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Connection,
     )
     # A flipped bit may leave a text that is no UTF-8: it must not hide the others. `verify` names it.
     conn.text_factory = _decoded
@@ -73,7 +95,7 @@ def _set_pragma(conn: Tx, name: str, value: str, expected: object) -> None:
 
 
 @contextmanager
-def transaction(conn: Tx, *, writes: bool = False) -> Iterator[None]:
+def transaction(conn: Connection, *, writes: bool = False) -> Iterator[None]:
     """Run a transaction, which is rolled back on any exception; one that only reads always is."""
     conn.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:
@@ -89,9 +111,3 @@ def transaction(conn: Tx, *, writes: bool = False) -> Iterator[None]:
         # A full disk may have ended it already; a second error would mask the first.
         if conn.in_transaction:
             conn.execute("ROLLBACK")
-
-
-def begin_anew(tx: Tx) -> None:
-    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
-    tx.execute("ROLLBACK")
-    tx.execute("BEGIN")

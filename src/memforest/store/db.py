@@ -30,12 +30,13 @@ from memforest.errors import (
     StoreReplacedError,
     TimestampError,
 )
-from memforest.store.connections import set_up_reader, set_up_writer, transaction
-from memforest.store.faults import RESTORE, Tx, mapped_errors, sqlite_damage
+from memforest.store.connections import Connection, set_up_reader, set_up_writer, transaction
+from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile, identity_of
 from memforest.store.forks import ForkGate
+from memforest.store.tx import Tx
 
-__all__ = ["APPLICATION_ID", "Database", "Tx"]
+__all__ = ["APPLICATION_ID", "Database"]
 
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""
@@ -70,14 +71,14 @@ class Database:
         self._timeout_s = busy_timeout_s
         self._write_lock = threading.RLock()
         self._readers_lock = threading.Lock()
-        self._idle: list[Tx] = []
+        self._idle: list[Connection] = []
         self._closed = False
-        self._opened: set[Tx] = set()
+        self._opened: set[Connection] = set()
         self._most_opened = 0
         self._migrations: int | None = None
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
-        self._writer: Tx | None = None
+        self._writer: Connection | None = None
         self._examine: Callable[[Tx], str | None] = sqlite_damage
         if path.resolve() in _forbidden:
             raise StoreError(
@@ -97,7 +98,7 @@ class Database:
                 raise
         _alive.add(self)
 
-    def _open_writer(self, *, existed: bool = True) -> Tx:
+    def _open_writer(self, *, existed: bool = True) -> Connection:
         """Return the writing connection, opened if there is none."""
         self.file.require_writable()
         if self._writer is None:
@@ -111,7 +112,7 @@ class Database:
             self._writer = conn
         return self._writer
 
-    def _set_up(self, conn: Tx, existed: bool) -> None:
+    def _set_up(self, conn: Connection, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
 
         SQLite does not wait where waiting could be a deadlock, as when two processes switch a new file to WAL
@@ -138,7 +139,7 @@ class Database:
         if self.file.existed and found != APPLICATION_ID:
             raise self._foreign()
 
-    def _connect(self) -> Tx:
+    def _connect(self) -> Connection:
         conn = self.file.connect(self._timeout_s)
         self._opened.add(conn)
         self._most_opened = max(self._most_opened, len(self._opened))
@@ -146,11 +147,11 @@ class Database:
         conn.execute("PRAGMA schema_version").fetchone()
         return conn
 
-    def _drop(self, conn: Tx) -> None:
+    def _drop(self, conn: Connection) -> None:
         self._opened.discard(conn)
         conn.close()
 
-    def _check_ours(self, conn: Tx, existed: bool) -> None:
+    def _check_ours(self, conn: Connection, existed: bool) -> None:
         found = conn.execute("PRAGMA application_id").fetchone()[0]
         tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if found == APPLICATION_ID:
@@ -279,7 +280,7 @@ class Database:
                 f"{self.path.name!r} was upgraded by a newer memforest in another process; upgrade memforest here too"
             )
 
-    def _take_reader(self) -> Tx:
+    def _take_reader(self) -> Connection:
         with self._readers_lock:
             self._require_open()
             if self._idle and self.file.outdated:
@@ -291,7 +292,7 @@ class Database:
         set_up_reader(conn)
         return conn
 
-    def _return_reader(self, conn: Tx) -> None:
+    def _return_reader(self, conn: Connection) -> None:
         with self._readers_lock:
             if not self._closed and len(self._idle) < MAX_IDLE_READERS:
                 self._idle.append(conn)
@@ -363,7 +364,7 @@ class Database:
         _close_all(self._opened)
 
 
-def _close_all(connections: set[Tx]) -> None:
+def _close_all(connections: set[Connection]) -> None:
     """Close connections that nobody uses any more."""
     while connections:
         connections.pop().close()
@@ -371,7 +372,7 @@ def _close_all(connections: set[Tx]) -> None:
 
 _gate = ForkGate()
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()
-_inherited: list[set[Tx]] = []
+_inherited: list[set[Connection]] = []
 _forbidden: set[Path] = set()
 
 

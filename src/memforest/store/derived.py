@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG, last_number
 from memforest.store.packing import NUMBER, pack_text, pack_vector, unpack_text, unpack_vectors
+from memforest.store.tx import Tx
 
 __all__ = [
     "ItemKind",
@@ -68,7 +68,8 @@ _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inputs: bytes) -> None:
     """Store an inner node's summary, what made it, what vector it gets, and the digest of the request."""
     tx.execute(
-        "INSERT OR REPLACE INTO derived_summary VALUES (?, ?, ?, ?, ?)",
+        """INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?) ON CONFLICT (node) DO UPDATE
+           SET text = excluded.text, maker = excluded.maker, vector = excluded.vector, inputs = excluded.inputs""",
         (node, pack_text(text), maker, vector, inputs),
     )
 
@@ -76,8 +77,8 @@ def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inpu
 def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
     """Return the summaries of nodes that have one."""
     rows = tx.execute(
-        "SELECT node, text FROM derived_summary WHERE node IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(nodes)),),
+        f"SELECT node, text FROM derived_summary WHERE node {AMONG}",
+        (tx.ids(nodes),),
     )
     return {row[0]: unpack_text(row[1]) for row in rows}
 
@@ -125,8 +126,8 @@ _OF_DIGEST = (
 def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
     """Return the vectors of those items that have one."""
     rows = tx.execute(
-        f"SELECT item, vector FROM {_VECTORS[kind]} WHERE item IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(items)),),
+        f"SELECT item, vector FROM {_VECTORS[kind]} WHERE item {AMONG}",
+        (tx.ids(items),),
     )
     return {row[0]: unpack_vectors(row[1])[0] for row in rows}
 
@@ -152,10 +153,10 @@ def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
         nodes: of these; None for all.
     """
     rows = tx.execute(
-        """SELECT d.node, d.text FROM derived_summary d LEFT JOIN derived_node_vector v ON v.item = d.node
+        f"""SELECT d.node, d.text FROM derived_summary d LEFT JOIN derived_node_vector v ON v.item = d.node
            WHERE d.vector = 'mean' AND v.item IS NULL
-             AND (? IS NULL OR d.node IN (SELECT value FROM json_each(?)))""",
-        (None if nodes is None else 1, json.dumps(list(nodes or ()))),
+             AND (? IS NULL OR d.node {AMONG})""",
+        (None if nodes is None else 1, tx.ids(nodes or ())),
     )
     return {node: unpack_text(text) for node, text in rows}
 
@@ -165,9 +166,9 @@ def vector_blocks(
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Yield the items of a kind that have a vector, by id, in blocks: ids of shape (b,), vectors of shape (b, d)."""
     sql = f"SELECT item, vector FROM {_VECTORS[kind]}"
-    args: tuple[str, ...] = ()
+    args: tuple[object, ...] = ()
     if only is not None:
-        sql, args = f"{sql} WHERE item IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
+        sql, args = f"{sql} WHERE item {AMONG}", (tx.ids(only),)
     found = tx.execute(f"{sql} ORDER BY item", args)
     while rows := found.fetchmany(_BLOCK):
         ids = np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
@@ -210,16 +211,14 @@ def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence
 def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
     """Take an item out of the lexical index."""
     tx.execute(f"DELETE FROM {_WORDS[kind]} WHERE rowid = ?", (item,))
-    cursor = tx.execute("INSERT INTO derived_word_change (kind, item) VALUES (?, ?)", (kind, item))
-    seq = int(cursor.lastrowid or 0)
+    seq = tx.insert("INSERT INTO derived_word_change (kind, item) VALUES (?, ?) RETURNING seq", (kind, item))
     if seq % (CHANGES_KEPT // 8) == 0:
         tx.execute("DELETE FROM derived_word_change WHERE seq <= ?", (seq - CHANGES_KEPT,))
 
 
 def last_word_change(tx: Tx) -> int:
     """Return the number of the last change of a word row; it only grows."""
-    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'derived_word_change'").fetchone()
-    return 0 if row is None else int(row[0])
+    return last_number(tx, "derived_word_change")
 
 
 def changed_words(
@@ -321,7 +320,11 @@ def drop_wordings(tx: Tx, rules: bytes) -> None:
 
 def put_wording(tx: Tx, fact: int, wording: bytes) -> None:
     """Store the digest of a fact's wording."""
-    tx.execute("INSERT OR REPLACE INTO derived_wording VALUES (?, ?)", (fact, wording))
+    tx.execute(
+        """INSERT INTO derived_wording VALUES (?, ?)
+           ON CONFLICT (fact) DO UPDATE SET wording = excluded.wording""",
+        (fact, wording),
+    )
 
 
 def worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:

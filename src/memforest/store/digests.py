@@ -6,12 +6,12 @@ its turn and never again: nothing but a new ingest of the session replaces eithe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG
+from memforest.store.tx import Tx
 from memforest.text import cut
 
 __all__ = ["AGAIN", "DamagedTurn", "damaged_turns", "fill_digests", "turn_digest"]
@@ -70,8 +70,8 @@ def damaged_turns(
     if session is not None:
         found = tx.execute(f"{_READ} WHERE t.session = ? AND t.ordinal >= ?", (session, first))
     elif turns is not None:
-        wanted = json.dumps(list(turns))
-        found = tx.execute(f"{_READ} WHERE t.id IN (SELECT value FROM json_each(?))", (wanted,))
+        wanted = tx.ids(turns)
+        found = tx.execute(f"{_READ} WHERE t.id {AMONG}", (wanted,))
     else:
         found = tx.execute(f"{_READ} ORDER BY t.session, t.ordinal")
     return {one.row: one for one in _differing(found)}

@@ -6,8 +6,9 @@ import json
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG
 from memforest.store.trees import nodes_with_ids
+from memforest.store.tx import Tx
 
 __all__ = [
     "FactText",
@@ -18,8 +19,6 @@ __all__ = [
     "session_names",
     "turn_texts",
 ]
-
-_IN = "IN (SELECT value FROM json_each(?))"
 
 
 class TurnText(NamedTuple):
@@ -47,8 +46,8 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
     """Return turns by row id."""
     found = tx.execute(
         f"""SELECT t.id, s.session_id, t.turn_id, t.speaker, t.text, t.said_ms, t.metadata FROM turn t
-            JOIN session s ON s.id = t.session WHERE t.id {_IN}""",
-        (json.dumps(list(turns)),),
+            JOIN session s ON s.id = t.session WHERE t.id {AMONG}""",
+        (tx.ids(turns),),
     )
     return {row[0]: TurnText(row[1], row[2], row[3], row[4], row[5], json.loads(row[6])) for row in found}
 
@@ -56,8 +55,8 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
 def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
     """Return facts by row id."""
     found = tx.execute(
-        f"SELECT id, fact_id, text, start_ms, end_ms, said_ms FROM fact WHERE id {_IN}",
-        (json.dumps(list(facts)),),
+        f"SELECT id, fact_id, text, start_ms, end_ms, said_ms FROM fact WHERE id {AMONG}",
+        (tx.ids(facts),),
     )
     return {row[0]: FactText(*row[1:]) for row in found}
 
@@ -67,9 +66,9 @@ def fact_sources(tx: Tx, facts: Collection[int]) -> dict[int, list[tuple[str, st
     found = tx.execute(
         f"""SELECT o.fact, s.session_id, t.turn_id FROM occurrence o
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
-            JOIN session s ON s.id = t.session WHERE o.fact {_IN}
+            JOIN session s ON s.id = t.session WHERE o.fact {AMONG}
             ORDER BY o.fact, o.said_ms, s.session_id, t.ordinal""",
-        (json.dumps(list(facts)),),
+        (tx.ids(facts),),
     )
     sources: dict[int, list[tuple[str, str]]] = {fact: [] for fact in facts}
     for fact, session_id, turn_id in found:
@@ -84,5 +83,5 @@ def node_spans(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
 
 def session_names(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
     """Return sessions' public ids by row id."""
-    found = tx.execute(f"SELECT id, session_id FROM session WHERE id {_IN}", (json.dumps(list(sessions)),))
+    found = tx.execute(f"SELECT id, session_id FROM session WHERE id {AMONG}", (tx.ids(sessions),))
     return dict(found.fetchall())

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from memforest.store import meta
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG, gathered
+from memforest.store.tx import Tx
 from memforest.types import EntityKind, State
 
 __all__ = [
@@ -125,7 +126,7 @@ def iter_facts(tx: Tx) -> Iterator[FactRow]:
 
 def facts_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, FactRow]:
     """Return facts by row id."""
-    found = tx.execute(f"{_FACT} WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(rows)),))
+    found = tx.execute(f"{_FACT} WHERE id {AMONG}", (tx.ids(rows),))
     return {fact.row: fact for fact in map(_fact, found)}
 
 
@@ -202,11 +203,11 @@ def add_occurrence(
 
     A wording and a tie that are the fact's, and a quote that is all of the only turn, are not stored again.
     """
-    cursor = tx.execute(
+    row = tx.insert(
         """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine)
            VALUES (:fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
            nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
-           nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine)""",
+           nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine) RETURNING id""",
         {
             "fact": fact,
             "cell": cell,
@@ -220,7 +221,6 @@ def add_occurrence(
             "cosine": cosine,
         },
     )
-    row = int(cursor.lastrowid or 0)
     tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(row, turn) for turn in turns])
     return fact, row
 
@@ -234,10 +234,10 @@ def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]
     """Return the occurrences of facts, each list in the order they were said."""
     rows = tx.execute(
         f"""SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
-           coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT json_group_array(turn) FROM occurrence_turn WHERE occurrence = o.id)
-           FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact IN (SELECT value FROM json_each(?))
+           coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id)
+           FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG}
            ORDER BY o.said_ms, tie, o.id""",
-        (json.dumps(list(facts)),),
+        (tx.ids(facts),),
     )
     found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
     for row in rows:
@@ -308,9 +308,9 @@ def demote(tx: Tx, entity: int) -> None:
 def unnamed(tx: Tx, entities: Collection[int]) -> list[int]:
     """Return those entities that no fact names any more and that take no part."""
     rows = tx.execute(
-        """SELECT id FROM entity WHERE kind != 'participant' AND id IN (SELECT value FROM json_each(?))
+        f"""SELECT id FROM entity WHERE kind != 'participant' AND id {AMONG}
            AND NOT EXISTS (SELECT 1 FROM mention WHERE mention.entity = entity.id) ORDER BY id""",
-        (json.dumps(list(entities)),),
+        (tx.ids(entities),),
     )
     return [row[0] for row in rows]
 
@@ -401,10 +401,9 @@ def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State) -> i
     It is dated by the fact if that states a time, else by when it was said.
     """
     fact, row = occurrence
-    cursor = tx.execute(
+    return tx.insert(
         """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change, at_ms)
            SELECT f.id, o.id, ?, ?, ?, ?, ?, coalesce(f.start_ms, o.said_ms)
-           FROM fact f, occurrence o WHERE f.id = ? AND o.id = ?""",
+           FROM fact f, occurrence o WHERE f.id = ? AND o.id = ? RETURNING id""",
         (entity, state.attribute, state.value, state.previous, state.change, fact, row),
     )
-    return int(cursor.lastrowid or 0)

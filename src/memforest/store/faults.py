@@ -17,11 +17,9 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
+from memforest.store.tx import Tx
 
-__all__ = ["RESTORE", "UNEXPECTED", "Tx", "is_of_file", "mapped_errors", "sqlite_damage"]
-
-Tx = sqlite3.Connection
-"""An open transaction: the argument of every function of the store."""
+__all__ = ["RESTORE", "UNEXPECTED", "is_of_file", "mapped_errors", "sqlite_damage"]
 
 _MISTAKES = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError)
 """What a statement raises that cannot be run as it is. Source: PEP 249, "Exceptions"."""

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from memforest.store import indexes, meta
-from memforest.store.db import Tx
+from memforest.store.dialect import last_number
 from memforest.store.migration_indexes import FEED_KINDS
+from memforest.store.tx import Tx
 
 __all__ = ["Items", "Kind", "compact", "compacted", "position", "read", "waiting"]
 
@@ -34,8 +35,7 @@ COMPACTED = 4_096
 
 def position(tx: Tx) -> int:
     """Return the number of the newest note, 0 when there was none."""
-    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'feed'").fetchone()
-    return 0 if row is None else int(row[0])
+    return last_number(tx, "feed")
 
 
 def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None) -> tuple[Items, int]:

@@ -16,8 +16,7 @@ from pathlib import Path
 from urllib.parse import quote_from_bytes
 
 from memforest.errors import ForeignStoreError, StoreLockedError, StoreWriteError
-from memforest.store.connections import connect
-from memforest.store.faults import Tx
+from memforest.store.connections import Connection, connect
 
 __all__ = ["OWN_DIRECTORY", "DatabaseFile", "Identity", "State", "identity_of", "state_of"]
 
@@ -69,7 +68,7 @@ class DatabaseFile:
         if 0 < size < LEAST_BYTES:
             raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
 
-    def connect(self, timeout_s: float) -> Tx:
+    def connect(self, timeout_s: float) -> Connection:
         """Return a connection of SQLite's; of a file that is only looked at, one that writes nothing.
 
         A file without a log is opened as one that nobody changes, because SQLite would make a log and its index for

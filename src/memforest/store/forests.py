@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG, listed
+from memforest.store.tx import Tx
 
 __all__ = ["LEAF_KINDS", "InnerRow", "LeafRow", "TreeRow", "inner_rows", "leaf_rows", "tree_rows"]
 
@@ -52,26 +52,26 @@ Only = Collection[int] | None
 """Row ids that a read is limited to; None reads all of the index."""
 
 
-def _own(table: str, owner: str, only: Only) -> tuple[str, str, tuple[str, ...]]:
+def _own(tx: Tx, table: str, owner: str, only: Only) -> tuple[str, str, tuple[object, ...]]:
     """Return what to select an index's rows of a table `n` from, the condition, and the arguments of both."""
     if only is None:
         return f"{table} n", "WHERE n.tree IN (SELECT id FROM tree WHERE owner = ?)", (owner,)
-    source = f"""json_each(?) j CROSS JOIN {table} n ON n.id = j.value
+    source = f"""{listed("?")} j CROSS JOIN {table} n ON n.id = j.value
         CROSS JOIN tree own ON own.id = n.tree AND own.owner = ?"""
-    return source, "", (json.dumps(list(only)), owner)
+    return source, "", (tx.ids(only), owner)
 
 
 def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[TreeRow]:
     """Return the heads of trees, by id."""
-    among = "" if only is None else "AND id IN (SELECT value FROM json_each(?))"
-    args = (owner,) if only is None else (owner, json.dumps(list(only)))
+    among = "" if only is None else f"AND id {AMONG}"
+    args = (owner,) if only is None else (owner, tx.ids(only))
     rows = tx.execute(f"SELECT id, kind, scope, root FROM tree WHERE owner = ? {among} ORDER BY id", args)
     return [TreeRow(*row) for row in rows]
 
 
 def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
     """Yield inner nodes, by id."""
-    source, where, args = _own("node", owner, only)
+    source, where, args = _own(tx, "node", owner, only)
     rows = tx.execute(
         f"""SELECT n.id, n.tree, n.level, n.children, n.start_ms, n.end_ms, n.span_lo, n.span_hi, n.window, n.state
             FROM {source} {where} ORDER BY n.id""",
@@ -82,7 +82,7 @@ def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
 
 def leaf_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[LeafRow]:
     """Yield leaves, by id; a chunk's with its first and last turn."""
-    source, where, args = _own("leaf", owner, only)
+    source, where, args = _own(tx, "leaf", owner, only)
     rows = tx.execute(
         f"""SELECT n.id, n.tree, CASE WHEN n.cell IS NOT NULL THEN 0 WHEN n.fact IS NOT NULL THEN 1 ELSE 2 END,
                 coalesce(a.id, n.fact, n.turn, 0), coalesce(b.id, n.last, n.turn, 0)

@@ -5,11 +5,11 @@ Where in time that is is read from what they stand for.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG_IDS, place_tie
 from memforest.store.packing import unpack_ids
+from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
 __all__ = ["drop_leaves", "drop_strays", "leaves_of", "leaves_with_ids", "placements", "put_leaf"]
@@ -19,19 +19,19 @@ _START = "coalesce(f.start_ms, f.said_ms)"
 _LEAVES = f"""
     SELECT l.id, l.tree, {_START}, f.tie, CASE WHEN f.start_ms IS NULL OR f.end_ms IS NULL THEN {_START} + 1
         ELSE max(f.end_ms, f.start_ms + 1) END, 'fact', f.id, NULL
-    FROM leaf l JOIN fact f ON f.id = l.fact WHERE l.id IN (SELECT value FROM json_each(:ids))
+    FROM leaf l JOIN fact f ON f.id = l.fact WHERE l.id {AMONG_IDS}
     UNION ALL
-    SELECT l.id, l.tree, a.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal),
+    SELECT l.id, l.tree, a.said_ms, {place_tie("s.session_id", "c.ordinal")},
         max(a.said_ms, b.said_ms) + 1, 'cell', c.id, NULL
     FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
     JOIN turn a ON a.session = s.id AND a.ordinal = c.first JOIN turn b ON b.session = s.id AND b.ordinal = c.last
-    WHERE l.id IN (SELECT value FROM json_each(:ids))
+    WHERE l.id {AMONG_IDS}
     UNION ALL
-    SELECT l.id, l.tree, a.said_ms, s.session_id || char(31) || printf('%06d', a.ordinal),
+    SELECT l.id, l.tree, a.said_ms, {place_tie("s.session_id", "a.ordinal")},
         max(a.said_ms, b.said_ms) + 1, 'turn', a.id, l.last
     FROM leaf l JOIN turn a ON a.id = l.turn JOIN turn b ON b.id = coalesce(l.last, l.turn)
     JOIN session s ON s.id = a.session
-    WHERE l.id IN (SELECT value FROM json_each(:ids))"""
+    WHERE l.id {AMONG_IDS}"""
 """Leaves with key, end and item: a fact's as `FactRow.leaf_key` and `leaf_span` have it, a chunk's and a run's
 from first to last turn."""
 
@@ -42,7 +42,7 @@ _COLUMN = {"fact": "fact", "cell": "cell", "turn": "turn"}
 def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
     """Return leaves by id; those are missing that stand for what there is not."""
     found = {}
-    for leaf, tree, start, tie, end, kind, item, last in tx.execute(_LEAVES, {"ids": json.dumps(list(ids))}):
+    for leaf, tree, start, tie, end, kind, item, last in tx.execute(_LEAVES, {"ids": tx.ids(ids)}):
         found[leaf] = Node(
             id=leaf,
             tree=tree,

@@ -9,8 +9,9 @@ from typing import Literal, cast
 
 from memforest.interval import from_ms, to_ms
 from memforest.store import meta
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG
 from memforest.store.digests import turn_digest
+from memforest.store.tx import Tx
 from memforest.types import TimeSource, Turn
 
 __all__ = [
@@ -141,8 +142,8 @@ def waiting(tx: Tx) -> int:
 def known_ids(tx: Tx, session: int, ids: Sequence[str]) -> set[str]:
     """Return which of these turn ids a session has already."""
     rows = tx.execute(
-        "SELECT turn_id FROM turn WHERE session = ? AND turn_id IN (SELECT value FROM json_each(?))",
-        (session, json.dumps(list(ids))),
+        f"SELECT turn_id FROM turn WHERE session = ? AND turn_id {AMONG}",
+        (session, tx.ids(ids)),
     )
     return {row[0] for row in rows}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG
+from memforest.store.tx import Tx
 
 __all__ = [
     "EntityName",
@@ -20,6 +20,7 @@ __all__ = [
     "keys_of",
     "mentions",
     "names",
+    "said_often",
     "session_spans",
     "sessions_of",
     "states_before",
@@ -29,6 +30,7 @@ __all__ = [
     "turn_rows",
     "values_before",
     "values_of",
+    "wordings",
 ]
 
 
@@ -87,16 +89,16 @@ Only = Collection[int] | None
 """Row ids that a read is limited to; None reads all."""
 
 
-def _among(column: str, only: Only, word: str = "WHERE") -> tuple[str, tuple[str, ...]]:
+def _among(tx: Tx, column: str, only: Only, word: str = "WHERE") -> tuple[str, tuple[object, ...]]:
     """Return the condition that a column is among some ids, with its argument."""
     if only is None:
         return "", ()
-    return f"{word} {column} IN (SELECT value FROM json_each(?))", (json.dumps(list(only)),)
+    return f"{word} {column} {AMONG}", (tx.ids(only),)
 
 
 def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
     """Return the sessions that have turns, in the order of turns: by first time, then id."""
-    where, args = _among("s.id", only)
+    where, args = _among(tx, "s.id", only)
     rows = tx.execute(
         f"""SELECT min(u.said_ms) AS first, s.session_id, s.id FROM session s
             JOIN turn u ON u.session = s.id {where} GROUP BY s.id ORDER BY first, s.session_id""",
@@ -107,7 +109,7 @@ def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
 
 def turn_rows(tx: Tx, only: Only = None) -> Iterator[TurnRow]:
     """Yield the turns of sessions, by session and position."""
-    where, args = _among("session", only)
+    where, args = _among(tx, "session", only)
     rows = tx.execute(
         f"SELECT id, session, speaker, said_ms, text FROM turn {where} ORDER BY session, ordinal", args
     )
@@ -116,13 +118,13 @@ def turn_rows(tx: Tx, only: Only = None) -> Iterator[TurnRow]:
 
 def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
     """Return the sessions of turns that there are."""
-    where, args = _among("id", turns)
+    where, args = _among(tx, "id", turns)
     return {row[0] for row in tx.execute(f"SELECT DISTINCT session FROM turn {where}", args)}
 
 
 def fact_rows(tx: Tx, only: Only = None) -> Iterator[FactColumns]:
     """Yield facts, by id."""
-    where, args = _among("f.id", only)
+    where, args = _among(tx, "f.id", only)
     rows = tx.execute(
         f"""SELECT f.id, coalesce((SELECT m.entity FROM mention m JOIN entity e ON e.id = m.entity
                 WHERE m.fact = f.id AND e.kind = 'participant' AND e.label = f.speaker LIMIT 1), 0),
@@ -132,9 +134,25 @@ def fact_rows(tx: Tx, only: Only = None) -> Iterator[FactColumns]:
     return (FactColumns(*row) for row in rows)
 
 
+def wordings(tx: Tx, only: Only = None) -> dict[int, str]:
+    """Return what facts say, by row id."""
+    where, args = _among(tx, "id", only)
+    return dict(tx.execute(f"SELECT id, text FROM fact {where}", args).fetchall())
+
+
+def said_often(tx: Tx, only: Only = None) -> dict[int, tuple[int, ...]]:
+    """Return fact -> all times it was said, in order, for those facts that were said more than once."""
+    often = "WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1)"
+    where, args = (often, ()) if only is None else _among(tx, "fact", only)
+    found: dict[int, list[int]] = {}
+    for fact, said_ms in tx.execute(f"SELECT fact, said_ms FROM occurrence {where} ORDER BY said_ms", args):
+        found.setdefault(fact, []).append(said_ms)
+    return {fact: tuple(times) for fact, times in found.items() if len(times) > 1}
+
+
 def supports(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
     """Return distinct (fact, turn) pairs of facts."""
-    where, args = _among("o.fact", only)
+    where, args = _among(tx, "o.fact", only)
     return tx.execute(
         f"""SELECT DISTINCT o.fact, x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
             {where} ORDER BY 1, 2""",
@@ -144,7 +162,7 @@ def supports(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
 
 def mentions(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
     """Return distinct (fact, entity) pairs of facts."""
-    where, args = _among("fact", only)
+    where, args = _among(tx, "fact", only)
     return tx.execute(f"SELECT DISTINCT fact, entity FROM mention {where} ORDER BY 1, 2", args).fetchall()
 
 
@@ -154,14 +172,14 @@ _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact
 
 def states_seen(tx: Tx, only: Only = None) -> list[StateSeen]:
     """Return every observation of a state by facts: dated by the fact itself, else by each time it was said."""
-    where, args = _among("s.fact", only)
+    where, args = _among(tx, "s.fact", only)
     rows = tx.execute(f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id", args)
     return [StateSeen(*row) for row in rows]
 
 
 def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     """Return observations by row id."""
-    where, args = _among("s.id", rows)
+    where, args = _among(tx, "s.id", rows)
     return [StateSeen(*row) for row in tx.execute(f"{_STATES} {where} ORDER BY s.id", args)]
 
 
@@ -191,11 +209,11 @@ def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
 
 def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tuple[str, str | None]]:
     """Return (value, previous) of the observations of an attribute before another one that name some values."""
-    wanted = json.dumps(list(values))
+    wanted = tx.ids(values)
     rows = tx.execute(
         f"""SELECT DISTINCT s.value, s.previous FROM state s JOIN occurrence o ON o.id = s.occurrence
-            JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value IN (SELECT value FROM json_each(?))
-                OR s.previous IN (SELECT value FROM json_each(?)))""",
+            JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value {AMONG}
+                OR s.previous {AMONG})""",
         (*_before(state), wanted, wanted),
     )
     return rows.fetchall()
@@ -203,7 +221,7 @@ def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tup
 
 def entity_names(tx: Tx, only: Only = None) -> dict[int, EntityName]:
     """Return entities' names by row id."""
-    where, args = _among("id", only)
+    where, args = _among(tx, "id", only)
     rows = tx.execute(f"SELECT id, key, label, kind FROM entity {where} ORDER BY id", args)
     return {row[0]: EntityName(*row[1:]) for row in rows}
 
@@ -218,18 +236,18 @@ def names(tx: Tx) -> dict[str, int]:
 
 def keys_of(tx: Tx, entities: Collection[int]) -> set[str]:
     """Return the keys and aliases of entities."""
-    own, args = _among("id", entities)
-    other, _ = _among("entity", entities)
+    own, args = _among(tx, "id", entities)
+    other, _ = _among(tx, "entity", entities)
     found = tx.execute(f"SELECT key FROM entity {own} UNION SELECT key FROM alias {other}", (*args, *args))
     return {row[0] for row in found}
 
 
 def entities_of(tx: Tx, keys: Collection[str]) -> dict[str, int]:
     """Return whom keys and aliases mean, as `names` has it."""
-    wanted = json.dumps(list(keys))
+    wanted = tx.ids(keys)
     rows = tx.execute(
-        """SELECT key, id, 0 FROM entity WHERE key IN (SELECT value FROM json_each(?))
-           UNION ALL SELECT key, entity, 1 FROM alias WHERE key IN (SELECT value FROM json_each(?))
+        f"""SELECT key, id, 0 FROM entity WHERE key {AMONG}
+           UNION ALL SELECT key, entity, 1 FROM alias WHERE key {AMONG}
            ORDER BY 1, 3""",
         (wanted, wanted),
     )

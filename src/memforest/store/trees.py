@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 
 from memforest.store import leaves, meta
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG, AMONG_IDS
 from memforest.store.digests import damaged_turns
 from memforest.store.packing import pack_ids, unpack_ids
+from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
 __all__ = [
@@ -197,8 +197,8 @@ def owners(tx: Tx, trees: Collection[int] | None = None) -> dict[int, str]:
     if trees is None:
         return dict(tx.execute("SELECT id, owner FROM tree ORDER BY id").fetchall())
     rows = tx.execute(
-        "SELECT id, owner FROM tree WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
-        (json.dumps(list(trees)),),
+        f"SELECT id, owner FROM tree WHERE id {AMONG} ORDER BY id",
+        (tx.ids(trees),),
     )
     return dict(rows.fetchall())
 
@@ -214,8 +214,8 @@ def owner_of_node(tx: Tx, node: int) -> str | None:
 def scopes(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, int]]:
     """Return (kind, scope) of trees."""
     rows = tx.execute(
-        "SELECT id, kind, scope FROM tree WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(trees)),),
+        f"SELECT id, kind, scope FROM tree WHERE id {AMONG}",
+        (tx.ids(trees),),
     )
     return {row[0]: (row[1], row[2]) for row in rows}
 
@@ -259,9 +259,7 @@ def drop_tree(tx: Tx, head: TreeHead) -> None:
 
 def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
     """Return nodes and leaves by id."""
-    rows = tx.execute(
-        f"SELECT {_COLUMNS} FROM node WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
-    )
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM node WHERE id {AMONG}", (tx.ids(ids),))
     found = {row[0]: _node(row) for row in rows}
     if rest := [i for i in ids if i not in found]:
         found.update(leaves.leaves_with_ids(tx, rest))
@@ -271,21 +269,21 @@ def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
 def roots(tx: Tx, trees: Collection[int]) -> set[int]:
     """Return the ids of trees' root nodes."""
     rows = tx.execute(
-        "SELECT root FROM tree WHERE root IS NOT NULL AND id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(trees)),),
+        f"SELECT root FROM tree WHERE root IS NOT NULL AND id {AMONG}",
+        (tx.ids(trees),),
     )
     return {row[0] for row in rows}
 
 
-_LEAF_TURNS = """
+_LEAF_TURNS = f"""
     SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN cell c ON c.id = l.cell
         JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
-        WHERE l.id IN (SELECT value FROM json_each(:ids))
+        WHERE l.id {AMONG_IDS}
     UNION ALL
     SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN turn a ON a.id = l.turn
         JOIN turn b ON b.id = coalesce(l.last, l.turn)
         JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
-        WHERE l.id IN (SELECT value FROM json_each(:ids))
+        WHERE l.id {AMONG_IDS}
     ORDER BY 1, 4"""
 
 
@@ -300,12 +298,12 @@ def leaf_texts(tx: Tx, leaves: Iterable[Node]) -> dict[int, str]:
         (facts if leaf.item_kind == "fact" else runs).append(leaf.id)
     texts: dict[int, str] = dict(
         tx.execute(
-            """SELECT l.id, f.text FROM leaf l JOIN fact f ON f.id = l.fact
-               WHERE l.id IN (SELECT value FROM json_each(?))""",
-            (json.dumps(facts),),
+            f"""SELECT l.id, f.text FROM leaf l JOIN fact f ON f.id = l.fact
+               WHERE l.id {AMONG}""",
+            (tx.ids(facts),),
         ).fetchall()
     )
-    turns = tx.execute(_LEAF_TURNS, {"ids": json.dumps(runs)}).fetchall() if runs else []
+    turns = tx.execute(_LEAF_TURNS, {"ids": tx.ids(runs)}).fetchall() if runs else []
     damaged = damaged_turns(tx, [turn for _, turn, _, _ in turns]) if turns else {}
     lines: dict[int, list[str]] = {}
     for leaf_id, turn, line, _ in turns:
@@ -346,8 +344,8 @@ def mark_dirty(tx: Tx, nodes: Collection[int]) -> None:
         if not marked.isdisjoint(unpack_ids(children)):
             marked.add(node)
     tx.execute(
-        "UPDATE node SET dirty = 1, version = version + 1 WHERE id IN (SELECT value FROM json_each(?))",
-        (json.dumps(sorted(marked)),),
+        f"UPDATE node SET dirty = 1, version = version + 1 WHERE id {AMONG}",
+        (tx.ids(sorted(marked)),),
     )
 
 

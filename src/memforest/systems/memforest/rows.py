@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -12,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.store import meta
-from memforest.store.db import Tx
+from memforest.store.dialect import AMONG, listed, place_tie
 from memforest.store.packing import unpack_vectors
+from memforest.store.tx import Tx
 
 __all__ = [
     "CellPlace",
@@ -80,29 +80,29 @@ class CellPlace(NamedTuple):
 def finished_cells(tx: Tx, cells: Collection[int]) -> list[CellPlace]:
     """Return those of the cells that were read, or could not be, in the order of their sessions and turns."""
     found = tx.execute(
-        """SELECT c.id, c.session, a.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal), b.said_ms + 1
+        f"""SELECT c.id, c.session, a.said_ms, {place_tie("s.session_id", "c.ordinal")}, b.said_ms + 1
            FROM cell c JOIN session s ON s.id = c.session
            JOIN turn a ON a.session = s.id AND a.ordinal = c.first
            JOIN turn b ON b.session = s.id AND b.ordinal = c.last
-           WHERE c.status != 'pending' AND c.id IN (SELECT value FROM json_each(?)) ORDER BY c.session, c.ordinal""",
-        (json.dumps(list(cells)),),
+           WHERE c.status != 'pending' AND c.id {AMONG} ORDER BY c.session, c.ordinal""",
+        (tx.ids(cells),),
     )
     return [CellPlace(*row) for row in found]
 
 
 def _among(tx: Tx, sql: str, items: Collection[int]) -> set[int]:
-    return {row[0] for row in tx.execute(sql, (json.dumps(list(items)),))}
+    return {row[0] for row in tx.execute(sql, (tx.ids(items),))}
 
 
 def participants(tx: Tx, entities: Collection[int]) -> set[int]:
     """Return those of the entities that take part."""
-    sql = "SELECT id FROM entity WHERE kind = 'participant' AND id IN (SELECT value FROM json_each(?))"
+    sql = f"SELECT id FROM entity WHERE kind = 'participant' AND id {AMONG}"
     return _among(tx, sql, entities)
 
 
 def active(tx: Tx, entities: Collection[int]) -> set[int]:
     """Return those of the entities that have a tree."""
-    sql = "SELECT entity FROM ix_memforest_active WHERE entity IN (SELECT value FROM json_each(?))"
+    sql = f"SELECT entity FROM ix_memforest_active WHERE entity {AMONG}"
     return _among(tx, sql, entities)
 
 
@@ -114,7 +114,8 @@ def active_count(tx: Tx) -> int:
 def set_active(tx: Tx, entities: Collection[int]) -> None:
     """Say that entities have a tree."""
     tx.executemany(
-        "INSERT OR IGNORE INTO ix_memforest_active VALUES (?)", [(one,) for one in sorted(entities)]
+        "INSERT INTO ix_memforest_active VALUES (?) ON CONFLICT DO NOTHING",
+        [(one,) for one in sorted(entities)],
     )
 
 
@@ -126,11 +127,11 @@ def set_inactive(tx: Tx, entity: int) -> None:
 def labels(tx: Tx, trees: Collection[int]) -> dict[int, str]:
     """Return the names of trees' scopes: a session's id, an entity's display name, a scene's number."""
     found = tx.execute(
-        """SELECT t.id, coalesce(s.session_id, e.label, CAST(t.scope AS TEXT)) FROM tree t
+        f"""SELECT t.id, coalesce(s.session_id, e.label, CAST(t.scope AS TEXT)) FROM tree t
            LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
            LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope
-           WHERE t.id IN (SELECT value FROM json_each(?))""",
-        (json.dumps(list(trees)),),
+           WHERE t.id {AMONG}""",
+        (tx.ids(trees),),
     )
     return dict(found.fetchall())
 
@@ -175,7 +176,7 @@ def delete_scene(tx: Tx, scene: int) -> None:
 def add_member(tx: Tx, scene: int, fact: int, *, main: bool) -> bool:
     """Put a fact into a scene, and return whether it is new there; a second membership may become the main one."""
     new = tx.execute(
-        "INSERT OR IGNORE INTO ix_memforest_scene_member (fact, scene, main) VALUES (?, ?, ?)",
+        "INSERT INTO ix_memforest_scene_member (fact, scene, main) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         (fact, scene, int(main)),
     ).rowcount
     if not new and main:
@@ -228,8 +229,8 @@ def fact_vectors(tx: Tx, facts: Collection[int] | None = None) -> list[FactVecto
     """Return the facts that have a vector, all or of those given, by row."""
     if facts is None:
         return _vectors(tx.execute(_VECTOR.format(main="1", join="", where="")))
-    where = "WHERE v.item IN (SELECT value FROM json_each(?))"
-    return _vectors(tx.execute(_VECTOR.format(main="1", join="", where=where), (json.dumps(list(facts)),)))
+    where = f"WHERE v.item {AMONG}"
+    return _vectors(tx.execute(_VECTOR.format(main="1", join="", where=where), (tx.ids(facts),)))
 
 
 def member_vectors(tx: Tx, scene: int) -> list[FactVector]:
@@ -241,9 +242,9 @@ def member_vectors(tx: Tx, scene: int) -> list[FactVector]:
 def unrouted(tx: Tx, facts: Collection[int]) -> list[int]:
     """Return those facts that have a vector and stand in no scene, by row."""
     rows = tx.execute(
-        """SELECT v.item FROM derived_fact_vector v WHERE v.item IN (SELECT value FROM json_each(?))
+        f"""SELECT v.item FROM derived_fact_vector v WHERE v.item {AMONG}
            AND NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item) ORDER BY v.item""",
-        (json.dumps(list(facts)),),
+        (tx.ids(facts),),
     )
     return [row[0] for row in rows]
 
@@ -261,7 +262,7 @@ def scene_counts(tx: Tx) -> dict[str, int]:
 def topics(tx: Tx, most: int = 3) -> dict[int, tuple[str, ...]]:
     """Return the topics that tell each scene from the others: common among its facts, and rare elsewhere."""
     rows = tx.execute(
-        """SELECT m.scene, t.value, count(*) FROM ix_memforest_scene_member m JOIN fact f ON f.id = m.fact, json_each(f.topics) t
+        f"""SELECT m.scene, t.value, count(*) FROM ix_memforest_scene_member m JOIN fact f ON f.id = m.fact, {listed("f.topics")} t
            GROUP BY 1, 2 ORDER BY 1, 2"""
     ).fetchall()
     spread = Counter(topic for _, topic, _ in rows)

@@ -7,7 +7,6 @@ other's place are of one kind (`memforest.systems.memforest.kinds`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 
 from memforest.language.aspect import is_thing
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
-from memforest.store.db import Tx
+from memforest.store.snapshot import said_often, wordings
+from memforest.store.tx import Tx
 from memforest.systems.memforest.kinds import Kind, find_kinds
 from memforest.systems.memforest.readings import READING_BYTES, Readings, Terms
 from memforest.systems.states import known_values
@@ -130,7 +130,7 @@ def _made(tx: Tx, snapshot: Snapshot, base: Vocabulary | None, changed: Set[int]
     before = Readings() if base is None else base.readings
     wanted = set(newest.tolist())
     gone = (before.of.keys() - wanted) | (before.of.keys() & changed)
-    come = _texts(tx, (wanted - before.of.keys()) | (wanted & gone))
+    come = wordings(tx, sorted((wanted - before.of.keys()) | (wanted & gone)))
     readings = before.changed(gone, come)
     people = readings.acting(MIN_USES, STOP_WORDS) | {
         e.label for e in snapshot.entities.values() if e.kind == "participant"
@@ -177,32 +177,13 @@ def _marked(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.bool_]
     return found
 
 
-def _texts(tx: Tx, facts: Collection[int]) -> dict[int, str]:
-    """Return the texts of facts."""
-    ids = json.dumps(sorted(facts))
-    return dict(
-        tx.execute(
-            "SELECT id, text FROM fact WHERE id IN (SELECT value FROM json_each(?))", (ids,)
-        ).fetchall()
-    )
-
-
-_OFTEN = "SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1"
-_CHANGED = "SELECT value FROM json_each(?)"
-
-
 def _said_often(
     tx: Tx, ids: NDArray[np.int64], base: Vocabulary | None, changed: Set[int]
 ) -> dict[int, tuple[int, ...]]:
     """Return fact -> all times it was said, for those of the facts that were said more than once."""
-    which, args = (_OFTEN, ()) if base is None else (_CHANGED, (json.dumps(sorted(changed)),))
-    read: dict[int, list[int]] = defaultdict(list)
-    for fact, said in tx.execute(
-        f"SELECT fact, said_ms FROM occurrence WHERE fact IN ({which}) ORDER BY said_ms", args
-    ):
-        read[fact].append(said)
+    read = said_often(tx, None if base is None else sorted(changed))
     before = {} if base is None else {fact: t for fact, t in base.said.items() if fact not in changed}
-    found = before | {fact: tuple(times) for fact, times in read.items() if len(times) > 1}
+    found = before | read
     here = np.isin(np.fromiter(found, dtype=np.int64, count=len(found)), ids)
     return {fact: times for (fact, times), known in zip(found.items(), here.tolist(), strict=True) if known}
 
