@@ -8,15 +8,11 @@ owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from memforest.config import Ranking
 from memforest.search.snapshot import Snapshot
 from memforest.settings import NoSettings
 from memforest.store import feed, indexes
@@ -25,8 +21,9 @@ from memforest.store.feed import Items, Kind
 from memforest.store.trees import SqliteArena
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
+from memforest.systems.searching import Candidate, Found, Hit, NodeHit, Prepared, Refined, Scored, Search
 from memforest.tree import ORDERED, Contract, Node, check
-from memforest.types import QuestionPlan, SummaryRequest
+from memforest.types import SummaryRequest
 
 __all__ = [
     "MOST_ROUNDS",
@@ -60,158 +57,6 @@ STEP = 512
 
 MOST_ROUNDS = 4
 """Times that an index may rank anew for one question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """A question made ready: tokens, vectors, plan, and the time filters in UTC ms; its text stays with the planner.
-
-    `tokens` are the text's as the lexical index spells them. `vector` is the question's unit vector and
-    `bare_vector` that of the question without participants' names; both are None in a memory without an embedder.
-    `as_of_ms` keeps what was so at that instant; `during_ms` keeps what overlaps [start, end). `reference_ms` is
-    the question's present.
-
-    `mode` is one of `memforest.config.MODES`, `asked_mode` the one that the caller named, if any; `browse_calls`
-    bounds what browsing may ask a model. `leaves` are those that a browse reached before the ranking, by node id, with
-    their scores; None where none was made. `explain` asks for what the ranking itself does not need: which trees were
-    recalled, and how near the path was by which a turn was reached. `own` is by index what each has prepared, where several are asked.
-    """
-
-    tokens: Sequence[str]
-    plan: QuestionPlan
-    reference_ms: int
-    vector: NDArray[np.float32] | None = None
-    bare_vector: NDArray[np.float32] | None = None
-    as_of_ms: int | None = None
-    during_ms: tuple[int, int] | None = None
-    ranking: Ranking = field(default_factory=Ranking)
-    explain: bool = False
-    leaves: Mapping[int, float] | None = None
-    mode: str = "emb"
-    asked_mode: str | None = None
-    browse_calls: int = 32
-    own: Mapping[str, Search] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One ranked turn with the fact that speaks best for it, as rows of the snapshot and of the index's forest.
-
-    `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
-    it is. `leaf` is the forest row of the leaf it was found at, or -1: where browse reached it, if that counts, else
-    where it was said. `browsed` is the mean similarity of the path by which browse reached the turn, or the leaf's score
-    in `Search.leaves`; None when it did not come there. `index` is the one whose trees the leaf is in; "" for the one
-    that was asked.
-    """
-
-    turn: int
-    fact: int
-    score: float
-    scores: dict[str, float] = field(default_factory=dict)
-    leaf: int = -1
-    why: str = ""
-    browsed: float | None = None
-    index: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeHit:
-    """One ranked inner node, by its id, whose summary is the evidence; `scores` and `why` as in `Hit`.
-
-    A leaf is no node hit: an index hands back the turns that it stands for. `window` is the calendar key of a node that
-    stands for a day, a week and so on.
-    """
-
-    node: int
-    score: float
-    scores: dict[str, float] = field(default_factory=dict)
-    window: str | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """The turns of a ranking as arrays, in any order, and how the hit of one is made.
-
-    Two rankings are fused by these without making every hit. `leads` says which turns have a `Hit.why`.
-    """
-
-    turns: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    leads: NDArray[np.bool_]
-    make: Callable[[int], Hit]
-
-    @classmethod
-    def of(cls, hits: Iterable[Hit]) -> Scored:
-        """Return hits that have been made, best first; of a turn that is there more than once, the first."""
-        found: dict[int, Hit] = {}
-        for hit in hits:
-            found.setdefault(hit.turn, hit)
-        return cls(
-            turns=np.fromiter(found, dtype=np.int64),
-            scores=np.array([hit.score for hit in found.values()], dtype=np.float64),
-            leads=np.array([bool(hit.why) for hit in found.values()], dtype=np.bool_),
-            make=found.__getitem__,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What an index found: every candidate turn, best first, each made when it is asked for.
-
-    A turn may be there more than once, each time with another fact that speaks for it.
-
-    `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
-    applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `scored` has the same turns as
-    `hits`; an index that leaves it out is fused with others all the same, and more slowly.
-    `trees` are the trees that were looked into, as (tree id, score), best first. `notes` say for
-    `explain=True` what filters, time order and diversity did, as plain values. `warnings` go into the result.
-    """
-
-    hits: Iterable[Hit]
-    trees: tuple[tuple[int, float], ...] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    nodes: Iterable[NodeHit] = ()
-    scored: Scored | None = None
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A question as an index has prepared it for its ranking.
-
-    `trees` are the trees that were looked into, as (title, score); `trace` and `warnings` go into the result.
-    """
-
-    request: Search
-    trees: tuple[tuple[str, float], ...] = ()
-    trace: Mapping[str, Any] = field(default_factory=lambda: {"mode": "emb"})
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Evidence as an index sees it that refines a ranking: what is handed out, before it is cut to the asked number."""
-
-    text: str
-    quote: str
-    speaker: str
-    said_ms: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Refined:
-    """What an index makes of its first candidates.
-
-    `again` is a request to rank anew, for a question that has become another one. `kept` are the places of the
-    candidates to keep, best first; None keeps all as they are.
-    """
-
-    again: Search | None = None
-    kept: tuple[int, ...] | None = None
-    trace: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
