@@ -1,6 +1,7 @@
 """Many users' memories in one directory: the public verbs, async and blocking."""
 
-from memforest.forest.forest import AsyncMemForest, MemForest
+from memforest.forest.blocking import MemForest
+from memforest.forest.forest import AsyncMemForest
 from memforest.forest.handle import AsyncUserMemory, UserMemory
 
 __all__ = ["AsyncMemForest", "AsyncUserMemory", "MemForest", "UserMemory"]

@@ -1,7 +1,6 @@
-"""The public surface: many users' memories in one directory.
+"""The public surface: many users' memories in one directory. Every write is durable when it returns.
 
-`AsyncMemForest` is the implementation; `MemForest` is its blocking twin, made method by method, so there is
-one set of verbs and one docstring for each. Every write is durable when it returns.
+The blocking twin: `memforest.forest.blocking`.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memforest import portal
 from memforest.concurrency import all_of
 from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest.everybody import for_all
-from memforest.forest.handle import AsyncUserMemory, UserMemory
+from memforest.forest.handle import AsyncUserMemory
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -43,7 +41,7 @@ from memforest.text import cut
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["AsyncMemForest", "MemForest"]
+__all__ = ["AsyncMemForest"]
 
 T = TypeVar("T")
 
@@ -411,55 +409,3 @@ class AsyncMemForest:
 
 async def _nothing(_memory: Memory) -> None:
     """Do nothing: the memory is opened for its own sake."""
-
-
-class MemForest:
-    """The blocking twin of `AsyncMemForest`: same arguments, same verbs; also usable inside a running loop.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, MemForest(folder) as forest:
-        ...     forest.list_users()
-        []
-    """
-
-    def __init__(
-        self,
-        directory: str | Path | None = None,
-        config: Config | None = None,
-        *,
-        max_workers: int = 8,
-        snapshot_dir: str | Path | None = None,
-    ) -> None:
-        self._async = AsyncMemForest(directory, config, max_workers=max_workers, snapshot_dir=snapshot_dir)
-
-    register_user = portal.blocking(AsyncMemForest.register_user)
-    list_users = portal.blocking(AsyncMemForest.list_users)
-    survey = portal.blocking(AsyncMemForest.survey)
-    has_user = portal.blocking(AsyncMemForest.has_user)
-    ingest_session = portal.blocking(AsyncMemForest.ingest_session)
-    ingest_parallel = portal.blocking(AsyncMemForest.ingest_parallel)
-    flush = portal.blocking(AsyncMemForest.flush)
-    resume = portal.blocking(AsyncMemForest.resume)
-    rebuild = portal.blocking(AsyncMemForest.rebuild)
-    save = portal.blocking(AsyncMemForest.save)
-    load = portal.blocking(AsyncMemForest.load)
-    query = portal.blocking(AsyncMemForest.query)
-    query_parallel = portal.blocking(AsyncMemForest.query_parallel)
-    ask = portal.blocking(AsyncMemForest.ask)
-    close = portal.blocking(AsyncMemForest.close)
-
-    @property
-    def config(self) -> Config:
-        """The configuration in use."""
-        return self._async.config
-
-    def user(self, user_id: str) -> UserMemory:
-        """Return a handle on one user's memory, with the verbs for daily use."""
-        return UserMemory(self._async.user(user_id))
-
-    def __enter__(self) -> MemForest:
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.close()

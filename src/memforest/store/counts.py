@@ -12,6 +12,7 @@ __all__ = [
     "failed_cells",
     "free_share",
     "makers",
+    "most_named",
     "size_bytes",
     "trees_by_index",
     "unread_sessions",
@@ -97,3 +98,13 @@ def free_share(tx: Tx) -> tuple[float, int]:
         for name in ("freelist_count", "page_count", "page_size")
     )
     return free / max(1, pages), pages * page
+
+
+def most_named(tx: Tx, most: int) -> list[str]:
+    """Return the display names of those entities that most facts name."""
+    rows = tx.execute(
+        """SELECT e.label FROM entity e LEFT JOIN mention m ON m.entity = e.id GROUP BY e.id
+           ORDER BY count(DISTINCT m.fact) DESC, e.key LIMIT ?""",
+        (most,),
+    )
+    return [row[0] for row in rows]

@@ -35,7 +35,6 @@ __all__ = [
     "facts_with_ids",
     "iter_facts",
     "mentions_of",
-    "most_named",
     "occurrences",
     "put_entity",
     "restate",
@@ -318,16 +317,6 @@ def unnamed(tx: Tx, entities: Collection[int]) -> list[int]:
 def drop_entities(tx: Tx, entities: Collection[int]) -> None:
     """Delete entities."""
     tx.executemany("DELETE FROM entity WHERE id = ?", [(entity,) for entity in entities])
-
-
-def most_named(tx: Tx, most: int) -> list[str]:
-    """Return the display names of those entities that most facts name."""
-    rows = tx.execute(
-        """SELECT e.label FROM entity e LEFT JOIN mention m ON m.entity = e.id GROUP BY e.id
-           ORDER BY count(DISTINCT m.fact) DESC, e.key LIMIT ?""",
-        (most,),
-    )
-    return [row[0] for row in rows]
 
 
 def entities(tx: Tx) -> list[EntityRow]:

@@ -203,7 +203,7 @@ def _successors(look: Look) -> dict[int, str]:
 def _entity(look: Look, name: str) -> int:
     found = fact_rows.entity_by_key(look.tx, entity_key(name) or "")
     if found is None:
-        known = ", ".join(sorted(fact_rows.most_named(look.tx, 8)))
+        known = ", ".join(sorted(counts.most_named(look.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
         )

@@ -1,0 +1,64 @@
+"""The blocking twin of `AsyncMemForest`, made method by method: one set of verbs, and one docstring for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memforest import portal
+from memforest.config import Config
+from memforest.forest.forest import AsyncMemForest
+from memforest.forest.handle import UserMemory
+
+__all__ = ["MemForest"]
+
+
+class MemForest:
+    """The blocking twin of `AsyncMemForest`: same arguments, same verbs; also usable inside a running loop.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, MemForest(folder) as forest:
+        ...     forest.list_users()
+        []
+    """
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        config: Config | None = None,
+        *,
+        max_workers: int = 8,
+        snapshot_dir: str | Path | None = None,
+    ) -> None:
+        self._async = AsyncMemForest(directory, config, max_workers=max_workers, snapshot_dir=snapshot_dir)
+
+    register_user = portal.blocking(AsyncMemForest.register_user)
+    list_users = portal.blocking(AsyncMemForest.list_users)
+    survey = portal.blocking(AsyncMemForest.survey)
+    has_user = portal.blocking(AsyncMemForest.has_user)
+    ingest_session = portal.blocking(AsyncMemForest.ingest_session)
+    ingest_parallel = portal.blocking(AsyncMemForest.ingest_parallel)
+    flush = portal.blocking(AsyncMemForest.flush)
+    resume = portal.blocking(AsyncMemForest.resume)
+    rebuild = portal.blocking(AsyncMemForest.rebuild)
+    save = portal.blocking(AsyncMemForest.save)
+    load = portal.blocking(AsyncMemForest.load)
+    query = portal.blocking(AsyncMemForest.query)
+    query_parallel = portal.blocking(AsyncMemForest.query_parallel)
+    ask = portal.blocking(AsyncMemForest.ask)
+    close = portal.blocking(AsyncMemForest.close)
+
+    @property
+    def config(self) -> Config:
+        """The configuration in use."""
+        return self._async.config
+
+    def user(self, user_id: str) -> UserMemory:
+        """Return a handle on one user's memory, with the verbs for daily use."""
+        return UserMemory(self._async.user(user_id))
+
+    def __enter__(self) -> MemForest:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
