@@ -42,7 +42,7 @@ from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
 from memforest.memory.jobs import Handlers, run_due
-from memforest.memory.query.reader import Asked, Reader
+from memforest.memory.query.reader import Asked, QueryPath
 from memforest.memory.results import (
     AskResult,
     FlushResult,
@@ -355,9 +355,9 @@ class Memory:
     # -- reading ------------------------------------------------------------------------------
 
     @property
-    def reader(self) -> Reader:
+    def query_path(self) -> QueryPath:
         """The read path."""
-        return Reader(
+        return QueryPath(
             self.db,
             self._cache,
             self._steps,
@@ -370,11 +370,11 @@ class Memory:
 
     async def query(self, asked: Asked) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
-        return await self._asked("query", self.reader.query(asked, self.label))
+        return await self._asked("query", self.query_path.query(asked, self.label))
 
     async def ask(self, asked: Asked) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        return await self._asked("ask", self.reader.ask(asked, self.label))
+        return await self._asked("ask", self.query_path.ask(asked, self.label))
 
     async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
         """Keep what a question spends with the memory; an error that only damage can cause names the damage."""

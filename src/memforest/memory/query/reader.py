@@ -56,7 +56,7 @@ from memforest.text import cut
 from memforest.tokens import count_tokens
 from memforest.types import QuestionPlan
 
-__all__ = ["Asked", "Reader"]
+__all__ = ["Asked", "QueryPath"]
 
 T = TypeVar("T")
 Row = NDArray[np.float32]
@@ -90,7 +90,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class QueryPath:
     """Answers questions from one memory. `embedder` is None when the memory works by words alone."""
 
     db: Database
