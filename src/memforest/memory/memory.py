@@ -34,7 +34,7 @@ from memforest.memory.ingest.batch import (
     read_arrival,
     turn_reader,
 )
-from memforest.memory.ingest.extract import Writer
+from memforest.memory.ingest.extract import SessionWriter
 from memforest.memory.ingest.receive import Received, receive
 from memforest.memory.ingest.turns import TurnReader, check_id, json_object
 from memforest.memory.inspect.repair import repair_parts, tidy
@@ -270,9 +270,9 @@ class Memory:
             derived.drop_stale(tx)  # now that the nodes above what went are marked
         return replace(got, reworded=got.reworded or late, problems=tuple(placings.problems))
 
-    def _writer(self) -> Writer:
+    def _writer(self) -> SessionWriter:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
-        return Writer(
+        return SessionWriter(
             self.db,
             self.config,
             self._steps,
