@@ -28,8 +28,8 @@ from memforest.memory import indexing
 from memforest.memory.ingest.batch import (
     Arrival,
     Arrived,
+    Batch,
     Refresh,
-    Writes,
     groups_of,
     read_arrival,
     turn_reader,
@@ -133,28 +133,28 @@ class Memory:
     async def _ingest(
         self, arrivals: Sequence[Arrival], refresh: bool | None
     ) -> list[IngestResult | MemForestError]:
-        writes = Writes(self._writer(), self._warnings)
+        batch = Batch(self._writer(), self._warnings)
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
             arrived: dict[int, Arrived] = {}
             for at in group:
                 try:
                     arrived[at] = await self._arrive(arrivals[at])
                 except MemForestError as exc:
-                    writes.fail(at, exc)
-            await writes.process(arrived)
-        await self._finish(writes, refresh)
-        if writes.replaced:
+                    batch.fail(at, exc)
+            await batch.process(arrived)
+        await self._finish(batch, refresh)
+        if batch.replaced:
             # The log still holds what was overwritten in the file.
             await asyncio.to_thread(self.db.checkpoint)
-        return [writes.result(at) for at in range(len(arrivals))]
+        return [batch.result(at) for at in range(len(arrivals))]
 
-    async def _finish(self, writes: Writes, refresh: bool | None) -> None:
+    async def _finish(self, batch: Batch, refresh: bool | None) -> None:
         """Make of the summaries what the caller or the policy wants made now, and begin what goes on behind the write."""
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
-        writes.warn(self._summaries.told())
-        await writes.finish(refresh=how)
-        if refresh is None and policy == "behind" and writes.left_dirty:
+        batch.warn(self._summaries.told())
+        await batch.finish(refresh=how)
+        if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
             self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
 
@@ -216,10 +216,10 @@ class Memory:
         timer.add("store", started)
 
         async def finish() -> IngestResult:
-            writes = Writes(self._writer(), self._warnings)
-            await writes.process({0: arrived})
-            await self._finish(writes, None)
-            return writes.only()
+            batch = Batch(self._writer(), self._warnings)
+            await batch.process({0: arrived})
+            await self._finish(batch, None)
+            return batch.only()
 
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)
@@ -294,11 +294,11 @@ class Memory:
     async def _resume(self) -> list[IngestResult]:
         left = await asyncio.to_thread(self._left)
         writer = self._writer()
-        writes = Writes(writer, self._warnings)
+        batch = Batch(writer, self._warnings)
         size = len(left) if self._steps.extracts_apart else 1
         for first in range(0, len(left), max(size, 1)):
             part = enumerate(left[first : first + size], first)
-            await writes.process(
+            await batch.process(
                 {
                     at: Arrived(one.session_id, Received(one.row, 0, unfinished=True), Timer())
                     for at, one in part
@@ -306,13 +306,13 @@ class Memory:
             )
         await writer.fill_vectors()
         behind = await writer.catch_up()
-        writes.warn(behind)
+        batch.warn(behind)
         await run_due(self.db, self.config.clock, self.handlers)
-        await self._finish(writes, refresh=True)
+        await self._finish(batch, refresh=True)
         if not left:  # else it is said with the results
             for problem in behind:
                 _log.warning("%s", problem)
-        return writes.all()
+        return batch.all()
 
     async def rebuild(
         self,

@@ -28,8 +28,8 @@ from memforest.types import Refused
 __all__ = [
     "Arrival",
     "Arrived",
+    "Batch",
     "Refresh",
-    "Writes",
     "check_addition",
     "groups_of",
     "read_arrival",
@@ -126,7 +126,7 @@ def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]
     return groups
 
 
-class Writes:
+class Batch:
     """Takes received sessions through the rest of the write path, and puts their results together.
 
     Args:
