@@ -42,7 +42,7 @@ from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
 from memforest.memory.jobs import Handlers, run_due
-from memforest.memory.query.reader import Asked, QueryPath
+from memforest.memory.query.reader import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
     FlushResult,
@@ -368,11 +368,11 @@ class Memory:
             self._summaries,
         )
 
-    async def query(self, asked: Asked) -> QueryResult:
+    async def query(self, asked: Query) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
         return await self._asked("query", self.query_path.query(asked, self.label))
 
-    async def ask(self, asked: Asked) -> AskResult:
+    async def ask(self, asked: Query) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
         return await self._asked("ask", self.query_path.ask(asked, self.label))
 
