@@ -37,7 +37,7 @@ from memforest.memory.ingest.batch import (
 from memforest.memory.ingest.extract import SessionWriter
 from memforest.memory.ingest.receive import Received, receive
 from memforest.memory.ingest.turns import TurnReader, check_id, json_object
-from memforest.memory.inspect.repair import repair_parts, tidy
+from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
@@ -427,7 +427,7 @@ class Memory:
             did.append(f"could not finish what was left: {exc}")
         else:
             did += [f"finished session {cut(repr(one.session_id), 60)}" for one in resumed]
-        did += await asyncio.to_thread(tidy, self.db)
+        did += await asyncio.to_thread(reclaim_space, self.db)
         return RepairReport(tuple(did), (await self.verify()).problems)
 
     async def checkpoint(self) -> None:
