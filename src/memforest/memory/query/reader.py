@@ -18,7 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
-from memforest.memory.query.answer import answered, telling
+from memforest.memory.query.answer import answered, without_questions
 from memforest.memory.query.blame import asked_of, blame
 from memforest.memory.query.evidence import (
     cut_hits,
@@ -335,7 +335,7 @@ class QueryPath:
         with keeping(Ledger(asked.budget, "ask")) as ledger:
             with keeping(ledger.part()) as part:
                 result = await self._query(asked, label, part)
-            told, timer = telling(result.evidence), Timer()
+            told, timer = without_questions(result.evidence), Timer()
             made = await _timed(
                 timer,
                 "answer",
