@@ -55,7 +55,7 @@ from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
-from memforest.systems.memforest.threads import Heard, settle
+from memforest.systems.memforest.threads import DatedObservation, order_observations
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import make_vocabulary
 from memforest.text import cut, snowball_stem
@@ -207,9 +207,9 @@ def _kinds(text: str) -> None:
     find_kinds(contexts, sorted(uses), uses, np.eye(2, dtype=np.float32), pairs, [set(uses)])
 
 
-def _settle(text: str) -> None:
+def _order_observations(text: str) -> None:
     seen = [Observation(at, "1", at, value) for at, value in enumerate((text, text[::-1], "Porto"))]
-    settle([Heard(one, one.at_ms + 5, stated=False) for one in seen])
+    order_observations([DatedObservation(one, one.at_ms + 5, stated=False) for one in seen])
 
 
 def _stances(text: str) -> None:
@@ -358,7 +358,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.llm.structured.read_reply": _reply,
     "systems.memforest.kinds.find_kinds": _kinds,
     "systems.memforest.kinds.placed_in": _kinds,
-    "systems.memforest.threads.settle": _settle,
+    "systems.memforest.threads.order_observations": _order_observations,
     "systems.memforest.vocabulary.make_vocabulary": _vocabulary,
 }
 """Functions that need more than a text, and how each is given one; keys are places below `memforest`."""

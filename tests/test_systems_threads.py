@@ -23,7 +23,7 @@ from memforest.language.phrases import read_statement
 from memforest.models import HashEmbedder
 from memforest.systems.memforest.index import _within
 from memforest.systems.memforest.kinds import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
-from memforest.systems.memforest.threads import Heard, Thread, settle
+from memforest.systems.memforest.threads import DatedObservation, Thread, order_observations
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, make_vocabulary
 from memforest.systems.memforest.when import Answer, _of_thread
@@ -242,15 +242,15 @@ def test_a_named_value_tells_the_kind(teas: Vocabulary, anchor: str, value: str,
 
 def observation(
     day: float, value: str, change: str = "is", *, latest: float | None = None, stated: bool = False
-) -> Heard:
+) -> DatedObservation:
     """Return one observation; `latest` is the day by which it was so, if its time is coarse."""
     seen = Observation(round(day * DAY), "1", round(day * 100), value, None, change)  # type: ignore[arg-type]
-    return Heard(seen, round((day if latest is None else latest) * DAY), stated)
+    return DatedObservation(seen, round((day if latest is None else latest) * DAY), stated)
 
 
-def order(heard: list[Heard]) -> list[str]:
+def order(heard: list[DatedObservation]) -> list[str]:
     """Return the values of the segments that some observations make."""
-    return [segment.value for segment in timeline(settle(heard))]
+    return [segment.value for segment in timeline(order_observations(heard))]
 
 
 def test_a_coarse_time_moves_behind_an_exact_one() -> None:
@@ -261,7 +261,7 @@ def test_a_coarse_time_moves_behind_an_exact_one() -> None:
         observation(31, "Assam", "start", latest=61, stated=True),
     ]
     assert order(heard) == ["Keemun", "Assam"]
-    (placed,) = [seen for seen in settle(heard) if seen.value == "Assam"]
+    (placed,) = [seen for seen in order_observations(heard) if seen.value == "Assam"]
     assert 35 * DAY < placed.at_ms <= 61 * DAY
 
 
@@ -273,20 +273,20 @@ def test_a_coarse_time_stays_in_front_of_its_own_value() -> None:
         observation(36, "Assam"),
         observation(50, "Keemun"),
     ]
-    (placed,) = [seen for seen in settle(heard) if seen.fact == heard[0].observation.fact]
+    (placed,) = [seen for seen in order_observations(heard) if seen.fact == heard[0].observation.fact]
     assert 33 * DAY < placed.at_ms <= 36 * DAY
 
 
 def test_a_told_beginning_dates_a_coarse_one() -> None:
     """Something "since April" begins when the beginning in April was told, if it was."""
     heard = [observation(31, "Assam", "start", latest=61, stated=True), observation(40, "Assam", "start")]
-    assert [seen.at_ms for seen in settle(heard)] == [40 * DAY, 40 * DAY]
+    assert [seen.at_ms for seen in order_observations(heard)] == [40 * DAY, 40 * DAY]
 
 
 def test_an_end_is_never_moved() -> None:
     """An ending has the time it has."""
     heard = [observation(31, "Assam", "end", latest=61, stated=True), observation(40, "Keemun")]
-    assert [seen.at_ms for seen in settle(heard)] == [31 * DAY, 40 * DAY]
+    assert [seen.at_ms for seen in order_observations(heard)] == [31 * DAY, 40 * DAY]
 
 
 def test_a_passing_beginning_is_dropped() -> None:
@@ -316,9 +316,9 @@ def test_a_passing_beginning_is_dropped() -> None:
         ],
     ],
 )
-def test_a_borne_out_beginning_is_kept(heard: list[Heard]) -> None:
+def test_a_borne_out_beginning_is_kept(heard: list[DatedObservation]) -> None:
     """One that is dated, told as so, told again, or followed by a return stays."""
-    assert any(seen.value == "Sencha" and seen.at_ms == 5 * DAY for seen in settle(heard))
+    assert any(seen.value == "Sencha" and seen.at_ms == 5 * DAY for seen in order_observations(heard))
 
 
 HEARD = st.lists(
@@ -332,9 +332,9 @@ HEARD = st.lists(
 
 
 @given(HEARD)
-def test_settling_moves_nothing_out_of_its_time(heard: list[Heard]) -> None:
+def test_settling_moves_nothing_out_of_its_time(heard: list[DatedObservation]) -> None:
     """Observations come out in order, none is made up, and each stays in the time that it may have had."""
-    settled = settle(heard)
+    settled = order_observations(heard)
     assert [seen.at_ms for seen in settled] == sorted(seen.at_ms for seen in settled)
     assert len(settled) <= len(heard)
     for seen in settled:
@@ -346,9 +346,9 @@ def test_settling_moves_nothing_out_of_its_time(heard: list[Heard]) -> None:
 
 
 @given(HEARD)
-def test_endings_and_dated_things_are_never_dropped(heard: list[Heard]) -> None:
+def test_endings_and_dated_things_are_never_dropped(heard: list[DatedObservation]) -> None:
     """Only an undated beginning can be a passing one."""
-    kept = settle(heard)
+    kept = order_observations(heard)
     for one in heard:
         if one.stated or one.observation.change != "start":
             assert sum(seen.fact == one.observation.fact for seen in kept) >= 1

@@ -121,11 +121,11 @@ def _start(
 ) -> asyncio.Task[R]:
     """Run a coroutine as a task whose end, whatever it is, settles the future."""
     task = loop.create_task(coroutine)
-    task.add_done_callback(lambda done: _settle(done, future))
+    task.add_done_callback(lambda done: _copy_outcome(done, future))
     return task
 
 
-def _settle(done: asyncio.Task[R], future: Future[R]) -> None:
+def _copy_outcome(done: asyncio.Task[R], future: Future[R]) -> None:
     if done.cancelled():
         future.set_exception(CancelledError("memforest was stopped while this call was running"))
     elif (error := done.exception()) is not None:

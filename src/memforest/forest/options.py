@@ -14,7 +14,7 @@ from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder
-from memforest.memory.query.reader import Asked
+from memforest.memory.query.reader import Query
 from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.registry import known, make_index
@@ -66,7 +66,7 @@ def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | N
     return None if value is None else parse_timestamp(value, timezone=config.zone, field=name)[0]
 
 
-def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
+def read_options(question: str, options: QueryOptions, config: Config) -> Query:
     """Check a question and its options.
 
     Raises:
@@ -89,7 +89,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Asked:
         raise InputError("query_time and reference_date are two names of one argument; give one of them")
     top_k = read_count("top_k", options.get("top_k"), config.top_k, 1)
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
-    return Asked(
+    return Query(
         question=question[:QUESTION_CHARS],
         reference=reference or floor_ms(config.clock()),
         as_of=read_time(options.get("as_of"), config, "as_of"),

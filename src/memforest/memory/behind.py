@@ -97,7 +97,7 @@ class Behind:
             if not self._runs():
                 self._loop, self._ended = asyncio.get_running_loop(), _promise()
                 self._task = self._loop.create_task(self._run())
-                self._task.add_done_callback(partial(self._settle, self._ended))
+                self._task.add_done_callback(partial(self._note_end, self._ended))
 
     async def _run(self) -> None:
         while (budget := self._next()) is not None:
@@ -111,7 +111,7 @@ class Behind:
                 self._task = None
             return budget
 
-    def _settle(self, ended: Future[None], task: asyncio.Task[None]) -> None:
+    def _note_end(self, ended: Future[None], task: asyncio.Task[None]) -> None:
         """Note how a task ended, and tell those who wait for it."""
         with self._lock:
             if self._task is task:

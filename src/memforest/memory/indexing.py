@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from memforest.errors import IndexStateError, NotFoundError
-from memforest.memory.ingest.extract import Writer
+from memforest.memory.ingest.extract import SessionWriter
 from memforest.memory.inspect.indexes import index_views
 from memforest.memory.inspect.repair import word_anew
 from memforest.memory.results import IndexView
@@ -23,7 +23,7 @@ from memforest.systems.attached import Attached
 __all__ = ["add_index", "advance", "drop_index", "rebuild"]
 
 
-async def add_index(writer: Writer, name: str, settings: Any) -> IndexView:
+async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexView:
     """Add an index, let it place the memory, and return what is there then; summaries are made when they are read.
 
     Raises:
@@ -59,13 +59,15 @@ def drop_index(db: Database, attached: Attached, name: str) -> None:
     db.checkpoint()  # the log still holds what was overwritten in the file
 
 
-async def advance(writer: Writer, now: datetime | None) -> list[IndexView]:
+async def advance(writer: SessionWriter, now: datetime | None) -> list[IndexView]:
     """Let deferred indexes and those that are behind go on, and return how all stand then."""
     await writer.catch_up(now=now)
     return await _views(writer)
 
 
-async def rebuild(writer: Writer, timer: Timer, *, scopes: bool, stale: bool, index: str | None) -> None:
+async def rebuild(
+    writer: SessionWriter, timer: Timer, *, scopes: bool, stale: bool, index: str | None
+) -> None:
     """Make what is derived anew; see `AsyncUserMemory.rebuild`.
 
     Raises:
@@ -80,7 +82,7 @@ async def rebuild(writer: Writer, timer: Timer, *, scopes: bool, stale: bool, in
         await writer.refresh(timer)
 
 
-def _forget(writer: Writer, *, scopes: bool, stale: bool, index: str | None) -> None:
+def _forget(writer: SessionWriter, *, scopes: bool, stale: bool, index: str | None) -> None:
     """Empty indexes, write the word rows anew, or mark summaries as out of date, as far as that is asked for."""
     with writer.db.write() as tx:
         _keep_embedder(tx, writer)
@@ -97,12 +99,12 @@ def _forget(writer: Writer, *, scopes: bool, stale: bool, index: str | None) -> 
         meta.bump(tx)
 
 
-async def _catch_up(writer: Writer, names: list[str] | None) -> None:
+async def _catch_up(writer: SessionWriter, names: list[str] | None) -> None:
     if problems := await writer.catch_up(names):
         raise IndexStateError("; ".join(problems))
 
 
-async def _views(writer: Writer) -> list[IndexView]:
+async def _views(writer: SessionWriter) -> list[IndexView]:
     def look() -> list[IndexView]:
         with writer.db.read() as tx:
             return index_views(tx, writer.attached)
@@ -110,5 +112,5 @@ async def _views(writer: Writer) -> list[IndexView]:
     return await asyncio.to_thread(look)
 
 
-def _keep_embedder(tx: Tx, writer: Writer) -> None:
+def _keep_embedder(tx: Tx, writer: SessionWriter) -> None:
     keep_embedder(tx, writer.db.path, None if writer.vectors is None else writer.vectors.embedder)

@@ -28,21 +28,21 @@ from memforest.memory import indexing
 from memforest.memory.ingest.batch import (
     Arrival,
     Arrived,
+    Batch,
     Refresh,
-    Writes,
     groups_of,
     read_arrival,
     turn_reader,
 )
-from memforest.memory.ingest.extract import Writer
+from memforest.memory.ingest.extract import SessionWriter
 from memforest.memory.ingest.receive import Received, receive
 from memforest.memory.ingest.turns import TurnReader, check_id, json_object
-from memforest.memory.inspect.repair import repair_parts, tidy
+from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import Look
 from memforest.memory.jobs import Handlers, run_due
-from memforest.memory.query.reader import Asked, Reader
+from memforest.memory.query.reader import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
     FlushResult,
@@ -133,28 +133,28 @@ class Memory:
     async def _ingest(
         self, arrivals: Sequence[Arrival], refresh: bool | None
     ) -> list[IngestResult | MemForestError]:
-        writes = Writes(self._writer(), self._warnings)
+        batch = Batch(self._writer(), self._warnings)
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
             arrived: dict[int, Arrived] = {}
             for at in group:
                 try:
                     arrived[at] = await self._arrive(arrivals[at])
                 except MemForestError as exc:
-                    writes.fail(at, exc)
-            await writes.process(arrived)
-        await self._finish(writes, refresh)
-        if writes.replaced:
+                    batch.fail(at, exc)
+            await batch.process(arrived)
+        await self._finish(batch, refresh)
+        if batch.replaced:
             # The log still holds what was overwritten in the file.
             await asyncio.to_thread(self.db.checkpoint)
-        return [writes.result(at) for at in range(len(arrivals))]
+        return [batch.result(at) for at in range(len(arrivals))]
 
-    async def _finish(self, writes: Writes, refresh: bool | None) -> None:
+    async def _finish(self, batch: Batch, refresh: bool | None) -> None:
         """Make of the summaries what the caller or the policy wants made now, and begin what goes on behind the write."""
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
-        writes.warn(self._summaries.told())
-        await writes.finish(refresh=how)
-        if refresh is None and policy == "behind" and writes.left_dirty:
+        batch.warn(self._summaries.told())
+        await batch.finish(refresh=how)
+        if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
             self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
 
@@ -216,10 +216,10 @@ class Memory:
         timer.add("store", started)
 
         async def finish() -> IngestResult:
-            writes = Writes(self._writer(), self._warnings)
-            await writes.process({0: arrived})
-            await self._finish(writes, None)
-            return writes.only()
+            batch = Batch(self._writer(), self._warnings)
+            await batch.process({0: arrived})
+            await self._finish(batch, None)
+            return batch.only()
 
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)
@@ -270,9 +270,9 @@ class Memory:
             derived.drop_stale(tx)  # now that the nodes above what went are marked
         return replace(got, reworded=got.reworded or late, problems=tuple(placings.problems))
 
-    def _writer(self) -> Writer:
+    def _writer(self) -> SessionWriter:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
-        return Writer(
+        return SessionWriter(
             self.db,
             self.config,
             self._steps,
@@ -294,11 +294,11 @@ class Memory:
     async def _resume(self) -> list[IngestResult]:
         left = await asyncio.to_thread(self._left)
         writer = self._writer()
-        writes = Writes(writer, self._warnings)
+        batch = Batch(writer, self._warnings)
         size = len(left) if self._steps.extracts_apart else 1
         for first in range(0, len(left), max(size, 1)):
             part = enumerate(left[first : first + size], first)
-            await writes.process(
+            await batch.process(
                 {
                     at: Arrived(one.session_id, Received(one.row, 0, unfinished=True), Timer())
                     for at, one in part
@@ -306,13 +306,13 @@ class Memory:
             )
         await writer.fill_vectors()
         behind = await writer.catch_up()
-        writes.warn(behind)
+        batch.warn(behind)
         await run_due(self.db, self.config.clock, self.handlers)
-        await self._finish(writes, refresh=True)
+        await self._finish(batch, refresh=True)
         if not left:  # else it is said with the results
             for problem in behind:
                 _log.warning("%s", problem)
-        return writes.all()
+        return batch.all()
 
     async def rebuild(
         self,
@@ -355,9 +355,9 @@ class Memory:
     # -- reading ------------------------------------------------------------------------------
 
     @property
-    def reader(self) -> Reader:
+    def query_path(self) -> QueryPath:
         """The read path."""
-        return Reader(
+        return QueryPath(
             self.db,
             self._cache,
             self._steps,
@@ -368,13 +368,13 @@ class Memory:
             self._summaries,
         )
 
-    async def query(self, asked: Asked) -> QueryResult:
+    async def query(self, asked: Query) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
-        return await self._asked("query", self.reader.query(asked, self.label))
+        return await self._asked("query", self.query_path.query(asked, self.label))
 
-    async def ask(self, asked: Asked) -> AskResult:
+    async def ask(self, asked: Query) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        return await self._asked("ask", self.reader.ask(asked, self.label))
+        return await self._asked("ask", self.query_path.ask(asked, self.label))
 
     async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
         """Keep what a question spends with the memory; an error that only damage can cause names the damage."""
@@ -427,7 +427,7 @@ class Memory:
             did.append(f"could not finish what was left: {exc}")
         else:
             did += [f"finished session {cut(repr(one.session_id), 60)}" for one in resumed]
-        did += await asyncio.to_thread(tidy, self.db)
+        did += await asyncio.to_thread(reclaim_space, self.db)
         return RepairReport(tuple(did), (await self.verify()).problems)
 
     async def checkpoint(self) -> None:

@@ -228,7 +228,7 @@ def open_memory(
     db = Database(path, busy_timeout_s=config.busy_timeout_s)
     try:
         migrations.apply(db, config.clock())
-        stored = _settle(db, user_id, config, label)
+        stored = _ensure_settings(db, user_id, config, label)
         opened = _embedder(path, config, stored.get("embedder"), steps)
         kept = replace(config, cell_turns=_cell_turns(path, stored["cell_turns"]))
     except BaseException:
@@ -280,7 +280,7 @@ def label_of(user_id: str) -> str:
     return user_id if len(user_id) <= MOST_LABEL_CHARS else "user"
 
 
-def _settle(db: Database, user_id: str, config: Config, label: str | None) -> dict[str, str]:
+def _ensure_settings(db: Database, user_id: str, config: Config, label: str | None) -> dict[str, str]:
     """Write a new memory's identity and its indexes, or read and check a stored one's."""
     attached = Attached(config)
     with db.read() as tx:

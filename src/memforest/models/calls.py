@@ -87,7 +87,7 @@ class Calls:
                 raise
             finally:
                 seconds = time.perf_counter() - started
-                ledger.settle(request.step, reserved, _usage(request, reply, error, seconds))
+                ledger.record(request.step, reserved, _usage(request, reply, error, seconds))
                 self._write_trace(ledger, request, reply, error, seconds)
 
     def _write_trace(

@@ -131,13 +131,13 @@ class Ledger:
             return FIRST_REPLY_TOKENS
         return sum(used.completion_tokens for used in self._chat) // calls
 
-    def settle(self, step: str, reserved: int, used: StepUsage) -> None:
+    def record(self, step: str, reserved: int, used: StepUsage) -> None:
         """Count an admitted call as ended."""
         self._in_flight -= 1
         self._reserved_tokens -= reserved
         self.steps[step] = self.steps.get(step, StepUsage()).plus(used)
         if self.whole is not None:
-            self.whole.settle(step, reserved, used)
+            self.whole.record(step, reserved, used)
 
     def add(self, step: str, used: StepUsage) -> None:
         """Add usage to a step."""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from memforest.store.tx import Tx
 
-__all__ = ["aliases_of_cell", "settle_aliases", "unsettled_aliases", "use_alias"]
+__all__ = ["aliases_of_cell", "resolve_aliases", "use_alias", "wrong_aliases"]
 
 _USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
     JOIN fact f ON f.id = o.fact JOIN entity e ON e.id = u.entity WHERE u.key = {key} ORDER BY o.said_ms, coalesce(o.tie, f.tie), e.key LIMIT 1"""
@@ -19,7 +19,7 @@ _USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurr
 def use_alias(tx: Tx, key: str, entity: int, occurrence: int) -> None:
     """Record that an occurrence calls an entity by an alias."""
     tx.execute("INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (key, entity, occurrence))
-    settle_aliases(tx, (key,))
+    resolve_aliases(tx, (key,))
 
 
 def aliases_of_cell(tx: Tx, cell: int) -> set[str]:
@@ -31,7 +31,7 @@ def aliases_of_cell(tx: Tx, cell: int) -> set[str]:
     return {row[0] for row in rows}
 
 
-def settle_aliases(tx: Tx, keys: Collection[str]) -> None:
+def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
     """Let each alias stand for whom it is used for, after uses of it have come or gone."""
     for key in sorted(keys):
         had = tx.execute("SELECT entity FROM alias WHERE key = ?", (key,)).fetchone()
@@ -43,7 +43,7 @@ def settle_aliases(tx: Tx, keys: Collection[str]) -> None:
             tx.execute("INSERT INTO alias VALUES (?, ?)", (key, now[0]))
 
 
-def unsettled_aliases(tx: Tx) -> list[tuple[str, str]]:
+def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
     """Return (alias, what is wrong) of aliases that are not what their uses make of them."""
     told = "stands for another entity than whom it is used for, or is used by nothing"
     rows = tx.execute(f"SELECT a.key FROM alias a WHERE a.entity IS NOT ({_USED.format(key='a.key')})")

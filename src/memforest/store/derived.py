@@ -24,6 +24,7 @@ __all__ = [
     "drop_stale",
     "drop_vectors",
     "drop_wordings",
+    "facts_worded",
     "kept_texts",
     "last_word_change",
     "missing_vectors",
@@ -41,7 +42,6 @@ __all__ = [
     "vectors_of_items",
     "vectors_of_leaf",
     "word_counts",
-    "worded",
     "wording_rules",
 ]
 
@@ -327,7 +327,7 @@ def put_wording(tx: Tx, fact: int, wording: bytes) -> None:
     )
 
 
-def worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
+def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
     """Return the facts that are worded in one of these ways, by row id."""
     found: set[int] = set()
     for wording in set(wordings):

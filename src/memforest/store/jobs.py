@@ -42,9 +42,9 @@ __all__ = [
     "give_back",
     "given_up",
     "job_problems",
-    "mend",
     "note_unhandled",
     "renew",
+    "repair",
     "retry_failed",
     "take",
     "total",
@@ -366,7 +366,7 @@ def job_problems(tx: Tx) -> list[str]:
     ]
 
 
-def mend(tx: Tx, *, now_ms: int) -> tuple[int, int]:
+def repair(tx: Tx, *, now_ms: int) -> tuple[int, int]:
     """Let jobs whose state, lease, tries or times cannot be wait anew, and forget those of which key or payload is lost.
 
     No work is lost by that: a job may be done twice, and an owner adds again what it misses.

@@ -109,7 +109,7 @@ def delete(arena: Arena, head: TreeHead, key: Key) -> TreeHead:
             arena.drop(node.id)
             lost = node.id
         elif len(ids) < (head.k + 1) // 2 and depth > spine:
-            lost = _mend(arena, head.k, steps[depth - 1], node, ids)
+            lost = _rebalance(arena, head.k, steps[depth - 1], node, ids)
         else:
             _adopt(arena, node, arena.get_many(ids))
     root = steps[0][0]
@@ -228,7 +228,7 @@ def _split(arena: Arena, node: Node, place: int, orphan: Node) -> Node:
     return _parent(arena, kids[half:])
 
 
-def _mend(arena: Arena, k: int, step: Step, node: Node, ids: tuple[int, ...]) -> int | None:
+def _rebalance(arena: Arena, k: int, step: Step, node: Node, ids: tuple[int, ...]) -> int | None:
     """Join `node`, left with the too few children `ids`, with a sibling under the parent in `step`.
 
     Returns the id of the node that was dropped, or None when both remain and share the children.

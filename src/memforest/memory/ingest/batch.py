@@ -14,7 +14,7 @@ from typing import Any, Literal
 from memforest.config import Config
 from memforest.errors import InputError, MemForestError, ModelError
 from memforest.interval import floor_ms
-from memforest.memory.ingest.extract import Processed, Writer, ingest_result
+from memforest.memory.ingest.extract import Processed, SessionWriter, ingest_result
 from memforest.memory.ingest.receive import Received
 from memforest.memory.ingest.turns import Reading, TurnReader, check_id, json_object
 from memforest.memory.results import IngestResult
@@ -28,8 +28,8 @@ from memforest.types import Refused
 __all__ = [
     "Arrival",
     "Arrived",
+    "Batch",
     "Refresh",
-    "Writes",
     "check_addition",
     "groups_of",
     "read_arrival",
@@ -126,7 +126,7 @@ def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]
     return groups
 
 
-class Writes:
+class Batch:
     """Takes received sessions through the rest of the write path, and puts their results together.
 
     Args:
@@ -134,7 +134,7 @@ class Writes:
         warnings: said with every result.
     """
 
-    def __init__(self, writer: Writer, warnings: Sequence[str]) -> None:
+    def __init__(self, writer: SessionWriter, warnings: Sequence[str]) -> None:
         self._writer = writer
         self._warnings = tuple(warnings)
         self._arrived: dict[int, Arrived] = {}

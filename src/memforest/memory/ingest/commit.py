@@ -196,7 +196,7 @@ def _near(
     """Return the stored facts that may be near-duplicates: those worded alike, however many facts there are."""
     if threshold is None or not wanted:
         return []
-    rows = derived.worded(tx, [signature(candidate).digest for candidate in wanted])
+    rows = derived.facts_worded(tx, [signature(candidate).digest for candidate in wanted])
     facts = fact_rows.facts_with_ids(tx, rows)
     vectors = derived.vectors_of_items(tx, "fact", rows)
     return [(row, _stored_signature(tx, facts[row]), vectors[row]) for row in rows if row in vectors]

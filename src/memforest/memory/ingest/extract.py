@@ -47,7 +47,7 @@ from memforest.systems.attached import Attached
 from memforest.text import DATA_RUN, cut
 from memforest.types import Candidate, Chunk, ChunkOutcome, Refused, Skipped, Turn
 
-__all__ = ["Processed", "Writer", "ingest_result", "report"]
+__all__ = ["Processed", "SessionWriter", "ingest_result", "report"]
 
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
@@ -104,7 +104,7 @@ class Processed:
 
 
 @dataclass(slots=True)
-class Writer:
+class SessionWriter:
     """Writes one memory. `vectors` is None in a memory without an embedder."""
 
     db: Database

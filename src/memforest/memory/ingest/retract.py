@@ -11,7 +11,7 @@ from memforest.facts.entities import speaker_key
 from memforest.memory.ingest.restate import restate_fact
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
-from memforest.store.aliases import aliases_of_cell, settle_aliases
+from memforest.store.aliases import aliases_of_cell, resolve_aliases
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
@@ -56,7 +56,7 @@ def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
         derived.drop_vectors(tx, "fact", (fact,))
         fact_rows.delete_fact(tx, fact)
     _drop_unnamed(tx, placings, named)
-    settle_aliases(tx, called)
+    resolve_aliases(tx, called)
     return reworded
 
 

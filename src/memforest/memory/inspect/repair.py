@@ -25,7 +25,7 @@ from memforest.store.leaves import drop_strays
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
-__all__ = ["repair_parts", "tidy", "word_anew"]
+__all__ = ["reclaim_space", "repair_parts", "word_anew"]
 
 SAID = ("session", "turn", "cell", "fact", "occurrence")
 """Tables whose rows a repair must leave as many as they were."""
@@ -66,7 +66,7 @@ def repair_parts(db: Database, config: Config, attached: Attached, found: Verify
     return did
 
 
-def tidy(db: Database) -> list[str]:
+def reclaim_space(db: Database) -> list[str]:
     """Merge the lexical index, give free space back, fold the log in; return what was done, in words."""
     did = []
     try:
@@ -125,7 +125,7 @@ def _indexes(tx: Tx, context: _Context) -> str:
 
 def _jobs(tx: Tx, context: _Context) -> str:
     """Put jobs whose rows cannot be back to wait; what an index misses of its jobs, it adds again."""
-    anew, forgotten = jobs.mend(tx, now_ms=to_ms(context.config.clock()))
+    anew, forgotten = jobs.repair(tx, now_ms=to_ms(context.config.clock()))
     return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
 
 

@@ -18,7 +18,7 @@ from memforest.store import checks, contradictions, derived, feed, indexes, jobs
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
-from memforest.store.aliases import unsettled_aliases
+from memforest.store.aliases import wrong_aliases
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.faults import RESTORE, UNEXPECTED
@@ -224,7 +224,7 @@ def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:
         for entity in entities.values()
         if entity.kind == "participant" and entity.key not in heard
     ]
-    messages += [f"alias {key!r} {message}" for key, message in unsettled_aliases(tx)]
+    messages += [f"alias {key!r} {message}" for key, message in wrong_aliases(tx)]
     for key, entity in snapshot_rows.names(tx).items():
         if key != entities[entity].key and not is_short_form(key, entities[entity].key):
             messages.append(f"alias {key!r} is not short for {entities[entity].label!r}")

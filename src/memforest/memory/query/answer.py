@@ -15,7 +15,7 @@ from memforest.systems.modes import FALLS_BACK
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
-__all__ = ["Answered", "answered", "telling"]
+__all__ = ["Answered", "answered", "without_questions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Answered:
     warnings: tuple[str, ...] = ()
 
 
-def telling(evidence: Sequence[Evidence]) -> list[Evidence]:
+def without_questions(evidence: Sequence[Evidence]) -> list[Evidence]:
     """Return the evidence that tells something: a turn that only asks does not ("What is he, a cat?")."""
     return [one for one in evidence if one.kind != "turn" or not asks(one.text)]
 

@@ -18,7 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
-from memforest.memory.query.answer import answered, telling
+from memforest.memory.query.answer import answered, without_questions
 from memforest.memory.query.blame import asked_of, blame
 from memforest.memory.query.evidence import (
     cut_hits,
@@ -56,7 +56,7 @@ from memforest.text import cut
 from memforest.tokens import count_tokens
 from memforest.types import QuestionPlan
 
-__all__ = ["Asked", "Reader"]
+__all__ = ["Query", "QueryPath"]
 
 T = TypeVar("T")
 Row = NDArray[np.float32]
@@ -66,7 +66,7 @@ WARNING_CHARS = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Query:
     """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`.
 
     `question` is what is read of it, at most `QUESTION_CHARS` characters; `warnings` say if that is not all.
@@ -90,7 +90,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class QueryPath:
     """Answers questions from one memory. `embedder` is None when the memory works by words alone."""
 
     db: Database
@@ -102,12 +102,12 @@ class Reader:
     config: Config
     summaries: Summaries
 
-    async def query(self, asked: Asked, label: str) -> QueryResult:
+    async def query(self, asked: Query, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
         with keeping(Ledger(asked.budget, "query")) as ledger:
             return await self._query(asked, label, ledger)
 
-    async def _query(self, asked: Asked, label: str, ledger: Ledger) -> QueryResult:
+    async def _query(self, asked: Query, label: str, ledger: Ledger) -> QueryResult:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
@@ -161,7 +161,7 @@ class Reader:
         )
 
     async def _read(
-        self, asked: Asked, snapshot: Snapshot, label: str, timer: Timer
+        self, asked: Query, snapshot: Snapshot, label: str, timer: Timer
     ) -> tuple[Search, list[str]]:
         """Return the question made ready, planned and embedded, and a warning if it could not be embedded.
 
@@ -198,7 +198,7 @@ class Reader:
         return request, warnings
 
     async def _searched(
-        self, asked: Asked, index: MemoryIndex, host: MemoryHost, prepared: Prepared
+        self, asked: Query, index: MemoryIndex, host: MemoryHost, prepared: Prepared
     ) -> tuple[Searched, Prepared]:
         """Rank, and let the index look at what comes first and rank again, as often as it may."""
         for _ in range(MOST_ROUNDS):
@@ -247,10 +247,10 @@ class Reader:
             return (None, None), [f"{cut(str(exc), WARNING_CHARS)}: searched without vectors"]
         return (rows[0], rows[1]), []
 
-    def _reranks(self, asked: Asked) -> bool:
+    def _reranks(self, asked: Query) -> bool:
         return self.steps.reranker is not None and asked.ranking.rerank != 0
 
-    def _search(self, asked: Asked, index: MemoryIndex, request: Search) -> Searched:
+    def _search(self, asked: Query, index: MemoryIndex, request: Search) -> Searched:
         """Return the evidence asked for; what a reranker may put there or takes away from it is in it too.
 
         Raises:
@@ -269,7 +269,7 @@ class Reader:
         return found[0]
 
     def _found(
-        self, tx: Tx, snapshot: Snapshot, asked: Asked, index: MemoryIndex, request: Search
+        self, tx: Tx, snapshot: Snapshot, asked: Query, index: MemoryIndex, request: Search
     ) -> Searched:
         """Let the index search, and make evidence of what it finds."""
         reranks = self._reranks(asked)
@@ -301,7 +301,7 @@ class Reader:
             ),
         )
 
-    async def _rerank(self, asked: Asked, found: Searched) -> tuple[Searched, list[str]]:
+    async def _rerank(self, asked: Query, found: Searched) -> tuple[Searched, list[str]]:
         """Order the best candidates anew, by their score and by what the reranker adds to it.
 
         A reranker that fails leaves the order as it is, with a warning.
@@ -330,12 +330,12 @@ class Reader:
         )
         return done, []
 
-    async def ask(self, asked: Asked, label: str) -> AskResult:
+    async def ask(self, asked: Query, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
         with keeping(Ledger(asked.budget, "ask")) as ledger:
             with keeping(ledger.part()) as part:
                 result = await self._query(asked, label, part)
-            told, timer = telling(result.evidence), Timer()
+            told, timer = without_questions(result.evidence), Timer()
             made = await _timed(
                 timer,
                 "answer",

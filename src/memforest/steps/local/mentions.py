@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-__all__ = ["MASK", "Asked", "read_mentions"]
+__all__ = ["MASK", "MaskedQuestion", "read_mentions"]
 
 MASK = "§"
 """Stands for a name in a masked question."""
@@ -20,7 +20,7 @@ MAX_UNSPACED_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MaskedQuestion:
     """A question with its names found.
 
     `text` is the question in NFC with straight apostrophes, `masked` the same in lower case with `MASK` for
@@ -38,7 +38,7 @@ class Asked:
         return self.text[self.origin[start] : self.origin[end]]
 
 
-def read_mentions(question: str, names: Mapping[str, str], common: Collection[str]) -> Asked:
+def read_mentions(question: str, names: Mapping[str, str], common: Collection[str]) -> MaskedQuestion:
     """Return a question with the names it mentions.
 
     Args:
@@ -64,7 +64,7 @@ def read_mentions(question: str, names: Mapping[str, str], common: Collection[st
             masked.append(folded[at])
             back.append(origin[at])
             at += 1
-    return Asked(text, "".join(masked), (*back, len(text)), tuple(entities))
+    return MaskedQuestion(text, "".join(masked), (*back, len(text)), tuple(entities))
 
 
 def _fold(text: str) -> tuple[str, list[int]]:

@@ -19,7 +19,7 @@ from memforest.interval import Interval
 from memforest.language.lexicon import Lexicon, Pattern, load_lexicon
 from memforest.language.predicate import tokenise
 from memforest.language.value import accept_value, trim_value
-from memforest.steps.local.mentions import MASK, Asked, read_mentions
+from memforest.steps.local.mentions import MASK, MaskedQuestion, read_mentions
 from memforest.steps.local.wording import with_wording
 from memforest.types import QuestionKind, QuestionPlan
 
@@ -111,7 +111,9 @@ def _lexicon_of(question: str) -> Lexicon:
     return spanish if asks else load_lexicon("en")
 
 
-def _entities(asked: Asked, names: Mapping[str, str], lexicon: Lexicon) -> tuple[tuple[str, int], ...]:
+def _entities(
+    asked: MaskedQuestion, names: Mapping[str, str], lexicon: Lexicon
+) -> tuple[tuple[str, int], ...]:
     """Return the entities of a question; "I" is the user if the memory has a name for that."""
     first = next(
         (token for token in tokenise(asked.text) if token.low in lexicon.cue_words["first_person"]), None
@@ -138,7 +140,7 @@ class _Reading:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: MaskedQuestion,
         lexicon: Lexicon,
         entities: tuple[tuple[str, int], ...],
         interval: Interval | None,

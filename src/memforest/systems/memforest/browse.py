@@ -49,7 +49,7 @@ class Descent:
         """Levels that were gone down."""
         self.reached: dict[int, float] = {}
         """Forest row of a leaf -> its score."""
-        self._settle()
+        self._take_out_leaves()
 
     @property
     def below(self) -> list[int]:
@@ -74,9 +74,9 @@ class Descent:
             kept[row] = self._paths[self._parent[row]] + share
         self.levels += 1
         self._paths = {row: kept[row] for row in self._parent if row in kept}
-        self._settle()
+        self._take_out_leaves()
 
-    def _settle(self) -> None:
+    def _take_out_leaves(self) -> None:
         """Take the leaves out of the frontier and look up the children of what is left."""
         self._parent = {}
         for row, total in self._paths.items():

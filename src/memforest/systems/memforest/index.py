@@ -59,7 +59,7 @@ ORDER_STEP = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Led:
+class _Promoted:
     """The facts that time order puts in front, by turn row, and why."""
 
     facts: dict[int, int]
@@ -152,10 +152,10 @@ class MemForestIndex(Index):
         cells = cell_of_turn(forest)
         keep = allowed(snapshot, request)
         answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
-        led = self._lead(snapshot, keep, answer)
-        if not led.facts:
+        promoted = self._promote(snapshot, keep, answer)
+        if not promoted.facts:
             self._order_in_time(tx, snapshot, request, scores)
-        scores.add("lead", led.bonus)
+        scores.add("lead", promoted.bonus)
         crowded = _diversify(snapshot, keep, request, scores)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
 
@@ -163,22 +163,22 @@ class MemForestIndex(Index):
             leaf = leaf_of.get(turn, int(cells[turn]))
             return Hit(
                 turn=turn,
-                fact=led.facts.get(turn, int(speaks[turn])),
+                fact=promoted.facts.get(turn, int(speaks[turn])),
                 score=float(scores.total[turn]),
                 scores={name: float(part[turn]) for name, part in scores.parts.items()},
                 leaf=leaf,
-                why=led.why if turn in led.facts else "",
+                why=promoted.why if turn in promoted.facts else "",
                 browsed=recalled.leaves.get(reached.get(turn, leaf)),
                 index=self.name,
             )
 
         notes = {
             "filters": filter_notes(keep),
-            "time_order": {"why": led.why, "turns": len(led.facts)} if led.facts else None,
+            "time_order": {"why": promoted.why, "turns": len(promoted.facts)} if promoted.facts else None,
             "diversity": crowded,
         }
         kept = np.flatnonzero(keep.turns)
-        leads = np.isin(kept, list(led.facts))
+        leads = np.isin(kept, list(promoted.facts))
         return Found(
             map(hit, best_first(scores.total, turn_places(snapshot), keep.turns)),
             tuple((int(forest.tree_ids[tree]), score) for tree, score in recalled.trees),
@@ -290,7 +290,7 @@ class MemForestIndex(Index):
         scores.add("time_order", request.ranking.time_order * side_of_anchor(snapshot, request, anchor))
 
     @staticmethod
-    def _lead(snapshot: Snapshot, keep: Allowed, answer: Answer) -> _Led:
+    def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer) -> _Promoted:
         """Lead with the turns that support the answer which the timeline gives; the best of them first."""
         bonus = np.zeros(len(snapshot.turns.ids))
         chosen: dict[int, int] = {}
@@ -301,7 +301,7 @@ class MemForestIndex(Index):
                 if turn not in chosen and keep.turns[turn]:
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
-        return _Led(chosen, bonus, answer.why)
+        return _Promoted(chosen, bonus, answer.why)
 
 
 def _browses(request: Search) -> bool:

@@ -29,7 +29,7 @@ from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 from memforest.systems.places import fact_places
 
-__all__ = ["Thread", "find_thread", "settle"]
+__all__ = ["Thread", "find_thread", "order_observations"]
 
 Ints = NDArray[np.int64]
 
@@ -91,7 +91,7 @@ def _exchanged(known: Vocabulary, values: Mapping[str, float], segments: Sequenc
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class DatedObservation:
     """An observation, how late it may have been (ms; its own time if that is known), whether its time is stated."""
 
     observation: Observation
@@ -103,7 +103,7 @@ class Heard:
 class _Told:
     """What a statement tells of a person and some values."""
 
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[DatedObservation, ...] = ()
     begins: bool = False
     returns: bool = False
 
@@ -227,7 +227,7 @@ def _made(
         line,
         ranked=ranked,
         of=of,
-        segments=tuple(timeline(settle([one for fact in sorted(of) for one in of[fact].heard]))),
+        segments=tuple(timeline(order_observations([one for fact in sorted(of) for one in of[fact].heard]))),
         told=frozenset(fact for fact, one in of.items() if one.begins),
         returned=frozenset(fact for fact, one in of.items() if one.returns),
     )
@@ -260,7 +260,7 @@ def _tell(
     fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
     reading, at = known.readings.of[fact], _moment(snapshot, row)
     times = (at,) if stated else known.said.get(fact, (at,))
-    heard: list[Heard] = []
+    heard: list[DatedObservation] = []
     begins = returns = False
     stances = _stances(reading.text, who, _named(reading.statement, others), ranked, _speaker(snapshot, row))
     for place, (value, stance) in enumerate(stances):
@@ -271,7 +271,8 @@ def _tell(
         )
         tie = f"{0 if change == 'end' else 1}{place} {where:09}"
         heard.extend(
-            Heard(Observation(time, tie, fact, value, None, change), latest, stated) for time in times
+            DatedObservation(Observation(time, tie, fact, value, None, change), latest, stated)
+            for time in times
         )
         returns = returns or stance == "back"
         begins = begins or stance == "start" or (stated and stance != "end")
@@ -326,7 +327,7 @@ def _latest(snapshot: Snapshot, row: int) -> int:
     return min(end, said) if end - start <= MAX_SPAN_MS else start
 
 
-def settle(heard: Sequence[Heard]) -> list[Observation]:
+def order_observations(heard: Sequence[DatedObservation]) -> list[Observation]:
     """Return observations at the times that agree best with each other, without those that nothing bears out."""
     exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
     exact = sorted((seen for seen in exact if seen.change != "end"), key=attrgetter("at_ms"))
@@ -342,7 +343,7 @@ def settle(heard: Sequence[Heard]) -> list[Observation]:
     return [one.observation for i, one in enumerate(placed) if i not in passing]
 
 
-def _placed(one: Heard, exact: Sequence[Observation], times: Sequence[int]) -> Heard:
+def _placed(one: DatedObservation, exact: Sequence[Observation], times: Sequence[int]) -> DatedObservation:
     """Return an observation whose time is coarse, moved behind other values that were so within that time.
 
     "Since April" begins after the 5th, if something else was so on the 5th, unless the value itself was so by then.
@@ -366,7 +367,7 @@ def _placed(one: Heard, exact: Sequence[Observation], times: Sequence[int]) -> H
     return one if at == seen.at_ms else replace(one, observation=replace(seen, at_ms=at))
 
 
-def _is_passing(before: Observation, one: Heard, after: Observation) -> bool:
+def _is_passing(before: Observation, one: DatedObservation, after: Observation) -> bool:
     """Return whether an undated beginning is outlived by what was so before: a loaf bought once is no new habit."""
     began = one.observation.change == "start" and not one.stated
     return began and after.change == "is" and before.change != "end" and same_value(before.value, after.value)
