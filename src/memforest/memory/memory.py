@@ -11,8 +11,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,21 +22,21 @@ from numpy.typing import NDArray
 from memforest.calendar import window_of
 from memforest.config import Config
 from memforest.endpoint import Budget
-from memforest.errors import InputError, MemForestError, ModelError, StoreError
-from memforest.interval import floor_ms, from_ms, to_ms
+from memforest.errors import MemForestError, ModelError, StoreError
+from memforest.interval import floor_ms, to_ms
 from memforest.memory import indexing
+from memforest.memory.ingest.arrive import Receiver
 from memforest.memory.ingest.batch import (
     Arrival,
     Arrived,
     Batch,
     Refresh,
     groups_of,
-    read_arrival,
     turn_reader,
 )
 from memforest.memory.ingest.extract import SessionWriter
-from memforest.memory.ingest.receive import Received, receive
-from memforest.memory.ingest.turns import TurnReader, check_id, json_object
+from memforest.memory.ingest.receive import Received
+from memforest.memory.ingest.turns import check_id, json_object
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
@@ -58,19 +58,18 @@ from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker, keep_embedder
-from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
-from memforest.store import derived, jobs, sessions, spent
+from memforest.store import jobs, sessions, spent
 from memforest.store.db import Database
 from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
 from memforest.store.tx import Tx
-from memforest.systems.attached import Attached, Placings
+from memforest.systems.attached import Attached
 from memforest.text import cut
-from memforest.types import StepUsage, Turn
+from memforest.types import StepUsage
 
 __all__ = ["Memory", "Opened"]
 
@@ -107,6 +106,7 @@ class Memory:
         self._cache = SnapshotCache()
         self._threshold = opened.threshold
         self._attached = Attached(config)
+        self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         self._summaries = Summaries(
             db,
             opened.steps,
@@ -138,7 +138,7 @@ class Memory:
             arrived: dict[int, Arrived] = {}
             for at in group:
                 try:
-                    arrived[at] = await self._arrive(arrivals[at])
+                    arrived[at] = await self._receiver.arrive(arrivals[at])
                 except MemForestError as exc:
                     batch.fail(at, exc)
             await batch.process(arrived)
@@ -157,23 +157,6 @@ class Memory:
         if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
             self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
-
-    async def _arrive(self, arrival: Arrival) -> Arrived:
-        """Check and store what arrives."""
-        read = read_arrival(arrival, self.config, self.label)
-        timer, started = Timer(), time.perf_counter()
-        got = await asyncio.to_thread(
-            self._receive,
-            arrival.session_id,
-            read.turns,
-            timer=timer,
-            infer=arrival.infer,
-            replace=arrival.replace,
-            append=False,
-            metadata=json_object(arrival.metadata, "metadata"),
-        )
-        timer.add("store", started)
-        return Arrived(arrival.session_id, got, timer, read.refused)
 
     async def _writes(self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[T]]) -> T:
         """Run a write under a ledger, and keep what it spent with the memory, however it ends."""
@@ -204,14 +187,14 @@ class Memory:
         now = floor_ms(self.config.clock())
         name = session_id
         if name is None:
-            day = window_of(now, "day", await asyncio.to_thread(self._zone)).key
+            day = window_of(now, "day", await asyncio.to_thread(self._receiver.zone)).key
             name = f"live-{day}{'' if infer else '-verbatim'}"
         check_id(name, "session_id")
         reader = turn_reader(self.config, self.label, timestamp, now)
         kept = json_object(metadata, "metadata")
         timer, started = Timer(), time.perf_counter()
         arrived = await asyncio.to_thread(
-            self._receive_more, name, reader, turns, timer=timer, infer=infer, metadata=kept
+            self._receiver.receive_more, name, reader, turns, timer=timer, infer=infer, metadata=kept
         )
         timer.add("store", started)
 
@@ -223,52 +206,6 @@ class Memory:
 
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)
-
-    def _receive_more(
-        self,
-        session_id: str,
-        reader: TurnReader,
-        raw: Sequence[Any],
-        *,
-        timer: Timer,
-        infer: bool,
-        metadata: dict[str, Any],
-    ) -> Arrived:
-        """Number and store turns after what is stored; both in one transaction, as others may append too."""
-        with self.db.write() as tx:
-            found = sessions.find_session(tx, session_id)
-            first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
-            taken = None if found is None else partial(sessions.has_turn, tx, found.row)
-            read = reader.read(raw, first=first, floor=floor, is_taken=taken)
-            if not read.turns:
-                raise InputError("there is nothing to add; give a text or at least one message")
-            how = {"infer": infer, "replace": False, "append": True, "metadata": metadata}
-            got = self._received(tx, session_id, read.turns, **how)
-            ended = time.perf_counter()
-        timer.add("store.commit", ended)
-        return Arrived(session_id, got, timer, read.refused)
-
-    def _receive(self, session_id: str, turns: Sequence[Turn], timer: Timer, **how: Any) -> Received:
-        with self.db.write() as tx:
-            got = self._received(tx, session_id, turns, **how)
-            ended = time.perf_counter()
-        timer.add("store.commit", ended)
-        return got
-
-    def _zone(self) -> tzinfo:
-        with self.db.read() as tx:
-            return zone_of(tx, self.config)
-
-    def _received(self, tx: Tx, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
-        placings = Placings(tx, self._attached)
-        late = keep_embedder(tx, self.db.path, self._embedder)
-        keep_zone(tx, self.config)
-        stored_ms = to_ms(self.config.clock())
-        got = receive(tx, self.config, placings, session_id, turns, stored_ms=stored_ms, **how)
-        placings.close()
-        if got.replaced:
-            derived.drop_stale(tx)  # now that the nodes above what went are marked
-        return replace(got, reworded=got.reworded or late, problems=tuple(placings.problems))
 
     def _writer(self) -> SessionWriter:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
