@@ -479,3 +479,19 @@ def test_a_user_can_be_required_to_be_new(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="load_existing"):
             forest.register_user("v", load_existing="no")  # type: ignore[arg-type]
         assert not forest.has_user("v")
+
+
+def test_every_inner_node_is_summarised_if_that_is_set(tmp_path: Path) -> None:
+    """As in Alg. 1, line 26: no node keeps its children's texts, where by default many do."""
+    kept: dict[str, int] = {}
+    for summarise in ("kept", "every"):
+        path = tmp_path / summarise
+        settings = {"memforest": {"summarise": summarise}}
+        config = fast_config(chat=FunctionChat(local_reply), index_settings=settings)
+        with MemForest(path, config) as forest:
+            for day in (1, 2, 3):
+                turns = [says(who, f"I bought a {thing}.") for who, thing in things(day)]
+                forest.ingest_session("u", f"s{day}", turns, timestamp=f"2024-03-{day:02}")
+            forest.flush("u")
+        kept[summarise] = len(rows(file_of(path), "SELECT node FROM derived_summary WHERE vector = 'mean'"))
+    assert kept["every"] == 0 < kept["kept"]
