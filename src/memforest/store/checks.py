@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from memforest.store import derived
-from memforest.store.connections import begin_anew
 from memforest.store.db import Tx
+from memforest.store.dialect import gathered
 from memforest.store.facts import QUOTE
 from memforest.store.packing import NUMBER, unpack_ids, unpack_text, unpack_vectors
+from memforest.store.tx import begin_anew
 
 __all__ = [
     "Integrity",
@@ -137,7 +138,7 @@ def quotations(tx: Tx) -> Iterator[Quotation]:
     """Yield the quotes of all occurrences."""
     rows = tx.execute(
         f"""SELECT f.fact_id, o.speaker, {QUOTE}, coalesce(c.maker, ''), group_concat(t.text, ' '),
-           json_group_array(t.speaker), json_group_array(t.id) FROM occurrence o JOIN fact f ON f.id = o.fact
+           {gathered("t.speaker")}, {gathered("t.id")} FROM occurrence o JOIN fact f ON f.id = o.fact
            JOIN cell c ON c.id = o.cell JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
            GROUP BY o.id ORDER BY o.id"""
     )

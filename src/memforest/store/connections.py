@@ -15,7 +15,7 @@ from pathlib import Path
 from memforest.errors import StoreError
 from memforest.store.tx import Args, Tx
 
-__all__ = ["PRAGMAS", "Connection", "begin_anew", "connect", "set_up_reader", "set_up_writer", "transaction"]
+__all__ = ["PRAGMAS", "Connection", "connect", "set_up_reader", "set_up_writer", "transaction"]
 
 PRAGMAS: tuple[tuple[str, str, object], ...] = (
     # name, value to set, value to read back
@@ -111,9 +111,3 @@ def transaction(conn: Connection, *, writes: bool = False) -> Iterator[None]:
         # A full disk may have ended it already; a second error would mask the first.
         if conn.in_transaction:
             conn.execute("ROLLBACK")
-
-
-def begin_anew(tx: Tx) -> None:
-    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
-    tx.execute("ROLLBACK")
-    tx.execute("BEGIN")

@@ -13,6 +13,7 @@ from typing import get_args
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store.changes import Changes
 from memforest.store.db import Tx
+from memforest.store.dialect import place_tie
 from memforest.store.migration_indexes import FEED_KINDS
 from memforest.types import EntityKind, Precision
 
@@ -87,10 +88,10 @@ _FACTS: tuple[Check, ...] = (
         "{0}: its times, topics or marks cannot be",
     ),
     (
-        """SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
+        f"""SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
            JOIN session s ON s.id = c.session
            WHERE substr(coalesce(o.tie, f.tie), 1, length(s.session_id) + 8) !=
-                s.session_id || char(31) || printf('%06d', c.ordinal) || char(31)
+                {place_tie("s.session_id", "c.ordinal")} || char(31)
            OR NOT EXISTS (SELECT 1 FROM occurrence_turn x JOIN turn t ON t.id = x.turn
                 WHERE x.occurrence = o.id AND t.said_ms = o.said_ms)
            OR EXISTS (SELECT 1 FROM occurrence_turn x JOIN turn t ON t.id = x.turn

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from memforest.store.tx import Tx
 
-__all__ = ["AMONG", "AMONG_IDS", "gathered", "last_number", "listed", "place_tie"]
+__all__ = ["AMONG", "AMONG_IDS", "gathered", "is_object", "last_number", "listed", "place_tie"]
 
 
 def listed(values: str) -> str:
@@ -25,6 +25,11 @@ AMONG_IDS = f"IN (SELECT value FROM {listed(':ids')})"
 def gathered(column: str) -> str:
     """Return the aggregate that has all values of a column in one JSON list."""
     return f"json_group_array({column})"
+
+
+def is_object(column: str) -> str:
+    """Return the condition that a column is a JSON object."""
+    return f"(CASE WHEN json_valid({column}) THEN json_type({column}) = 'object' ELSE 0 END)"
 
 
 def place_tie(session_id: str, ordinal: str) -> str:

@@ -21,6 +21,7 @@ from memforest.errors import InputError
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store import meta
 from memforest.store.db import Tx
+from memforest.store.dialect import is_object
 
 __all__ = [
     "MOST_BACKOFF_MS",
@@ -345,7 +346,7 @@ _WRONG: Sequence[tuple[str, str]] = (
 )  # fmt: skip
 _LOST: Sequence[tuple[str, str]] = (
     (
-        "CASE WHEN json_valid(payload) THEN json_type(payload) != 'object' ELSE 1 END",
+        f"NOT {is_object('payload')}",
         "its payload cannot be read",
     ),
     ("owner = '' OR kind = '' OR key = ''", "it lacks an owner, a kind or a key"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-__all__ = ["Args", "Found", "Tx"]
+__all__ = ["Args", "Found", "Tx", "begin_anew"]
 
 Args = Sequence[Any] | Mapping[str, Any]
 """The values of a statement: for each ``?`` in order, or for each ``:name``."""
@@ -56,4 +56,13 @@ class Tx(Protocol):
         """
 
     def ids(self, wanted: Iterable[int] | Iterable[str], /) -> object:
-        """Return row ids, or keys, as the one value of `memforest.store.dialect.AMONG`; there may be any number."""
+        """Return row ids, or keys, as the one value of `memforest.store.dialect.AMONG`; there may be any number.
+
+        Keys hold no NUL character, which no text of a memory does.
+        """
+
+
+def begin_anew(tx: Tx) -> None:
+    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
+    tx.execute("ROLLBACK")
+    tx.execute("BEGIN")
