@@ -51,7 +51,8 @@ from memforest.search.lexical import bm25
 from memforest.search.texts import question_tokens
 from memforest.store import migrations, trees
 from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.tree import TreeHead, insert
 from synthetic.chat import Chat
 

@@ -24,9 +24,9 @@ from memforest import Config, MemForest
 from memforest.models import HashEmbedder
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
+from memforest.store.tx import Tx
 from memforest.systems import registry
 from memforest.systems.base import Index, Items, Kind, Placed
 from memforest.systems.memforest.rows import finished_cells

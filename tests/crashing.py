@@ -28,7 +28,8 @@ from tests.worlds import eager_config
 
 from memforest import AsyncMemForest
 from memforest.steps.local.extract import LocalExtractor
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.systems import base, registry
 
 Call = tuple[str, list[dict[str, Any]], bool]

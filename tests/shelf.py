@@ -20,9 +20,9 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import facts as fact_rows
 from memforest.store import sessions
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
+from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, Index, Items, Kind, Placed, Search
 from memforest.tree import Contract, Node, TreeHead
 

@@ -18,7 +18,8 @@ from memforest import MemForest
 from memforest.facts.entities import EntityBook
 from memforest.store import facts as rows
 from memforest.store import migrations
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 
 
 @pytest.fixture

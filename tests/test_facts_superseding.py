@@ -23,8 +23,9 @@ from memforest.facts import superseding
 from memforest.facts.superseding import superseded_by
 from memforest.facts.timeline import Observation, superseded, time_order
 from memforest.store import snapshot as rows
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.facts import facts_with_ids
+from memforest.store.tx import Tx
 from memforest.systems.states import observations, superseded_facts
 
 VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the Oslo", "...", "New Miami"]

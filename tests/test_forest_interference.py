@@ -40,7 +40,8 @@ from memforest.models.base import Vectors
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.store import meta, migrations
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.types import Chunk, ChunkOutcome, SummaryRequest
 
 # -- processes ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from memforest import ConfigError, InputError, MemForest, NotFoundError
 from memforest.errors import IndexStateError, StoreWriteError
 from memforest.forest import UserMemory
 from memforest.store import feed
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems import registry
 from memforest.systems.base import Found, IndexProblem, Search
 

@@ -29,7 +29,7 @@ from tests.worlds import dump, fast_config, fast_folder, file_of, make_sessions,
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import MemForestError
 from memforest.store import feed, indexes
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems import base, registry
 from memforest.systems.base import Items
 from memforest.systems.host import Host

@@ -18,7 +18,7 @@ from tests.worlds import dump, fast_config, file_of, make_sessions, rows, said
 from memforest import ConfigError, InputError, MemForest, NotFoundError
 from memforest.forest import UserMemory
 from memforest.store import feed, indexes
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems import base, registry
 from memforest.systems.base import Items, Placed
 from memforest.systems.host import Host

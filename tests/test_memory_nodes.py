@@ -25,7 +25,7 @@ from memforest.cli.screen import Screen
 from memforest.memory.query.memories import SOURCE_TURNS
 from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems import registry
 from memforest.systems.base import Found, NodeHit, Search
 from memforest.systems.flat.index import FlatIndex

@@ -24,8 +24,9 @@ from memforest.search.postings import MAX_LATER, bring_up_to_date, read_postings
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import index_tokens, question_tokens
 from memforest.store import derived
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.migrations import apply
+from memforest.store.tx import Tx
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 

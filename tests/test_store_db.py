@@ -33,7 +33,8 @@ from memforest.errors import (
 )
 from memforest.memory.open import file_name
 from memforest.store import derived, meta, migrations
-from memforest.store.db import APPLICATION_ID, Database, Tx
+from memforest.store.db import APPLICATION_ID, Database
+from memforest.store.tx import Tx
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 

@@ -18,7 +18,7 @@ from memforest import Config, ConfigError, MemForest, QueryResult
 from memforest.models import HashEmbedder
 from memforest.ranking import order
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems import registry
 from memforest.systems.base import Found, Hit, NodeHit, Search
 from memforest.systems.combine import CombinedIndex, fuse

@@ -22,8 +22,9 @@ from memforest import MemForest
 from memforest.search.advance import advance
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.snapshot import wordings
+from memforest.store.tx import Tx
 from memforest.systems.memforest import threads
 from memforest.systems.memforest import vocabulary as module
 from memforest.systems.memforest.readings import Readings

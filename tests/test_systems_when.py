@@ -17,7 +17,8 @@ from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
 
 from memforest.search.snapshot import Snapshot
 from memforest.store import migrations
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.types import QuestionPlan

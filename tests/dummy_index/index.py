@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from memforest.interval import from_ms
 from memforest.store import facts, meta, trees
-from memforest.store.db import Tx
 from memforest.store.leaves import placements
+from memforest.store.tx import Tx
 from memforest.systems.base import IndexProblem, Items, Kind, NodeWork, Placed, Upgrade
 from memforest.systems.flat.index import FlatIndex
 from memforest.tree import Node, TreeHead, check, delete, insert

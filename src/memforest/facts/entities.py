@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from memforest.store import facts as rows
 from memforest.store.aliases import use_alias
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.text import entity_key
 from memforest.types import EntityKind
 

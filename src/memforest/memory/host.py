@@ -23,8 +23,9 @@ from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store import meta
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.savepoint import attempt
+from memforest.store.tx import Tx
 
 __all__ = ["PAUSE_S", "MemoryHost"]
 

@@ -16,7 +16,8 @@ from memforest.memory.vectors import keep_embedder
 from memforest.refresh.requests import stale_nodes
 from memforest.store import meta
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
 __all__ = ["add_index", "advance", "drop_index", "rebuild"]

@@ -14,8 +14,9 @@ from memforest.clock import Clock
 from memforest.errors import BudgetError, MemForestError, ModelRefusedError, StoreError
 from memforest.interval import to_ms
 from memforest.store import jobs
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.jobs import Job, JobKind
+from memforest.store.tx import Tx
 
 __all__ = ["Handler", "Handlers", "JobsRun", "run_due"]
 

@@ -64,9 +64,10 @@ from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import derived, jobs, sessions, spent
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 from memforest.text import cut
 from memforest.types import StepUsage, Turn

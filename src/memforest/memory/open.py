@@ -30,9 +30,10 @@ from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.ports import EmbedderSetting, is_embedder
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.faults import mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
 __all__ = [

@@ -31,7 +31,8 @@ from memforest.refresh.requests import Describe
 from memforest.steps.choose import Steps
 from memforest.store import meta
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
 __all__ = ["Accounted", "Summaries", "policy_of"]

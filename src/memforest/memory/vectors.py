@@ -14,8 +14,9 @@ from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.models import Embedder
 from memforest.search.texts import digest
 from memforest.store import derived, meta
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.packing import as_stored
+from memforest.store.tx import Tx
 from memforest.text import shorten_runs
 
 __all__ = ["VectorMaker", "keep_embedder", "other_embedder"]

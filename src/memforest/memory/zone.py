@@ -13,7 +13,7 @@ from memforest.calendar import zone_named
 from memforest.config import Config
 from memforest.errors import ConfigError
 from memforest.store import meta
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.text import cut
 
 __all__ = ["keep_zone", "stored_zone", "unknown_zone", "zone_note", "zone_of"]

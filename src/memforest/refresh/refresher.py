@@ -32,7 +32,8 @@ from memforest.search.texts import digest, mean_digest
 from memforest.steps.base import Kept
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.text import cut
 from memforest.tree import Node
 from memforest.types import SummaryRequest

@@ -11,7 +11,7 @@ from typing import Protocol
 from memforest.search.texts import digest
 from memforest.store import derived
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 

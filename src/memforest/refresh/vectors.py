@@ -13,7 +13,8 @@ from memforest.errors import ModelError
 from memforest.search.texts import digest, mean_digest
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.tree import Node
 
 __all__ = ["Embed", "NodeVectors", "write_means", "write_vectors"]

@@ -31,7 +31,7 @@ from memforest.search.vectors import VectorTable
 from memforest.store import derived, meta
 from memforest.store import snapshot as rows
 from memforest.store.changes import changes_since, position
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["advance"]
 

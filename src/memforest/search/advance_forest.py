@@ -20,7 +20,7 @@ from memforest.search.splice import Splice, as_array, read_again, rows_of, sorte
 from memforest.search.vectors import VectorTable
 from memforest.store import forests as rows
 from memforest.store.changes import Changes
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["OldVectors", "advance_forest", "advance_vectors"]
 

@@ -10,8 +10,7 @@ from memforest.search.lexical import carry_words
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import Snapshot
 from memforest.store import meta
-from memforest.store.db import Tx
-from memforest.store.tx import begin_anew
+from memforest.store.tx import Tx, begin_anew
 
 __all__ = ["SnapshotCache"]
 

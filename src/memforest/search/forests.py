@@ -20,7 +20,7 @@ from memforest.search.load_forest import inner_ids, load_forest, load_vectors
 from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store.changes import Changes, changes_since
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["carry_forests", "embedded_forest", "forest_bytes", "forest_of", "forests_read", "put_forest"]
 

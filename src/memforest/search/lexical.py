@@ -20,7 +20,7 @@ from memforest.ranking import Scores, bm25_idf, bm25_weight
 from memforest.search.postings import MAX_TOKENS, Postings, bring_up_to_date, read_postings
 from memforest.search.snapshot import Snapshot
 from memforest.store import derived
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["K1", "B", "bm25", "carry_words"]
 

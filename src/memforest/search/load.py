@@ -16,7 +16,7 @@ from memforest.search.texts import QUESTION_MARKS, asks
 from memforest.search.vectors import VectorTable
 from memforest.store import changes, derived, meta
 from memforest.store import snapshot as rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = [
     "FactColumns",

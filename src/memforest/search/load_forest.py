@@ -16,7 +16,7 @@ from memforest.search.splice import as_array, rows_of
 from memforest.search.vectors import VectorTable
 from memforest.store import derived
 from memforest.store import forests as rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["Nodes", "adopt", "inner_ids", "item_rows", "load_forest", "load_vectors", "read_nodes"]
 

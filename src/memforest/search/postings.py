@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.store import derived
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["MAX_LATER", "MAX_TOKENS", "Postings", "bring_up_to_date", "read_postings"]
 

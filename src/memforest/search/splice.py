@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from memforest.search.vectors import VectorTable
 from memforest.store import derived
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["Splice", "as_array", "read_again", "rows_of", "sorted_splice", "spliced", "spliced_vectors"]
 

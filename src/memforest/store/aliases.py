@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["aliases_of_cell", "settle_aliases", "unsettled_aliases", "use_alias"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["KEPT", "Changes", "changes_since", "position", "prune"]
 

@@ -12,11 +12,10 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from memforest.store import derived
-from memforest.store.db import Tx
 from memforest.store.dialect import gathered
 from memforest.store.facts import QUOTE
 from memforest.store.packing import NUMBER, unpack_ids, unpack_text, unpack_vectors
-from memforest.store.tx import begin_anew
+from memforest.store.tx import Tx, begin_anew
 
 __all__ = [
     "Integrity",

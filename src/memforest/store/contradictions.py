@@ -12,9 +12,9 @@ from typing import get_args
 
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store.changes import Changes
-from memforest.store.db import Tx
 from memforest.store.dialect import place_tie
 from memforest.store.migration_indexes import FEED_KINDS
+from memforest.store.tx import Tx
 from memforest.types import EntityKind, Precision
 
 __all__ = [

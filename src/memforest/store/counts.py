@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = [
     "count_rows",

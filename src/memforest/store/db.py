@@ -36,7 +36,7 @@ from memforest.store.files import DatabaseFile, identity_of
 from memforest.store.forks import ForkGate
 from memforest.store.tx import Tx
 
-__all__ = ["APPLICATION_ID", "Database", "Tx"]
+__all__ = ["APPLICATION_ID", "Database"]
 
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG, last_number
 from memforest.store.packing import NUMBER, pack_text, pack_vector, unpack_text, unpack_vectors
+from memforest.store.tx import Tx
 
 __all__ = [
     "ItemKind",

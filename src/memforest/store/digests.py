@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG
+from memforest.store.tx import Tx
 from memforest.text import cut
 
 __all__ = ["AGAIN", "DamagedTurn", "damaged_turns", "fill_digests", "turn_digest"]

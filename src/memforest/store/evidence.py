@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG
 from memforest.store.trees import nodes_with_ids
+from memforest.store.tx import Tx
 
 __all__ = [
     "FactText",

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from memforest.store import meta
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG, gathered
+from memforest.store.tx import Tx
 from memforest.types import EntityKind, State
 
 __all__ = [

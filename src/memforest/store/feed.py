@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from memforest.store import indexes, meta
-from memforest.store.db import Tx
 from memforest.store.dialect import last_number
 from memforest.store.migration_indexes import FEED_KINDS
+from memforest.store.tx import Tx
 
 __all__ = ["Items", "Kind", "compact", "compacted", "position", "read", "waiting"]
 

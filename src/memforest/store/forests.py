@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG, listed
+from memforest.store.tx import Tx
 
 __all__ = ["LEAF_KINDS", "InnerRow", "LeafRow", "TreeRow", "inner_rows", "leaf_rows", "tree_rows"]
 

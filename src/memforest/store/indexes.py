@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = [
     "IndexRow",

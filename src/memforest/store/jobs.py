@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple, get_args
 from memforest.errors import InputError
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store import meta
-from memforest.store.db import Tx
 from memforest.store.dialect import is_object
+from memforest.store.tx import Tx
 
 __all__ = [
     "MOST_BACKOFF_MS",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG_IDS, place_tie
 from memforest.store.packing import unpack_ids
+from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
 __all__ = ["drop_leaves", "drop_strays", "leaves_of", "leaves_with_ids", "placements", "put_leaf"]

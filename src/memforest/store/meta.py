@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memforest.store import changes
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["bump", "generation", "get", "put", "take_ids"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["m0007_compact"]
 

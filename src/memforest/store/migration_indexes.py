@@ -6,7 +6,7 @@ index's own. A file of before has one index, whose name stands here as a fact of
 
 from __future__ import annotations
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["m0009_indexes"]
 

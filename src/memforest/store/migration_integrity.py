@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memforest.store.db import Tx
 from memforest.store.digests import fill_digests
+from memforest.store.tx import Tx
 
 __all__ = ["m0006_integrity"]
 

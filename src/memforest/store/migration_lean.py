@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memforest.store.db import Tx
 from memforest.store.packing import pack_ids, pack_text, pack_vector
+from memforest.store.tx import Tx
 
 __all__ = ["m0008_lean"]
 

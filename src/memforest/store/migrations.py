@@ -12,12 +12,13 @@ from datetime import datetime
 
 from memforest.errors import SchemaTooNewError, StoreWriteError
 from memforest.interval import to_ms
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.migration_compact import m0007_compact
 from memforest.store.migration_indexes import m0009_indexes
 from memforest.store.migration_integrity import m0006_integrity
 from memforest.store.migration_jobs import m0010_jobs
 from memforest.store.migration_lean import m0008_lean
+from memforest.store.tx import Tx
 
 __all__ = [
     "MIGRATIONS",

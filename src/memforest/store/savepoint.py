@@ -5,8 +5,8 @@ from __future__ import annotations
 import traceback
 from collections.abc import Awaitable, Callable
 
-from memforest.store.db import Tx
 from memforest.store.faults import is_of_file
+from memforest.store.tx import Tx
 from memforest.text import cut
 
 __all__ = ["attempt", "attempted", "described"]

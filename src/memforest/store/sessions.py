@@ -9,9 +9,9 @@ from typing import Literal, cast
 
 from memforest.interval import from_ms, to_ms
 from memforest.store import meta
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG
 from memforest.store.digests import turn_digest
+from memforest.store.tx import Tx
 from memforest.types import TimeSource, Turn
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG
+from memforest.store.tx import Tx
 
 __all__ = [
     "EntityName",

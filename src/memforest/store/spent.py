@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.types import StepUsage
 
 __all__ = ["add", "total"]

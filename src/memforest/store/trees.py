@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from memforest.store import leaves, meta
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG, AMONG_IDS
 from memforest.store.digests import damaged_turns
 from memforest.store.packing import pack_ids, unpack_ids
+from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
 __all__ = [

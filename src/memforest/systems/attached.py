@@ -18,10 +18,10 @@ from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError, NotFoundError
 from memforest.store import feed, indexes, jobs
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.feed import Kind
 from memforest.store.indexes import IndexRow
 from memforest.store.savepoint import attempt, described
+from memforest.store.tx import Tx
 from memforest.systems.base import MemoryIndex, NodeWork, Placed, Placing, following
 from memforest.systems.combine import CombinedIndex
 from memforest.systems.registry import known, make_index, open_stored

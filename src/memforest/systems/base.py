@@ -21,9 +21,9 @@ from memforest.search.snapshot import Snapshot
 from memforest.settings import NoSettings
 from memforest.store import feed, indexes
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.feed import Items, Kind
 from memforest.store.trees import SqliteArena
+from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.tree import ORDERED, Contract, Node, check
 from memforest.types import QuestionPlan, SummaryRequest

@@ -14,7 +14,7 @@ from memforest.errors import ConfigError
 from memforest.ranking import Scores, best_first
 from memforest.search.snapshot import Snapshot
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, Index, MemoryIndex, NodeHit, Prepared, Scored, Search
 from memforest.systems.host import Host
 from memforest.systems.places import turn_places

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 
 __all__ = ["Host"]
 

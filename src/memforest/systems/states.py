@@ -17,8 +17,8 @@ from memforest.language.lexicon import holds_many
 from memforest.language.states import UNSPECIFIED
 from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
 from memforest.store import snapshot as rows
-from memforest.store.db import Tx
 from memforest.store.snapshot import StateSeen
+from memforest.store.tx import Tx
 
 __all__ = ["Timelines", "known_values", "observations", "superseded_facts", "timelines", "valid_until"]
 

@@ -22,9 +22,9 @@ from memforest.memory.ingest.restate import fact_signature, restate_fact, word_a
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
-from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.sessions import CellRow
+from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.systems.base import Placed
 from memforest.systems.states import superseded_facts

@@ -39,9 +39,10 @@ from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.sessions import CellRow
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.text import DATA_RUN, cut
 from memforest.types import Candidate, Chunk, ChunkOutcome, Refused, Skipped, Turn

@@ -13,8 +13,9 @@ from memforest.memory.vectors import VectorMaker
 from memforest.refresh.vectors import write_means
 from memforest.search.texts import digest, turn_text
 from memforest.store import derived, meta
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
 __all__ = ["fill_vectors"]

@@ -14,9 +14,9 @@ from memforest.errors import InputError, SessionConflictError
 from memforest.memory.ingest.retract import retract_cell, retract_session
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
-from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
 from memforest.store.sessions import SessionRow
+from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.text import cut
 from memforest.types import Turn

@@ -16,8 +16,8 @@ from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
 from memforest.store import derived
 from memforest.store import facts as fact_rows
-from memforest.store.db import Tx
 from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
 __all__ = ["fact_signature", "restate_fact", "restated", "word_all"]

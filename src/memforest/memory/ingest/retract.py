@@ -12,7 +12,7 @@ from memforest.memory.ingest.restate import restate_fact
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import aliases_of_cell, settle_aliases
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
 __all__ = ["retract_cell", "retract_session"]

@@ -11,9 +11,9 @@ from memforest.errors import ConfigError, IndexStateError
 from memforest.memory.inspect.stored import IndexView
 from memforest.store import indexes
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.indexes import IndexRow
 from memforest.store.savepoint import attempt, described
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
 __all__ = ["index_views"]

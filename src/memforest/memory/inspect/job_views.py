@@ -7,7 +7,7 @@ from datetime import datetime
 from memforest.interval import from_ms, to_ms
 from memforest.memory.inspect.stored import FailedJobView, JobsView
 from memforest.store import jobs
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.text import cut
 
 __all__ = ["given_up", "jobs_view"]

@@ -19,9 +19,10 @@ from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
 from memforest.search.texts import index_tokens
 from memforest.store import checks, counts, derived, jobs, meta
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
 from memforest.store.leaves import drop_strays
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
 __all__ = ["repair_parts", "tidy", "word_anew"]

@@ -18,7 +18,7 @@ from memforest.store import derived
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.text import cut, entity_key
 from memforest.tree import Node, TreeHead
 

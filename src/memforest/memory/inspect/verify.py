@@ -19,12 +19,12 @@ from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
 from memforest.store.aliases import unsettled_aliases
-from memforest.store.db import Tx
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.faults import RESTORE, UNEXPECTED
 from memforest.store.indexes import IndexRow
 from memforest.store.savepoint import attempt
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.base import IndexProblem, MemoryIndex
 from memforest.systems.registry import known

@@ -32,8 +32,8 @@ from memforest.store import counts, meta, migrations, sessions, spent
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.facts import FactRow
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.filters import valid_end
 from memforest.systems.states import timelines, valid_until

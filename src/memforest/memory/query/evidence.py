@@ -17,8 +17,8 @@ from memforest.search.forests import forest_of
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import evidence as rows
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
+from memforest.store.tx import Tx
 from memforest.systems.base import Hit, MemoryIndex, NodeHit
 from memforest.systems.filters import valid_end
 from memforest.text import entity_key

@@ -20,8 +20,8 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store import evidence as rows
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.digests import damaged_turns
+from memforest.store.tx import Tx
 from memforest.systems.base import Hit, MemoryIndex, NodeHit, Search
 from memforest.systems.nodes import allowed_nodes, turns_beneath
 

@@ -45,9 +45,10 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens, without_names
 from memforest.steps.choose import Steps
 from memforest.store import sessions
-from memforest.store.db import Database, Tx
+from memforest.store.db import Database
 from memforest.store.digests import AGAIN
 from memforest.store.savepoint import attempt
+from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode

@@ -12,7 +12,7 @@ from memforest.memory.results import Evidence
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import turn_text
 from memforest.store import evidence as rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import Hit, NodeHit
 
 __all__ = ["rerank_text", "reranked", "said_before"]

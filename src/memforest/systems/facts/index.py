@@ -12,7 +12,7 @@ import numpy as np
 from memforest.ranking import order
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, Index, Prepared, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.host import Host

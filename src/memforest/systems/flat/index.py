@@ -11,7 +11,7 @@ import numpy as np
 from memforest.ranking import order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, Index, Scored, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.places import turn_places

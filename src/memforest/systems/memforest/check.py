@@ -6,7 +6,7 @@ import numpy as np
 
 from memforest.store import meta
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import IndexProblem
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.place import OWNER

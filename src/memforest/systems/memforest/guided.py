@@ -27,7 +27,7 @@ from memforest.search.forest import EmbeddedForest, Forest
 from memforest.search.forests import embedded_forest
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import without_names
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import Prepared, Search
 from memforest.systems.host import Host
 from memforest.systems.memforest.browse import Descent, browse_by, merged, nearness_to, split

@@ -18,7 +18,7 @@ from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import (
     Found,
     Hit,

@@ -10,7 +10,7 @@ from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import MemoryIndex
 from memforest.types import TreeCard
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from memforest.store import derived, meta
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
-from memforest.store.db import Tx
 from memforest.store.facts import FactRow
 from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
+from memforest.store.tx import Tx
 from memforest.systems.base import Items, Placed
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.scenes import Scenes

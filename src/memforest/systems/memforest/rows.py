@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.store import meta
-from memforest.store.db import Tx
 from memforest.store.dialect import AMONG, listed, place_tie
 from memforest.store.packing import unpack_vectors
+from memforest.store.tx import Tx
 
 __all__ = [
     "CellPlace",

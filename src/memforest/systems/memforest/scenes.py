@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from memforest.store import facts as fact_rows
 from memforest.store import meta
-from memforest.store.db import Tx
 from memforest.store.facts import FactRow
+from memforest.store.tx import Tx
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.clusters import Clusters, Member, derive
 from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings

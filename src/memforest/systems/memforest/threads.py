@@ -24,7 +24,7 @@ from memforest.facts.timeline import Observation, Segment, same_value, timeline
 from memforest.language.phrases import Statement, read_statement
 from memforest.language.stance import Stance, stances_of
 from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 from memforest.systems.places import fact_places

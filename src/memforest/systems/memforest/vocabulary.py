@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from memforest.language.aspect import is_thing
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
-from memforest.store.db import Tx
 from memforest.store.snapshot import said_often, wordings
+from memforest.store.tx import Tx
 from memforest.systems.memforest.kinds import Kind, find_kinds
 from memforest.systems.memforest.readings import READING_BYTES, Readings, Terms
 from memforest.systems.states import known_values

@@ -22,7 +22,7 @@ from memforest.ranking import Scores, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
-from memforest.store.db import Tx
+from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.memforest.threads import Thread, find_thread
 from memforest.systems.memforest.topic import Topic
