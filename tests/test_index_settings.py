@@ -176,7 +176,6 @@ def test_what_a_memory_keeps_goes_before_the_configuration() -> None:
     ("text", "said"),
     [
         ('{"scene_k": 7, "height": 3}', "there is no setting height"),
-        ('{"beam_width": 7}', "there is no setting beam_width"),
         ('{"scene_k": "7"}', "scene_k should be a valid integer"),
         ("[]", "no table"),
         ("{", "Expecting"),
