@@ -432,25 +432,27 @@ def test_an_index_that_raises_behind_what_it_let_go(
         check_whole(memory)
 
 
-@pytest.mark.parametrize("verb", ["search", "prepare", "refine"])
-def test_an_index_that_raises_in_a_search(folder: Path, use: Use, verb: str) -> None:
+def late(self: Any, tx: Tx, snapshot: Any, request: Search) -> Found:
+    """Raise when the first hit is asked for."""
+    return Found(iter(boom, None))
+
+
+def refused(self: Any, tx: Tx, snapshot: Any, request: Search) -> Found:
+    """Read a table that there is not."""
+    return Found(tx.execute("SELECT * FROM boom"))
+
+
+@pytest.mark.parametrize("search", [boom, late, refused])
+def test_an_index_that_raises_in_a_search(folder: Path, use: Use, search: Any) -> None:
     """The error names it; others are searched as ever."""
-
-    def late(self: Any, tx: Tx, snapshot: Any, request: Search) -> Found:
-        return Found(iter(boom, None))
-
-    def sql(self: Any, tx: Tx, snapshot: Any, request: Search) -> Found:
-        return Found(tx.execute("SELECT * FROM boom"))
-
-    for broken in (boom, late, sql) if verb == "search" else (boom,):
-        use(type("Broken", (Dummy,), {verb: broken}))
-        with grown(folder / broken.__name__, indexes=BOTH) as forest:
-            memory = forest.user("u")
-            with pytest.raises(IndexStateError, match=r"'dummy' failed: .*Error: .*boom"):
-                memory.search("Where?", index="dummy")
-            with pytest.raises(IndexStateError, match="'dummy'"):
-                memory.ask("Where?", index="dummy")
-            check_whole(memory)
+    use(type("Broken", (Dummy,), {"search": search}))
+    with grown(folder, indexes=BOTH) as forest:
+        memory = forest.user("u")
+        with pytest.raises(IndexStateError, match=r"'dummy' failed: .*Error: .*boom"):
+            memory.search("Where?", index="dummy")
+        with pytest.raises(IndexStateError, match="'dummy'"):
+            memory.ask("Where?", index="dummy")
+        check_whole(memory)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyError, sqlite3.OperationalError])

@@ -29,10 +29,10 @@ def db(tmp_path: Path) -> Iterator[Database]:
         )
         tx.execute("INSERT INTO turn VALUES (5, 1, 0, 'a', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{}', x'')")
         tx.execute("INSERT INTO fact VALUES (7, 'f', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0)")
-        tx.execute("INSERT INTO entity VALUES (3, 'ana', 'Ana', 'person', 1)")
+        tx.execute("INSERT INTO entity VALUES (3, 'ana', 'Ana', 'person')")
         tx.execute("INSERT INTO occurrence VALUES (9, 7, 1, 'Ana', 0, '[]', NULL, NULL, 'x', NULL)")
-        tx.execute("INSERT INTO tree VALUES (2, 'entity', 3, 8, 4, 1, 1)")
-        tx.execute("INSERT INTO node VALUES (4, 2, 1, 0, '', 0, 1, 1, x'', 1, 1)")
+        tx.execute("INSERT INTO tree VALUES (2, 'memforest', 'entity', 3, 8, 4, 1, 1)")
+        tx.execute("INSERT INTO node VALUES (4, 2, 1, 0, '', 0, 1, 1, x'', 1, 1, NULL, NULL, NULL, NULL)")
         tx.execute("INSERT INTO derived_turn_vector VALUES (5, x'00', x'003c')")
     yield made
     made.close()
@@ -51,7 +51,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
         ("DELETE FROM cell WHERE id = 1", "fact", 7),  # by way of the occurrence
         ("UPDATE node SET children = x'00' WHERE id = 4", "node", 4),
         ("DELETE FROM tree WHERE id = 2", "node", 4),  # by way of the tree
-        ("INSERT INTO leaf VALUES (6, 2, 7, NULL)", "node", 6),
+        ("INSERT INTO leaf VALUES (6, 2, 7, NULL, NULL, NULL)", "node", 6),
         ("UPDATE tree SET root = NULL WHERE id = 2", "tree", 2),
         ("UPDATE entity SET kind = 'participant' WHERE id = 3", "entity", 3),
         ("INSERT INTO alias VALUES ('an', 3)", "entity", 3),

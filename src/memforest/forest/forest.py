@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memforest.concurrency import all_of
 from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
+from memforest.forest import requests as calls
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
 from memforest.forest.options import (
@@ -29,7 +29,6 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
-from memforest.forest.requests import check_requests, ingest_jobs, or_error, request_problem
 from memforest.memory.ingest.batch import Arrival, read_arrival
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
@@ -103,7 +102,7 @@ class AsyncMemForest:
                 f"user {cut(repr(user_id), 60)} has a memory already; leave load_existing=False out to open it, or give "
                 "another id"
             )
-        await self._pool.use(user_id, _nothing, label=display_name)
+        await self._pool.use(user_id, calls.opened_only, label=display_name)
 
     async def list_users(self) -> list[str]:
         """Return the ids of all users, sorted. Nothing is written.
@@ -216,11 +215,12 @@ class AsyncMemForest:
                 `flush` or `resume`; None does what `Config.refresh` says.
             budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         """
-        check_requests("ingest_parallel", requests)
+        calls.check_requests("ingest_parallel", requests)
         check_refresh("ingest_parallel", refresh)
         read_budget("ingest_parallel", budget)
         results: dict[int, IngestResult | MemForestError] = {}
-        await self._gather(ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget))
+        jobs = calls.ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget)
+        await calls.at_most(self._max_workers, jobs)
         return [results[i] for i in range(len(requests))]
 
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
@@ -283,12 +283,11 @@ class AsyncMemForest:
         """
         check_rebuild(scopes=scopes, stale=stale, index=index)
         read_budget("rebuild", budget)
-        await for_all(
-            "rebuild",
-            user_id,
-            self._pool,
-            lambda memory: memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget),
-        )
+
+        def work(memory: Memory) -> Awaitable[object]:
+            return memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget)
+
+        await for_all("rebuild", user_id, self._pool, work)
 
     async def save(self, user_id: str | None = None) -> None:
         """Fold the write-ahead log into the files, of one user or of all whose memory is open.
@@ -308,7 +307,7 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are open.
             NotFoundError: if the user has no memory.
         """
-        await for_all("load", user_id, self._pool, _nothing)
+        await for_all("load", user_id, self._pool, calls.opened_only)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -355,14 +354,14 @@ class AsyncMemForest:
         Args:
             requests: mappings with the arguments of `query`.
         """
-        check_requests("query_parallel", requests)
+        calls.check_requests("query_parallel", requests)
         results: dict[int, QueryResult | MemForestError] = {}
 
         async def one(i: int) -> None:
-            problem = request_problem(requests[i], ("user_id", "question"), None)
-            results[i] = await or_error(self.query(**requests[i])) if problem is None else problem
+            problem = calls.request_problem(requests[i], ("user_id", "question"), None)
+            results[i] = await calls.or_error(self.query(**requests[i])) if problem is None else problem
 
-        await self._gather(one(i) for i in range(len(requests)))
+        await calls.at_most(self._max_workers, (one(i) for i in range(len(requests))))
         return [results[i] for i in range(len(requests))]
 
     async def ask(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> AskResult:
@@ -382,16 +381,6 @@ class AsyncMemForest:
 
     # -- inside -------------------------------------------------------------------------------
 
-    async def _gather(self, jobs: Iterable[Awaitable[None]]) -> None:
-        """Await jobs, at most `max_workers` at once; one that raises cancels the others."""
-        gate = asyncio.Semaphore(self._max_workers)
-
-        async def run(job: Awaitable[None]) -> None:
-            async with gate:
-                await job
-
-        await all_of(run(job) for job in jobs)
-
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use.
 
@@ -405,7 +394,3 @@ class AsyncMemForest:
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
-
-
-async def _nothing(_memory: Memory) -> None:
-    """Do nothing: the memory is opened for its own sake."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
@@ -12,10 +14,11 @@ from memforest.forest.options import check_flags, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory.ingest.batch import Arrival, read_arrival
 from memforest.memory.ingest.turns import check_id
+from memforest.memory.memory import Memory
 from memforest.memory.results import IngestResult
 from memforest.settings import with_article
 
-__all__ = ["check_requests", "ingest_jobs", "or_error", "request_problem"]
+__all__ = ["at_most", "check_requests", "ingest_jobs", "opened_only", "or_error", "request_problem"]
 
 T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
@@ -127,3 +130,18 @@ def _arrival(request: Mapping[str, Any], config: Config) -> Arrival:
     check_flags("ingest_parallel", **{name: given[name] for name in ("infer", "replace") if name in given})
     when = read_time(given.pop("timestamp", None), config, "timestamp")
     return Arrival(**given, timestamp=when)
+
+
+async def at_most(most: int, jobs: Iterable[Awaitable[None]]) -> None:
+    """Await jobs, at most so many at once; one that raises cancels the others."""
+    gate = asyncio.Semaphore(most)
+
+    async def run(job: Awaitable[None]) -> None:
+        async with gate:
+            await job
+
+    await all_of(run(job) for job in jobs)
+
+
+async def opened_only(_memory: Memory) -> None:
+    """Do nothing with a memory that is opened for its own sake."""

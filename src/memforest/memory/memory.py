@@ -107,14 +107,8 @@ class Memory:
         self._threshold = opened.threshold
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
-        self._summaries = Summaries(
-            db,
-            opened.steps,
-            opened.embedder,
-            self._attached,
-            policy=policy_of(config, opened.steps),
-            accounted=self._writes,
-        )
+        policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
+        self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
         db.examine_with(partial(first_problem, attached=self._attached))
 
     # -- writing ------------------------------------------------------------------------------
@@ -270,9 +264,8 @@ class Memory:
 
     async def add_index(self, name: str, settings: Any, budget: Budget | None = None) -> IndexView:
         """Add an index; see `AsyncUserMemory.add_index`."""
-        return await self._writes(
-            "rebuild", budget, lambda: indexing.add_index(self._writer(), name, settings)
-        )
+        work = partial(indexing.add_index, self._writer(), name, settings)
+        return await self._writes("rebuild", budget, work)
 
     async def drop_index(self, name: str) -> None:
         """Take an index away; see `AsyncUserMemory.drop_index`."""

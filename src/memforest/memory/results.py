@@ -88,13 +88,11 @@ class Usage(Result):
 
     def plus(self, other: Usage) -> Usage:
         """Return the cost of both calls together."""
+        none, names = StepUsage(), {**self.steps, **other.steps}
         return Usage(
             {k: self.embeds.get(k, 0) + other.embeds.get(k, 0) for k in {**self.embeds, **other.embeds}},
             {k: self.ms.get(k, 0.0) + other.ms.get(k, 0.0) for k in {**self.ms, **other.ms}},
-            {
-                k: self.steps.get(k, StepUsage()).plus(other.steps.get(k, StepUsage()))
-                for k in {**self.steps, **other.steps}
-            },
+            {k: self.steps.get(k, none).plus(other.steps.get(k, none)) for k in names},
             max(self.most_in_flight, other.most_in_flight),
         )
 

@@ -123,6 +123,9 @@ class MemoryIndex(Protocol):
     in the transaction that writes what they follow."""
     tables: Sequence[Upgrade]
     """What makes its own tables: one step for each version, from the first on."""
+    stands_in: bool
+    """Whether it is searched where none of a memory's own indexes can be: it has nothing of its own, needs no vectors,
+    and ranks everything that was said."""
     numbered: frozenset[str]
     """The kinds of its trees whose scopes have numbers for names."""
     contracts: Mapping[str, Contract]
@@ -250,6 +253,7 @@ class Index(ABC):
     deferred = False
     tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings
+    stands_in = False
     numbered: frozenset[str] = frozenset()
     contracts: Mapping[str, Contract] = MappingProxyType({})
 

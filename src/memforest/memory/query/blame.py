@@ -1,51 +1,28 @@
-"""What an index's code raises while it searches, as an error that names the index."""
+"""What an index's code raises in a search, as an error that names the index."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
-from memforest.errors import CorruptStoreError, IndexStateError, MemForestError, StoreError
+from memforest.errors import CorruptStoreError, IndexStateError, StoreError
 from memforest.store.db import Database
-from memforest.store.savepoint import attempted, described
-from memforest.systems.base import MemoryIndex
+from memforest.store.savepoint import described
 
-__all__ = ["asked_of", "blame"]
-
-T = TypeVar("T")
+__all__ = ["blame"]
 
 
-def blame(db: Database, index: MemoryIndex, error: Exception) -> NoReturn:
-    """Raise what an index has raised as an error that names it, unless damage of the file explains it.
+def blame(db: Database, index: str, error: Exception) -> NoReturn:
+    """Raise what a search has raised as an error that names the index, unless damage of the file explains it.
 
     Raises:
         CorruptStoreError: if the memory is damaged.
-        IndexStateError: if it is not. Errors of ours are raised as they are.
+        IndexStateError: if it is not.
     """
-    if isinstance(error, MemForestError):
-        raise error
     try:
         db.explain(error)
     except CorruptStoreError:
         raise
     except (StoreError, type(error)):
         pass
-    told = f"the index {index.name!r} {described(error)}; query(index=...) searches another one"
+    told = f"the index {index!r} {described(error)}; query(index=...) searches another one"
     raise IndexStateError(told) from error
-
-
-async def asked_of(db: Database, index: MemoryIndex, work: Callable[[], Awaitable[T]]) -> T:
-    """Await what an index does outside of transactions.
-
-    Raises:
-        as `blame`.
-    """
-    done: list[T] = []
-
-    async def run() -> None:
-        done.append(await work())
-
-    if (error := await attempted(run())) is not None:
-        await asyncio.to_thread(blame, db, index, error)
-    return done[0]

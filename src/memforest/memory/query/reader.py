@@ -19,7 +19,7 @@ from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, 
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
 from memforest.memory.query.answer import answered, without_questions
-from memforest.memory.query.blame import asked_of, blame
+from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
     cut_hits,
     make_evidence,
@@ -118,7 +118,7 @@ class QueryPath:
         host = MemoryHost(
             self.db, self.cache, self.config, self.steps, embedder, self.summaries, timer, asked.question
         )
-        prepared = await asked_of(self.db, index, partial(index.prepare, host, replace(request, mode=mode)))
+        prepared = await index.prepare(host, replace(request, mode=mode))
         found, prepared = await self._searched(asked, index, host, prepared)
         unranked: list[str] = []
         if self._reranks(asked):
@@ -205,7 +205,7 @@ class QueryPath:
             with host.timed("search"):
                 found = await asyncio.to_thread(self._search, asked, index, prepared.request)
             seen = [Candidate(e.text, e.quote, e.speaker, to_ms(e.said), e.score) for e in found.evidence]
-            refined = await asked_of(self.db, index, partial(index.refine, host, prepared.request, seen))
+            refined = await index.refine(host, prepared.request, seen)
             if refined is None:
                 break
             prepared = replace(
@@ -265,7 +265,7 @@ class QueryPath:
             if isinstance(error, MemForestError):
                 raise error
         if error is not None:
-            blame(self.db, index, error)
+            blame(self.db, index.name, error)
         return found[0]
 
     def _found(
