@@ -22,6 +22,7 @@ from tests.worlds import fast_config, file_of, said
 from memforest import Evidence, MemForest, QueryResult
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.screen import Screen
+from memforest.errors import IndexStateError
 from memforest.memory.query.memories import SOURCE_TURNS
 from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
@@ -285,7 +286,7 @@ def test_a_summary_of_a_part_of_its_leaves_is_left_out(folder: Path) -> None:
 
 def test_what_is_no_inner_node_is_refused(forest: MemForest) -> None:
     """A leaf stands for turns, and an index hands those back."""
-    with pytest.raises(ValueError, match="no inner node"):
+    with pytest.raises(IndexStateError, match="no inner node"):
         forest.query("u", "canoe", index="wrong")
 
 

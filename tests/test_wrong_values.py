@@ -165,6 +165,7 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "rebuild": {
         "user_id": ("", *WRONG_TEXT),
         **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
+        "index": WRONG_TEXT,
         "budget": WRONG_BUDGET,
     },
     "save": {"user_id": ("", *WRONG_TEXT)},
@@ -201,7 +202,18 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "timeline": {"entity": (None, *WRONG_TEXT), "attribute": WRONG_TEXT},
     "tree": {"scope": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
-    "rebuild": {**dict.fromkeys(("scopes", "stale"), WRONG_FLAG), "budget": WRONG_BUDGET},
+    "rebuild": {
+        **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
+        "index": WRONG_TEXT,
+        "budget": WRONG_BUDGET,
+    },
+    "add_index": {
+        "name": (None, *WRONG_TEXT),
+        "settings": (5, "k=3", ["k"]),
+        "budget": WRONG_BUDGET,
+    },
+    "drop_index": {"name": (None, *WRONG_TEXT)},
+    "advance": {"now": WRONG_TIME, "budget": WRONG_BUDGET},
     "flush": {"budget": WRONG_BUDGET},
 }
 NEEDED: dict[str, dict[str, Any]] = {
@@ -213,6 +225,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "add": {"content": "Hello."},
     "get": {"fact_id": "f"},
     "timeline": {"entity": "Ann"},
+    "add_index": {"name": "flat"},
+    "drop_index": {"name": "flat"},
 }
 
 

@@ -118,6 +118,8 @@ class MemoryIndex(Protocol):
     """Of its tables and of what it stores; see `tables`."""
     follows: frozenset[Kind]
     """The kinds of items that it places; none when it reads the memory as it is."""
+    baseline: bool
+    """Whether it stands in for a memory's own indexes where none of them can be used; one that follows nothing."""
     deferred: bool
     """Whether it is placed by `advance` alone, because placing reads summaries or asks a model. Others are placed
     in the transaction that writes what they follow."""
@@ -247,6 +249,7 @@ class Index(ABC):
     name: str
     version = 1
     follows: frozenset[Kind] = frozenset()
+    baseline = False
     deferred = False
     tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings

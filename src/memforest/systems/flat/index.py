@@ -27,6 +27,7 @@ class FlatIndex(Index):
     """Ranks turns; a turn scores as well as the best fact it supports."""
 
     name = "flat"
+    baseline = True
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""
