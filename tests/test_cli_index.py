@@ -76,7 +76,7 @@ def test_settings_are_given_as_pairs(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("add", "nosuch"), "'nosuch' is unknown; known: dummy, flat, memforest"),
+        (("add", "nosuch"), "'nosuch' is unknown; known: dummy, "),
         (("add", "memforest"), "has the index 'memforest' already"),
         (("add", "memforest", "--set", "wide"), "not of the form KEY=VALUE"),
         (("add", "flat", "--set", "wide=1"), "[index.flat] there is no setting wide"),
@@ -129,6 +129,6 @@ def complete(words: str) -> list[str]:
 def test_names_of_indexes_are_completed(run: Run) -> None:
     """Those that there are where one is added or searched, those of the memory where one is dropped."""
     assert complete("memforest index a") == ["add"]
-    assert complete("memforest index add ") == ["dummy", "flat", "memforest"]
+    assert set(complete("memforest index add ")) >= {"dummy", "flat", "memforest"}
     assert complete("memforest index drop ") == ["memforest"]
     assert complete("memforest search x --index d") == ["dummy"]

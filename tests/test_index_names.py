@@ -18,6 +18,9 @@ ALLOWED = {
 }
 """Files that name an index. None are added."""
 
+NAMES = {"memforest", "flat"}
+"""Indexes whose name is no word of the package otherwise; facts are everywhere."""
+
 PACKAGES_NAME = {
     "cli",
     "language",
@@ -58,7 +61,7 @@ def _names(index: str) -> set[str]:
         modules += [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
         imported = any(f"{module}.".startswith(f"memforest.systems.{index}.") for module in modules)
         tables = any(f"ix_{index}" in text for text in _told(tree))
-        said = index in _told(tree) and name.split("/")[0] not in PACKAGES_NAME
+        said = index in NAMES and index in _told(tree) and name.split("/")[0] not in PACKAGES_NAME
         if imported or tables or said:
             found.add(name)
     return found

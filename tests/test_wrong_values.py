@@ -158,7 +158,11 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "ingest_parallel": {"requests": (None, 5, "x", {}), "refresh": WRONG_MAYBE, "budget": WRONG_BUDGET},
     "query_parallel": {"requests": (None, 5, "x", {})},
-    "register_user": {"user_id": (None, "", *WRONG_TEXT), "display_name": ("", *WRONG_TEXT)},
+    "register_user": {
+        "user_id": (None, "", *WRONG_TEXT),
+        "display_name": ("", *WRONG_TEXT),
+        "load_existing": WRONG_FLAG,
+    },
     "has_user": {"user_id": (None, "", *WRONG_TEXT)},
     "resume": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
     "flush": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},

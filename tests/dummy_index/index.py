@@ -42,7 +42,7 @@ class _Placing:
 class Dummy(FlatIndex):
     """Ranks as the flat index does."""
 
-    name, follows = "dummy", frozenset[Kind]({"fact"})
+    name, follows, baseline = "dummy", frozenset[Kind]({"fact"}), False
     tables: Sequence[Upgrade] = (lambda tx: tx.execute("CREATE TABLE ix_dummy_place (fact UNIQUE, leaf)"),)
 
     def placing(self, tx: Tx) -> _Placing:  # noqa: D102

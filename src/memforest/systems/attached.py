@@ -106,7 +106,7 @@ class Attached:
         """Return the index that a query searches, several as one; errors are those of `get`.
 
         Without a name the first of the configuration that can be used, else the first of the memory; if none of them
-        can be, one that stands in.
+        can be, the baseline.
         """
         own = {row.name: row for row in indexes.rows(tx)}
         if names is not None:
@@ -115,7 +115,7 @@ class Attached:
         for one in dict.fromkeys((*self._config.indexes, *own)):
             if one in own and (index := self.usable(own[one])) is not None:
                 return self._chosen(tx, index, (one,), own)
-        index = next(made for one in sorted(known()) if (made := make_index(one)).stands_in)
+        index = next(made for one in sorted(known()) if (made := make_index(one)).baseline)
         why = "; ".join(str(self.problem(row)) for row in own.values())
         return Chosen(index, 0, (f"searched with {index.name!r}: {why}",))
 

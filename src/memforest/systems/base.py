@@ -118,14 +118,13 @@ class MemoryIndex(Protocol):
     """Of its tables and of what it stores; see `tables`."""
     follows: frozenset[Kind]
     """The kinds of items that it places; none when it reads the memory as it is."""
+    baseline: bool
+    """Whether it stands in for a memory's own indexes where none of them can be used; one that follows nothing."""
     deferred: bool
     """Whether it is placed by `advance` alone, because placing reads summaries or asks a model. Others are placed
     in the transaction that writes what they follow."""
     tables: Sequence[Upgrade]
     """What makes its own tables: one step for each version, from the first on."""
-    stands_in: bool
-    """Whether it is searched where none of a memory's own indexes can be: it has nothing of its own, needs no vectors,
-    and ranks everything that was said."""
     numbered: frozenset[str]
     """The kinds of its trees whose scopes have numbers for names."""
     contracts: Mapping[str, Contract]
@@ -250,10 +249,10 @@ class Index(ABC):
     name: str
     version = 1
     follows: frozenset[Kind] = frozenset()
+    baseline = False
     deferred = False
     tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings
-    stands_in = False
     numbered: frozenset[str] = frozenset()
     contracts: Mapping[str, Contract] = MappingProxyType({})
 

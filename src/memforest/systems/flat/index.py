@@ -27,7 +27,7 @@ class FlatIndex(Index):
     """Ranks turns; a turn scores as well as the best fact it supports."""
 
     name = "flat"
-    stands_in = True
+    baseline = True
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""
