@@ -1,4 +1,4 @@
-"""What an index's code raises while it searches, as an error that names the index."""
+"""Turning errors that an index's code raises during a query into errors that name the index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def blame(db: Database, index: MemoryIndex, error: Exception) -> NoReturn:
-    """Raise what an index has raised as an error that names it, unless damage of the file explains it.
+    """Raise an index's error as one that names the index; raise the file's damage instead where that explains it.
 
     Raises:
         CorruptStoreError: if the memory is damaged.
