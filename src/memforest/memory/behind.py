@@ -44,7 +44,7 @@ class OneAtATime:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
-        """Wait for the others to end; yields whether there were any."""
+        """Wait for the lock and hold it inside the block; yield whether another task held it before."""
         mine, waited = _promise(), False
         while (other := self._take(mine)) is not None:
             waited = True
@@ -57,7 +57,7 @@ class OneAtATime:
             mine.set_result(None)
 
     def _take(self, mine: Future[None]) -> Future[None] | None:
-        """Hold the lock, or return the future of who does."""
+        """Take the lock and return None, or return the future of the task that holds it."""
         with self._lock:
             if self._held is None:
                 self._held = mine
@@ -91,7 +91,7 @@ class Behind:
         return self._task is not None and self._loop is not None and not self._loop.is_closed()
 
     def begin(self, budget: Budget) -> None:
-        """Let the job run, on this event loop, or once more where it runs."""
+        """Start the job on this event loop; if it is running, let it run once more when it has ended."""
         with self._lock:
             self._waiting = budget if self._waiting is None else self._waiting.plus(budget)
             if not self._runs():
@@ -112,7 +112,7 @@ class Behind:
             return budget
 
     def _note_end(self, ended: Future[None], task: asyncio.Task[None]) -> None:
-        """Note how a task ended, and tell those who wait for it."""
+        """Record how a task ended, and wake those who wait for it."""
         with self._lock:
             if self._task is task:
                 self._task, self._waiting = None, None
@@ -137,7 +137,7 @@ class Behind:
         return waited
 
     async def stop(self) -> None:
-        """End the task where it stands, and wait until it has."""
+        """Cancel the task and wait until it has ended."""
         with self._lock:
             task, loop, ended = self._task, self._loop, self._ended
             runs = self._runs()

@@ -1,4 +1,4 @@
-"""One memory as its indexes may use it for work that waits; see `memforest.systems.host.Host`."""
+"""The `Host` of one memory: what its indexes use for work that waits; see `memforest.systems.host.Host`."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ BUSY_S = 0.5
 
 @dataclass(slots=True)
 class _Pace:
-    """How long an index has been writing since its last pause."""
+    """The seconds that an index has spent on writing since its last pause."""
 
     busy_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryHost:
-    """Lends one memory to its indexes. `embedder` is None where there is none, or it has just failed."""
+    """Gives indexes access to one memory: transactions, models, and fresh summaries. `embedder` is None where there is none, or it has just failed."""
 
     db: Database
     cache: SnapshotCache
@@ -118,7 +118,7 @@ class MemoryHost:
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:
-        """Count the time that passes inside for a step, if it comes to its end."""
+        """Add the wall time of the block to a step; a block that raises adds nothing."""
         started = time.perf_counter()
         yield
         self.timer.add(step, started)

@@ -1,4 +1,4 @@
-"""The verbs around a memory's indexes, and making anew what is derived."""
+"""Adding, dropping and advancing a memory's indexes, and rebuilding what is derived."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexVie
 
 
 def drop_index(db: Database, attached: Attached, name: str) -> None:
-    """Take an index away, with everything that it has in the file.
+    """Delete an index, with its trees, jobs and tables.
 
     Raises:
         NotFoundError: if the memory does not have it.
@@ -60,7 +60,7 @@ def drop_index(db: Database, attached: Attached, name: str) -> None:
 
 
 async def advance(writer: SessionWriter, now: datetime | None) -> list[IndexView]:
-    """Let deferred indexes and those that are behind go on, and return how all stand then."""
+    """Advance the deferred and the lagging indexes, and return a view of every index."""
     await writer.catch_up(now=now)
     return await _views(writer)
 
@@ -68,7 +68,7 @@ async def advance(writer: SessionWriter, now: datetime | None) -> list[IndexView
 async def rebuild(
     writer: SessionWriter, timer: Timer, *, scopes: bool, stale: bool, index: str | None
 ) -> None:
-    """Make what is derived anew; see `AsyncUserMemory.rebuild`.
+    """Rebuild what is derived; see `AsyncUserMemory.rebuild`.
 
     Raises:
         NotFoundError: if the memory does not have the index.
@@ -83,7 +83,7 @@ async def rebuild(
 
 
 def _forget(writer: SessionWriter, *, scopes: bool, stale: bool, index: str | None) -> None:
-    """Empty indexes, write the word rows anew, or mark summaries as out of date, as far as that is asked for."""
+    """Clear indexes, rebuild the word rows, or mark summaries as dirty, as the arguments say."""
     with writer.db.write() as tx:
         _keep_embedder(tx, writer)
         if index is not None:

@@ -41,7 +41,7 @@ _NOT_THE_JOBS_FAULT = (BudgetError, ModelRefusedError)
 
 @dataclass(frozen=True, slots=True)
 class JobsRun:
-    """What came of a run: how many jobs were done, failed for now or for good, were due and have no handler here.
+    """Counts of one run: jobs done, failed (for now or for good), and due without a handler here.
 
     `stopped` says why the run ended before all that was due had been tried.
     """
@@ -88,7 +88,7 @@ async def run_due(db: Database, clock: Clock, handlers: Handlers) -> JobsRun:
 
 
 class _Runner:
-    """The transactions of a run, under a holder's name of its own."""
+    """The transactions of one run, whose leases are held under one holder name."""
 
     def __init__(self, db: Database, clock: Clock, handlers: Handlers) -> None:
         self._db = db

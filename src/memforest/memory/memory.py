@@ -82,7 +82,7 @@ Row = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a memory is opened with. `embedder` is None when there is none, and `warnings` say why."""
+    """The models and warnings with which a memory is opened. `embedder` is None when there is none, and `warnings` say why."""
 
     embedder: Embedder | None
     steps: Steps
@@ -143,7 +143,7 @@ class Memory:
         return [batch.result(at) for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None) -> None:
-        """Make of the summaries what the caller or the policy wants made now, and begin what goes on behind the write."""
+        """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
         batch.warn(self._summaries.told())
@@ -163,7 +163,7 @@ class Memory:
                 await asyncio.to_thread(self._keep_spent, ledger.operation, ledger.steps)
 
     def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
-        """Add to the sums of what was spent; they are worth no failure of what was done for it."""
+        """Add usage to the stored sums; a failure to write them is ignored, because the operation itself succeeded."""
         with suppress(StoreError), self.db.write() as tx:
             spent.add(tx, operation, steps)
 
@@ -307,7 +307,7 @@ class Memory:
         return await self._asked("ask", self.query_path.ask(asked, self.label))
 
     async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
-        """Keep what a question spends with the memory; an error that only damage can cause names the damage."""
+        """Await a query and store its usage; an error that only damage can cause names the damage."""
         try:
             result = await asking
         except UNEXPECTED as exc:
@@ -373,11 +373,11 @@ class Memory:
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of the kept snapshot, about."""
+        """Approximate size of the cached snapshot in bytes."""
         return self._cache.nbytes
 
     def drop_cache(self) -> int:
-        """Forget the kept snapshot and return how many bytes that was, about; the next query reads it again."""
+        """Drop the cached snapshot and return its approximate size in bytes; the next query reads it again."""
         return self._cache.drop()
 
     @property
@@ -386,7 +386,7 @@ class Memory:
         return self._summaries.at_work
 
     async def end(self) -> None:
-        """End what goes on behind writes, and close; see `close`."""
+        """Stop background work and close; see `close`."""
         try:
             await self._summaries.close()
         finally:

@@ -281,7 +281,7 @@ def label_of(user_id: str) -> str:
 
 
 def _ensure_settings(db: Database, user_id: str, config: Config, label: str | None) -> dict[str, str]:
-    """Write a new memory's identity and its indexes, or read and check a stored one's."""
+    """Return a memory's stored settings; a new memory gets its identity, settings and indexes first."""
     attached = Attached(config)
     with db.read() as tx:
         stored, behind = _stored(tx), attached.is_behind(tx)
@@ -312,7 +312,7 @@ def _stored(tx: Tx) -> dict[str, str | None]:
 
 
 def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Opened:
-    """Find the embedder to open a memory with; the memory keeps it from its first write on."""
+    """Return the models to open a memory with; its first write records the embedder for good."""
     if config.embedder == "auto":
         try:
             name = have or best_installed()

@@ -142,7 +142,7 @@ class Summaries:
     # -- before they are read ---------------------------------------------------------------------
 
     async def fresh(self, chosen: Choose, timer: Timer) -> list[str]:
-        """Make what is about to be read, as part of the operation under way; return why some of it could not be.
+        """Refresh nodes that are about to be read, within the current operation; return why some could not be.
 
         What cannot be made, or not be written, is read as it stands; nothing is tried twice in the same state.
         """
@@ -160,7 +160,7 @@ class Summaries:
                 return [f"summaries are left: {exc}"]
 
     def _wanted(self, chosen: Choose) -> tuple[list[int], object]:
-        """Return the dirty ones of the chosen nodes, and what tells this state of the memory from others."""
+        """Return the dirty nodes among the chosen ones, and a mark that changes with the memory's dirty nodes."""
         with self._db.read() as tx:
             mark = tree_rows.dirty_mark(tx)
             if not tree_rows.dirty_count(tx):
@@ -225,7 +225,7 @@ class Summaries:
         return did
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
-        """Wait for what goes on behind writes, make what is left, and return what all that did."""
+        """Wait for background refreshes, refresh what is left, and return the counts of both."""
         with self._lock:
             self._hurried += 1
         try:
@@ -241,7 +241,7 @@ class Summaries:
         return did.plus(await self._everything(budget))
 
     def told(self) -> list[str]:
-        """Return what went wrong behind writes, once."""
+        """Return the warnings of background work since the last call."""
         with self._lock:
             untold, self._untold = list(dict.fromkeys(self._untold)), []
             return untold
@@ -254,7 +254,7 @@ class Summaries:
         return self._behind.at_work
 
     async def close(self) -> None:
-        """Make what is left if the policy says so; else end what goes on. What is left is marked in the file."""
+        """Refresh everything if the policy is "close", then cancel background work; unfinished nodes stay marked dirty in the file."""
         if self.policy == "close":
             await self.flush()
         await self._behind.stop()

@@ -1,4 +1,4 @@
-"""From the ledger of an operation to the usage on its result."""
+"""Making the `Usage` of a result from the ledger of its operation."""
 
 from __future__ import annotations
 

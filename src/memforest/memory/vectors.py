@@ -1,4 +1,4 @@
-"""Texts to vectors, each text once: from the store by its digest, else from the embedder."""
+"""Making vectors of texts, each text once: from the store by its digest, else from the embedder."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class VectorMaker:
         return found
 
     def check_dimension(self) -> None:
-        """Refuse an embedder that goes by the same name as the memory's and is another one.
+        """Raise if the embedder's dimension is not that of the memory's vectors, although the names agree.
 
         Raises:
             EmbedderMismatchError: if the memory's vectors have another dimension.

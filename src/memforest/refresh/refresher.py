@@ -46,7 +46,7 @@ WRITE_NODES = 128
 
 @dataclass(slots=True)
 class Refreshed:
-    """What a refresh did. `left` counts the nodes asked for that are still dirty, `failures` says why."""
+    """The result of a refresh. `left` counts the nodes asked for that are still dirty, `failures` says why."""
 
     nodes: int = 0
     left: int = 0
@@ -58,7 +58,7 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A node as it was read, and what its text is to be made from."""
+    """A dirty node as it was read, with the inputs of its summary."""
 
     node: Node
     work: Work
@@ -66,7 +66,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A node as it was read, what its text was made from, and the text."""
+    """A dirty node as it was read, with the inputs of its summary and the summary."""
 
     node: Node
     request: SummaryRequest
@@ -207,7 +207,7 @@ class Refresher:
 
 
 class _Order:
-    """In what order nodes can be made: those first that have nothing dirty beneath them.
+    """The order in which dirty nodes are refreshed: a node follows its dirty children.
 
     Args:
         dirty: node -> its children.
@@ -293,7 +293,7 @@ def _still_dirty(db: Database, nodes: Collection[int] | None) -> int:
 
 
 def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_Job], list[Node]]:
-    """Return how those nodes are to be made whose children are up to date, and the nodes that need no summary."""
+    """Return the work of nodes whose children are up to date, and the nodes that need no summary."""
     found = tree_rows.nodes_with_ids(tx, wanted)
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
     children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
@@ -325,7 +325,7 @@ def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
 
 
 def _unmoved(tx: Tx, made: Sequence[_Made]) -> list[_Made]:
-    """Mark those nodes clean that still are to be made, and from what they were made; return these."""
+    """Mark nodes clean that are still dirty and whose inputs are unchanged; return them."""
     now = tree_rows.nodes_with_ids(tx, [one.node.id for one in made])
     same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
     children = tree_rows.nodes_with_ids(tx, [child for one in same for child in one.node.children])

@@ -1,4 +1,4 @@
-"""What summaries are made of: the texts beneath a node, the request of its index, and the digest of that."""
+"""Summary requests: the texts beneath a node, the request of its index, and the digest of both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Describe", "Work", "fingerprint", "inputs_of", "stale_nodes"]
 
 
 class Work(Protocol):
-    """What a node's summary is to be made from, and whether the node gets a vector."""
+    """The summary request of a node, and whether the node gets a vector."""
 
     @property
     def node(self) -> int:
@@ -45,7 +45,7 @@ left as they are."""
 
 
 def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
-    """Return what each node's text is to be made from: its children's texts, in order."""
+    """Return the inputs of each node's summary: its children's texts, in order."""
     texts = _texts(tx, [children[child] for node in nodes for child in node.children])
     return {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
 
@@ -57,7 +57,7 @@ def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
 
 
 def fingerprint(request: SummaryRequest, maker: str) -> bytes:
-    """Return what a summary is known by: a digest of all that the summariser was given, and of its name and version."""
+    """Return the fingerprint of a summary: a digest of the request, and of the summariser's name and version."""
     return digest(json.dumps([maker, asdict(request)], default=str, ensure_ascii=False))
 
 

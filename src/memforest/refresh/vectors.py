@@ -48,7 +48,7 @@ class NodeVectors:
             self._parts.append((part, asyncio.ensure_future(job)))
 
     async def rows(self, failures: list[str]) -> list[derived.VectorRow]:
-        """Return what was made; what failed is added to `failures`, and `resume` makes it."""
+        """Return the vectors made; failures are added to `failures`, and `resume` makes those vectors."""
         self.begin([], least=1)
         found = []
         for made, task in self._parts:
@@ -61,14 +61,14 @@ class NodeVectors:
         return found
 
     async def cancel(self) -> None:
-        """Stop what is under way."""
+        """Cancel the running embeddings."""
         for _, task in self._parts:
             task.cancel()
         await asyncio.gather(*(task for _, task in self._parts), return_exceptions=True)
 
 
 def write_vectors(db: Database, rows: Sequence[derived.VectorRow]) -> None:
-    """Write the vectors of those texts that still stand."""
+    """Write the vectors of summaries that are still stored."""
     with db.write() as tx:
         now = derived.summaries(tx, [node for node, _, _ in rows])
         same = [row for row in rows if row[0] in now and digest(now[row[0]]) == row[1]]

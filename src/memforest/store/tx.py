@@ -63,6 +63,6 @@ class Tx(Protocol):
 
 
 def begin_anew(tx: Tx) -> None:
-    """End a read transaction that has shown nothing yet and begin another, which sees what is there now."""
+    """Begin a read transaction anew before its first read, so that it sees the newest commit."""
     tx.execute("ROLLBACK")
     tx.execute("BEGIN")

@@ -297,7 +297,7 @@ class Attached:
 
 
 def _wipe(tx: Tx, name: str) -> None:
-    """Delete everything of an index."""
+    """Delete an index's trees, jobs, tables and row."""
     tree_rows.drop_trees(tx, name)
     jobs.drop(tx, name)
     indexes.drop_tables(tx, name)

@@ -61,7 +61,7 @@ MOST_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What placing wrote: node rows, and the trees that changed."""
+    """The counts of a placing: node rows written, and the trees that changed."""
 
     nodes: int = 0
     trees: frozenset[int] = frozenset()
@@ -103,7 +103,7 @@ class Placing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeWork:
-    """What a node's summary is to be made from, and whether the node is compared with questions by a vector."""
+    """The summary request of a node, and whether the node gets a vector."""
 
     node: int
     request: SummaryRequest

@@ -1,4 +1,4 @@
-"""What a memory lends to an index for work that may wait: the file, models, and other threads."""
+"""The `Host` protocol: an index's access to the file, models and other threads, for work that may wait."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ class Host(Protocol):
         ...
 
     def timed(self, step: str) -> AbstractContextManager[None]:
-        """Count the time that passes inside for a step of the operation, in its usage."""
+        """Add the wall time of the block to a step of the operation's usage."""
         ...

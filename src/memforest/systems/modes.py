@@ -67,7 +67,7 @@ def sub_queries(made: BrowsePlan, question: str, trees: int) -> list[tuple[str, 
 
 
 def adopted(plan: QuestionPlan, made: BrowsePlan, question: str) -> QuestionPlan:
-    """Return the plan with what a browse planner adds to it: it may say more than the plan, and nothing else.
+    """Return the plan with the fields that a browse planner adds; fields that the plan has are kept.
 
     A kind is taken where the plan has none, an anchor where it has none and all its words are the question's. A kind
     that is taken decides on the time operator, too.
@@ -83,7 +83,7 @@ def adopted(plan: QuestionPlan, made: BrowsePlan, question: str) -> QuestionPlan
 
 
 def _decided(plan: QuestionPlan) -> TimeOperator | None:
-    """Return the time operator of a plan whose kind was taken from elsewhere: what is known of the same one stays."""
+    """Return the time operator of a plan whose kind was adopted; what the plan's operator of the same kind knows is kept."""
     sure, read = plan.kind_operator, plan.operator
     if sure is None or read is None or read.kind != sure.kind:
         return sure or read

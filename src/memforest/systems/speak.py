@@ -1,4 +1,4 @@
-"""Which fact speaks for a turn: a turn and the facts it supports are one candidate."""
+"""Choosing the fact that represents a turn: a turn and the facts it supports are one candidate."""
 
 from __future__ import annotations
 

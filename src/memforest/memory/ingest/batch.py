@@ -47,7 +47,7 @@ group is written before the next is begun, so that a crash costs at most one gro
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A session as it comes; see `AsyncMemForest.ingest_session`."""
+    """A session as the caller gives it; see `AsyncMemForest.ingest_session`."""
 
     session_id: str
     turns: Sequence[Any]
@@ -60,7 +60,7 @@ class Arrival:
 def turn_reader(
     config: Config, label: str, session_time: datetime | None, now: datetime | None = None
 ) -> TurnReader:
-    """Return what reads the turns of a session of the user with that display name."""
+    """Return the `TurnReader` of a session of the user with that display name."""
     return TurnReader(
         zone=config.zone,
         user_label=label,
@@ -71,7 +71,7 @@ def turn_reader(
 
 
 def read_arrival(arrival: Arrival, config: Config, label: str) -> Reading:
-    """Return the turns of a session that comes, and those that are refused; nothing of it is stored yet.
+    """Read the turns of a session, and list those that are refused; nothing is stored.
 
     Raises:
         InputError: if its id, a turn or its metadata are malformed, or there is no turn.
@@ -99,7 +99,7 @@ def check_addition(arrival: Arrival, config: Config, label: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A session that is stored."""
+    """A session whose turns are stored, with the timer of its write and its refused turns."""
 
     session_id: str
     got: Received
@@ -127,7 +127,7 @@ def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]
 
 
 class Batch:
-    """Takes received sessions through the rest of the write path, and puts their results together.
+    """Processes stored sessions together (extract, judge, commit, refresh), and makes the result of each.
 
     Args:
         writer: of the memory.
@@ -145,11 +145,11 @@ class Batch:
         self._tried = False
 
     def fail(self, at: int, error: MemForestError) -> None:
-        """Give a session an error as its result."""
+        """Record an error as the result of a session."""
         self._errors[at] = error
 
     def warn(self, problems: Sequence[str]) -> None:
-        """Say something with the results."""
+        """Add warnings to the results."""
         self._failures += problems
 
     @property
@@ -214,7 +214,7 @@ class Batch:
         self._tried = refresh != "nothing"
 
     def result(self, at: int) -> IngestResult | MemForestError:
-        """Return what became of a session."""
+        """Return the result of a session, or the error that it ended with."""
         if at in self._errors:
             return self._errors[at]
         one, processed = self._arrived[at], self._processed.get(at)
@@ -266,11 +266,11 @@ class Batch:
         return found
 
     def _told(self) -> list[str]:
-        """Return what is to be said of the whole operation."""
+        """Return the warnings of the whole operation."""
         return [*self._failures, *self._left(), *current_ledger().warnings]
 
     def _left(self) -> list[str]:
-        """Say what the budget has left."""
+        """Return the warning that names what the budget did not reach; empty when it reached everything."""
         ledger = current_ledger()
         if not ledger.refused:
             return []

@@ -1,4 +1,4 @@
-"""Letting indexes place what they have not: after a crash, an error, or when one was added; deferred ones after writes.
+"""Advancing indexes that lag behind the feed: after a crash, an error, or their addition; deferred ones after each write.
 
 Each step is a transaction of its own, so that other writers wait for none of them long, and a crash loses no more
 than the step that it ends.

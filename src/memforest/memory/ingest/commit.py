@@ -36,7 +36,7 @@ __all__ = ["Commit", "Extracted", "commit", "overwritten", "said_of", "supersede
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A session's chunks with what was made of them, ready to be written."""
+    """A session's chunks with their extracted statements and vectors, ready to be written."""
 
     session: int
     session_id: str
@@ -70,7 +70,7 @@ class Extracted:
 
 @dataclass(slots=True)
 class Commit:
-    """What was written of one session, in one part or several."""
+    """The facts that were added, merged and superseded by the commits of one session."""
 
     added: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
@@ -125,7 +125,7 @@ def commit(tx: Tx, placings: Placings, work: Extracted, stored_ms: int, done: Co
 
 
 def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
-    """Return the outcomes of the cells that are open, and were cut as they are; another writer may have cut them anew."""
+    """Return the outcomes of those cells that are still open and span the same turns; another writer may have changed them."""
     if not work.outcomes:
         return []
     first, last = min(work.spans)[0], max(last for _, last in work.spans)
@@ -141,7 +141,7 @@ def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
 
 
 def overwritten() -> SessionConflictError:
-    """Return the error of a session that is no longer what was read."""
+    """Return the error of a session that another writer has overwritten since it was read."""
     return SessionConflictError(
         "the session was overwritten by another writer while it was being ingested; ingest it again"
     )
@@ -175,7 +175,7 @@ def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcom
 
 
 def said_of(work: Extracted) -> list[Said]:
-    """Return what a session's outcomes say, with where."""
+    """Return the statements of a session's chunks, each with its place."""
     return [one for cell, outcome in work.outcomes for one in _said(work, cell, outcome)]
 
 

@@ -55,7 +55,7 @@ CONTEXT_TURNS = 2
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A session with open cells."""
+    """A session as it is stored, with the open cells that are to be extracted."""
 
     session: int
     session_id: str
@@ -85,7 +85,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What the steps have made of a session."""
+    """The outcomes of a session's chunks, and the vectors of its turns and statements."""
 
     outcomes: Sequence[ChunkOutcome]
     vectors: Mapping[bytes, NDArray[np.float32]]
@@ -94,7 +94,7 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """What became of a session's open cells, and what that cost."""
+    """The committed result of a session: chunk reports, commit, and what models were used for it."""
 
     chunks: tuple[ChunkReport, ...]
     done: Commit
@@ -204,7 +204,7 @@ class SessionWriter:
         maker: VectorMaker | None,
         found: dict[bytes, NDArray[np.float32]],
     ) -> list[ChunkOutcome]:
-        """Extract from some chunks, and embed what was found."""
+        """Extract statements from chunks, and embed them."""
         if work.infer:
             outcomes = await self.steps.extractor.extract(chunks)
         else:
@@ -228,7 +228,7 @@ class SessionWriter:
         return []
 
     def _extracted(self, work: _Work, made: _Made) -> Extracted:
-        """Return what is to be written; what the budget has left stays open."""
+        """Return the session's outcomes for the commit; chunks that the budget did not reach stay open."""
         pairs = zip(work.cells, made.outcomes, strict=True)
         return Extracted(
             session=work.session,
@@ -322,7 +322,7 @@ def _is_data(text: str) -> bool:
 
 
 def report(work: _Work, outcomes: Sequence[ChunkOutcome]) -> tuple[ChunkReport, ...]:
-    """Say what became of each chunk."""
+    """Return a report of each chunk: extracted, verbatim, failed or left."""
     ids = {ordinal: turn.id for ordinal, (_, turn) in work.turns.items()}
     return tuple(
         ChunkReport(
@@ -353,7 +353,7 @@ def ingest_result(
     refused: Sequence[Refused] = (),
     warnings: Sequence[str] = (),
 ) -> IngestResult:
-    """Put the parts of a write together."""
+    """Return the `IngestResult` of a session from the parts of its write."""
     done = Commit() if processed is None else processed.done
     refreshed = refreshed or Refreshed()
     return IngestResult(

@@ -1,4 +1,4 @@
-"""Making missing vectors: those that a crash, a time without an embedder, or `repair` has left.
+"""Embedding turns, facts and nodes that lack a vector: after a crash, a time without an embedder, or `repair`.
 
 No transaction is open while texts are embedded, so another writer may overwrite them meanwhile. Each vector is
 written only to what still has none and still says what was embedded.
@@ -64,7 +64,7 @@ def _missing_means(db: Database) -> list[int]:
 
 
 def _put(db: Database, attached: Attached, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> int:
-    """Write the vectors of what still has none and still says what was embedded; return how many."""
+    """Write the vectors of those items that still have none and whose text is unchanged; return how many."""
     with db.write() as tx:
         now = {(item, digest(text)) for item, text in _without_vector(tx, kind)}
         same = [row for row in rows if row[:2] in now]

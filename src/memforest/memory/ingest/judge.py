@@ -111,7 +111,7 @@ def _questions(
 
 
 def _new(works: Sequence[Extracted]) -> list[_Statement]:
-    """Return what is about to be written, each statement once, in the order in which it was said."""
+    """Return the new statements, each once, in the order in which they were said."""
     said: dict[str, tuple[Said, Extracted]] = {}
     every = [(one, work) for work in works for one in said_of(work)]
     for one, work in sorted(every, key=lambda pair: (pair[0].said_ms, pair[0].tie)):

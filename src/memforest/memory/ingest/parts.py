@@ -23,7 +23,7 @@ PART_CELLS = 128
 async def commit_in_parts(
     db: Database, config: Config, attached: Attached, work: Extracted, timed: Callable[[str, float], None]
 ) -> Commit | SessionConflictError:
-    """Write what was extracted from a session, and say what that superseded.
+    """Commit the extracted chunks of a session in parts, and return what they added and superseded.
 
     After a crash between two parts the session is `received`, and `resume` goes on with the cells that are open.
 

@@ -26,7 +26,7 @@ __all__ = ["Received", "receive"]
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a session's arrival came to: its row, and how many of its turns were new."""
+    """The stored session: its row, and how many of its turns were new."""
 
     session: int
     new_turns: int
@@ -108,13 +108,13 @@ def receive(
 
 
 def _damage(tx: Tx, found: SessionRow, first: int) -> str | None:
-    """Say which turn of a session, from number `first` on, is damaged, so that nothing may be made of it, if any is."""
+    """Return a message naming the first damaged turn of a session from ordinal `first` on; None when there is none."""
     damaged = next(iter(damaged_turns(tx, session=found.row, first=first).values()), None)
     return None if damaged is None else f"{damaged.name} is damaged: it is not what was stored"
 
 
 def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
-    """Say how a session differs from a stored one that it does not continue; None when it does.
+    """Return how a session conflicts with the stored one; None when it equals or continues it.
 
     Times that the store stamped itself are not compared: they were not the caller's.
     """
@@ -128,7 +128,7 @@ def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
 
 
 def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
-    """Refuse to append a turn whose id the session has; nobody could tell the two apart."""
+    """Raise if the session already has a turn with one of the new ids."""
     known = sessions.known_ids(tx, found.row, [turn.id for turn in turns])
     for turn in turns:
         if turn.id in known:

@@ -1,4 +1,4 @@
-"""How a fact stands among its occurrences; made anew whenever one of them comes or goes.
+"""Restating facts: deriving wording, speaker and time of a fact from its occurrences whenever one comes or goes.
 
 A fact is worded and attributed by the first of its occurrences that has its identity, dated by the first
 of all, and stands in the trees of whom they name. So the order in which sessions arrive changes nothing,
@@ -24,7 +24,7 @@ __all__ = ["fact_signature", "restate_fact", "restated", "word_all"]
 
 
 def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
-    """Write a fact and its words as its occurrences have them.
+    """Derive a fact from its occurrences, and write it with its word rows.
 
     A vector of another wording is dropped; the caller, or `fill_vectors`, makes the new one.
 
@@ -54,7 +54,7 @@ def fact_signature(fact: FactRow, parts: frozenset[tuple[str, str]] = frozenset(
 
 
 def word_all(tx: Tx) -> None:
-    """Make every fact's wording anew when they are missing, or were made by the rules of another version."""
+    """Rebuild the wording digests of all facts if they are missing or were made by another version's rules."""
     if derived.wording_rules(tx) == wording_rules():
         return
     derived.drop_wordings(tx, wording_rules())
@@ -63,7 +63,7 @@ def word_all(tx: Tx) -> None:
 
 
 def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:
-    """Return a fact as its occurrences, of which there is one at least, have it; `found` is in time order."""
+    """Derive a fact from its occurrences, at least one, which are given in time order."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     identities = [fact_identity(one.text, times[0], times[1]) for one in found]
     at = identities.index(fact.fact_id) if fact.fact_id in identities else 0

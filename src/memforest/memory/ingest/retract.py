@@ -1,4 +1,4 @@
-"""Taking cells and sessions back: their facts, placements and derived rows go in the same transaction.
+"""Deleting cells and sessions: their facts, leaves and derived rows are deleted in the same transaction.
 
 Used when a session grows past a half-full cell and when `replace=True` overwrites one.
 """
@@ -68,7 +68,7 @@ def _drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None
 
 
 def _silence(tx: Tx, placings: Placings, speakers: set[str]) -> None:
-    """Make those who speak nowhere any more entities like others; who is not even mentioned goes."""
+    """Demote entities that no longer speak in any session, and delete those that no fact names."""
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard
     silent = [found.row for key in sorted(keys) if (found := fact_rows.entity_by_key(tx, key)) is not None]

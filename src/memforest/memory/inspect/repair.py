@@ -47,7 +47,7 @@ class _Context:
 
 
 def repair_parts(db: Database, config: Config, attached: Attached, found: VerifyReport) -> list[str]:
-    """Make the broken parts anew in one transaction, and return what was done, in words.
+    """Rebuild the broken parts in one transaction, and return what was done, in words.
 
     Raises:
         CorruptStoreError: if that would have changed what was said; nothing was changed then.
@@ -95,7 +95,7 @@ def _said(tx: Tx) -> dict[str, int]:
 
 
 def _words(tx: Tx, _context: _Context) -> str:
-    """Make the index anew from its rows, and those rows that are not the words of what there is."""
+    """Rebuild the lexical index from its rows, and the rows that do not match their turn or fact."""
     derived.reindex_words(tx)
     wrong = wrong_words(tx)
     for kind, item, _ in wrong:
@@ -112,7 +112,7 @@ def _vectors(tx: Tx, _context: _Context) -> str:
 
 
 def _indexes(tx: Tx, context: _Context) -> str:
-    """Empty the indexes that something is wrong with, and what is of no index; `resume` then makes them anew."""
+    """Clear the broken indexes, which `resume` then rebuilds, and delete what belongs to no index of the memory."""
     gone = context.attached.drop_strays(tx)
     drop_strays(tx)
     broken = sorted({one.index for one in context.found.problems if one.index is not None})
@@ -124,7 +124,7 @@ def _indexes(tx: Tx, context: _Context) -> str:
 
 
 def _jobs(tx: Tx, context: _Context) -> str:
-    """Put jobs whose rows cannot be back to wait; what an index misses of its jobs, it adds again."""
+    """Reset jobs with impossible rows to `waiting`, and delete unreadable ones; an index adds its jobs again."""
     anew, forgotten = jobs.repair(tx, now_ms=to_ms(context.config.clock()))
     return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
 

@@ -94,7 +94,7 @@ def _shown(
 
 
 def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:
-    """Return whether a tree is what a scope's name means; where scopes have numbers, the kind stands in front."""
+    """Return whether a name given by the caller names this tree's scope; a numbered scope is named with its kind."""
     if numbered:
         return scope.casefold() == f"{kind} {label}"
     return bool({label, entity_key(label)} & {scope, entity_key(scope)})
@@ -129,7 +129,7 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """What the nodes say: summaries and leaves' texts by node; quotes and sources by fact."""
+    """The texts of shown nodes: summaries and leaf texts by node, quotes and sources by fact."""
 
     of: Mapping[int, str]
     quotes: Mapping[int, tuple[str, ...]]

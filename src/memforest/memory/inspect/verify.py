@@ -85,7 +85,7 @@ def _of(part: str, messages: list[str]) -> list[Problem]:
 
 
 def _turns(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check that every turn is what its digest was made of."""
+    """Return a problem for each turn whose text does not match its digest."""
     checked["turns"] = len(checks.indexed_texts(tx, "turn"))
     return [
         Problem("turn", f"{one.name} is not what was stored; {AGAIN}") for one in damaged_turns(tx).values()
@@ -106,7 +106,7 @@ def _settings(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 
 def _words(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check that the lexical index has the words of what there is, and nothing else."""
+    """Return a problem for each missing, wrong or surplus row of the lexical index."""
     return [Problem("words", f"{kind} {item} {message}") for kind, item, message in wrong_words(tx)]
 
 
@@ -133,7 +133,7 @@ def wrong_words(tx: Tx) -> list[tuple[Literal["turn", "fact"], int, str]]:
 
 
 def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]:
-    """Check that every node and leaf is in a tree, and let each index that is up to date check its own."""
+    """Return nodes and leaves without a tree, and the problems that each index finds in its own trees."""
     found = contradictions.leaf_contradictions(tx)
     found += [(f"node {node} is in no tree", owner) for node, owner in checks.orphans(tx)]
     problems = [Problem("tree", message, owner) for message, owner in found]
@@ -152,7 +152,7 @@ def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]
 
 
 def _of_index(tx: Tx, attached: Attached, row: IndexRow, index: MemoryIndex) -> list[Problem]:
-    """Let an index check what it has; what it lacks while it is behind comes with what it has not placed yet."""
+    """Return the problems that an index finds in itself; while it lags, only those of its trees' shape."""
     if (lost := attached.lost(tx, row)) is not None:
         return [Problem("index", lost, row.name)]
     found: list[IndexProblem] = []
@@ -164,7 +164,7 @@ def _of_index(tx: Tx, attached: Attached, row: IndexRow, index: MemoryIndex) -> 
 
 
 def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check each fact's identity, that it stands as its occurrences have it, and what hangs on it."""
+    """Check each fact's identity, its wording and time against its occurrences, and its mentions and states."""
     facts = list(fact_rows.iter_facts(tx))
     occurrences = fact_rows.occurrences(tx, [fact.row for fact in facts])
     checked["facts"] = len(facts)
@@ -194,7 +194,7 @@ def _of_fact(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> list[str]:
 
 
 def _misquoted(tx: Tx) -> list[str]:
-    """Return the facts with an occurrence whose quote has words that its turns have not, or that nobody there said.
+    """Return the facts with an occurrence whose quote or speaker does not occur in its turns.
 
     Damaged turns are no measure. Of an extractor that is not ours it is not known how it quotes.
     """

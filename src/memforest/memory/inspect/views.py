@@ -1,4 +1,4 @@
-"""Looking at a memory without a question: sessions, facts, timelines, counts.
+"""Views of a memory: its sessions, facts, timelines, indexes and counts.
 
 Every function takes a `Look`, an open read transaction with the snapshot that belongs to it.
 """

@@ -20,7 +20,7 @@ __all__ = ["Answered", "answered", "without_questions"]
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer, who gave it, and why it is not the one who was to."""
+    """An answer, the name of the answerer that gave it, and warnings when that is the fallback."""
 
     answer: Answer
     answerer: str
@@ -28,7 +28,7 @@ class Answered:
 
 
 def without_questions(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Return the evidence that tells something: a turn that only asks does not ("What is he, a cat?")."""
+    """Return the evidence without turns that only ask ("What is he, a cat?")."""
     return [one for one in evidence if one.kind != "turn" or not asks(one.text)]
 
 

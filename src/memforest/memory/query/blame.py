@@ -1,4 +1,4 @@
-"""What an index's code raises in a search, as an error that names the index."""
+"""Turning errors that an index's code raises during a query into errors that name the index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["blame"]
 
 
 def blame(db: Database, index: str, error: Exception) -> NoReturn:
-    """Raise what a search has raised as an error that names the index, unless damage of the file explains it.
+    """Raise an index's error as one that names the index; raise the file's damage instead where that explains it.
 
     Raises:
         CorruptStoreError: if the memory is damaged.

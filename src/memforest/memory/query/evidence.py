@@ -1,4 +1,4 @@
-"""The read path of one memory: snapshot, plan, search, and the evidence that comes of it."""
+"""Making evidence of ranked hits: texts, quotes, sources and tree paths, without damaged rows."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:
 
 
 def sound_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict[str, None]) -> Iterator[Hit]:
-    """Yield the hits whose turn and fact are what was stored, and add the names of others to `damage`.
+    """Yield the hits whose turn and fact match their digests, and add the names of damaged ones to `damage`.
 
     Nothing that was not said may be shown as evidence. Only what is looked at is checked, a few hits at a time.
     """
@@ -88,7 +88,7 @@ def sound_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict[str
 
 
 def _is_itself(fact: rows.FactText) -> bool:
-    """Return whether a fact says what its identity was made of."""
+    """Return whether a fact's text and time match its identity."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     return fact.fact_id == fact_identity(fact.text, *times)
 

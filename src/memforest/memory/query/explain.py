@@ -1,4 +1,4 @@
-"""Why a result is as it is: what `explain=True` puts into the trace of a query."""
+"""The explanation of a query result: what `explain=True` adds to its trace."""
 
 from __future__ import annotations
 

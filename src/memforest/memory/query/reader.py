@@ -163,7 +163,7 @@ class QueryPath:
     async def _read(
         self, asked: Query, snapshot: Snapshot, label: str, timer: Timer
     ) -> tuple[Search, list[str]]:
-        """Return the question made ready, planned and embedded, and a warning if it could not be embedded.
+        """Return the planned and embedded question, and a warning if it could not be embedded.
 
         Raises:
             StepError: if what the planner returns is no plan.
@@ -200,7 +200,7 @@ class QueryPath:
     async def _searched(
         self, asked: Query, index: MemoryIndex, host: MemoryHost, prepared: Prepared
     ) -> tuple[Searched, Prepared]:
-        """Rank, and let the index look at what comes first and rank again, as often as it may."""
+        """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
         for _ in range(MOST_ROUNDS):
             with host.timed("search"):
                 found = await asyncio.to_thread(self._search, asked, index, prepared.request)
@@ -221,7 +221,7 @@ class QueryPath:
         return replace(found, trees=found.trees or list(prepared.trees)), prepared
 
     def _snapshot(self, names: tuple[str, ...] | None) -> tuple[Snapshot, list[str], Chosen]:
-        """Return the snapshot, what it does not have yet, and the index to search."""
+        """Return the snapshot, warnings about sessions that are not extracted yet, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             return snapshot, _waiting(sessions.waiting(tx)), self.attached.choose(tx, names)
@@ -251,7 +251,7 @@ class QueryPath:
         return self.steps.reranker is not None and asked.ranking.rerank != 0
 
     def _search(self, asked: Query, index: MemoryIndex, request: Search) -> Searched:
-        """Return the evidence asked for; what a reranker may put there or takes away from it is in it too.
+        """Return the ranked evidence; where a reranker follows, its whole pool instead of the first `top_k`.
 
         Raises:
             IndexStateError: if the index raises.
@@ -302,7 +302,7 @@ class QueryPath:
         )
 
     async def _rerank(self, asked: Query, found: Searched) -> tuple[Searched, list[str]]:
-        """Order the best candidates anew, by their score and by what the reranker adds to it.
+        """Rerank the best candidates by their score plus the reranker's.
 
         A reranker that fails leaves the order as it is, with a warning.
         """

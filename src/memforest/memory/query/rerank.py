@@ -1,4 +1,4 @@
-"""A second look at the best candidates: what the reranker reads, and how its scores join the others."""
+"""Reranking the best candidates: the text that the reranker reads, and the sum of its scores and the ranking's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Browse as a way down that somebody steers: level by level, by places instead of similarities (paper §4.3).
+"""Descending a tree level by level, where a model or the embedding chooses the children to follow (paper §4.3).
 
 `recall.browse` steers by the similarity to the question. Here whoever steers (a model, or the similarity to a
 sub-query) orders the children of a level, and what counts of a leaf is its place on each level of its path. So the
@@ -28,7 +28,7 @@ Row = NDArray[np.float32]
 
 
 class Descent:
-    """The way down one tree for one sub-query.
+    """A descent of one tree for one sub-query: its frontier, and the leaves reached.
 
     A leaf's score is the mean, over the levels of its path, of 1 - place / beam, the first place being 0; a level that
     nobody ordered counts `UNASKED`. It is in (0, 1].
@@ -58,7 +58,7 @@ class Descent:
 
     @property
     def fits(self) -> bool:
-        """Whether all children can be kept, so that nobody needs to be asked."""
+        """Whether all children of the frontier fit into the beam, so that no choice is needed."""
         return len(self._parent) <= self._beam
 
     def keep(self, rows: Sequence[int], *, ordered: bool) -> None:
@@ -77,7 +77,7 @@ class Descent:
         self._take_out_leaves()
 
     def _take_out_leaves(self) -> None:
-        """Take the leaves out of the frontier and look up the children of what is left."""
+        """Move leaves from the frontier to `reached`, and read the children of the remaining nodes."""
         self._parent = {}
         for row, total in self._paths.items():
             children = self._children[row]
@@ -87,7 +87,7 @@ class Descent:
 
 
 def browse_by(descent: Descent, nearness: Callable[[Sequence[int]], list[float]]) -> None:
-    """Go all the way down by nearness, which orders every level; ties by node."""
+    """Finish a descent by nearness, which orders the children of every level; ties by node."""
     while rows := descent.below:
         near = dict(zip(rows, nearness(rows), strict=True))
         descent.keep(sorted(rows, key=lambda row: (-near[row], row)), ordered=True)

@@ -45,7 +45,7 @@ Recall = Callable[[Tx, Snapshot, Search], Sequence[RecalledTree]]
 
 @dataclass(slots=True)
 class _Tree:
-    """A tree under way: its sub-queries, a way down for each, and what that took."""
+    """A tree being browsed: its sub-queries, the descent of each, and the model calls made."""
 
     of: RecalledTree
     queries: tuple[str, ...]
@@ -62,7 +62,7 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """One way down that waits for a choice: its children, in runs of which each is one call."""
+    """A descent that waits for the browser's choice: its children, split into runs of one call each."""
 
     tree: _Tree
     way: Descent
@@ -224,7 +224,7 @@ class GuidedBrowse:
         waiting: Sequence[tuple[_Tree, Descent, str]],
         found: Mapping[int, TreeCard],
     ) -> list[_Ask]:
-        """Return what is to be asked of this level, as far as calls are left."""
+        """Return the choices to ask for on this level, within the calls left."""
         ids = forest.ids
         asks = []
         for tree, way, query in waiting:
@@ -258,7 +258,7 @@ class GuidedBrowse:
 
     @staticmethod
     def _follow(ask: _Ask, answers: Sequence[list[int] | ModelError]) -> None:
-        """Go down to what was chosen; to nothing, if nothing was."""
+        """Descend to the chosen children; to none if none was chosen."""
         chosen = []
         for answer in answers:
             if isinstance(answer, ModelError):
@@ -272,7 +272,7 @@ class GuidedBrowse:
     async def _by_embedding(
         self, snapshot: Snapshot, forest: EmbeddedForest, trees: Sequence[_Tree]
     ) -> list[str]:
-        """Go the rest of every way down by embedding, which is all of it where no model was asked; return warnings."""
+        """Finish every descent by embedding, from the root where no model was asked; return warnings."""
         left = [
             (way, query)
             for tree in trees
@@ -304,7 +304,7 @@ class GuidedBrowse:
 
 
 def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
-    """Go down where there is no choice, and return the ways that wait for one, with their sub-queries."""
+    """Descend where all children fit, and return the descents that wait for a choice, with their sub-queries."""
     found = []
     for tree in trees:
         if tree.fallback is not None:

@@ -237,7 +237,7 @@ class MemForestIndex(Index):
         return Found((), warnings=(f"nothing was found: {why}, and {given}; 'all' ranks everything said",))
 
     def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
-        """Recall and browse where that counts, unless it was done before; what is gone since then is left out."""
+        """Return the recalled trees and reached leaves: those of `prepare`, else by recalling now; none where none count."""
         if request.leaves is None:
             counts = _browses(request) or self.settings.evidence == "reached"
             if request.vector is None or not counts:
@@ -291,7 +291,7 @@ class MemForestIndex(Index):
 
     @staticmethod
     def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer) -> _Promoted:
-        """Lead with the turns that support the answer which the timeline gives; the best of them first."""
+        """Return a bonus for the turns that support the timeline's answer, the largest for the best of them."""
         bonus = np.zeros(len(snapshot.turns.ids))
         chosen: dict[int, int] = {}
         pairs = snapshot.facts.pairs  # by fact

@@ -35,7 +35,7 @@ OWNER = "memforest"
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """A fact that was taken out of its trees: which those were, what it said, and its vector."""
+    """A fact whose leaves were removed: the scopes of its trees, its old text, and its old vector."""
 
     scopes: tuple[tuple[str, int], ...]
     text: str
@@ -130,7 +130,7 @@ class ForestPlacing:
         return [fact for fact in noted if fact in stored]
 
     def _place_fact(self, fact: FactRow, named: set[int], active: set[int]) -> None:
-        """Give a fact its leaves: again where it was lifted, in the tree of every active entity it names, and nowhere else."""
+        """Insert a fact's leaves: in the trees it was lifted from, and in that of every active entity it names; remove others."""
         lifted = self._lifted.get(fact.row)
         if lifted is not None and lifted.text != fact.text:
             self._leave_scenes(fact.row)  # its vector is another one now

@@ -69,7 +69,7 @@ class LeafScores:
 
 
 def flow(values: Scores, levels: Levels, share: float) -> Scores:
-    """Return what leaves get from their ancestors: a node is as relevant as its best leaf.
+    """Return the relevance that leaves receive from their ancestors: a node is as relevant as its best leaf.
 
     Args:
         values: relevance of the leaves, shape (n,).
@@ -133,7 +133,7 @@ def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None
 
 
 class _Beside(NamedTuple):
-    """Turns with one before them in their session, which that is, whether it asked; and the same behind."""
+    """The turns that have a predecessor and those that have a successor in their session, with those neighbours."""
 
     later: NDArray[np.int64]
     before: NDArray[np.int64]

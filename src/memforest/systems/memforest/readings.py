@@ -1,4 +1,4 @@
-"""What each statement of a memory shows by itself, and the sums over all of them, kept up to date.
+"""Readings of single statements (values, people, cues), and their sums over a memory, kept up to date.
 
 What stands in a statement does not change, so it is read once. What it adds to a sum depends on the people and the
 values of the memory as well: while these stay the same, a statement that comes or goes is added or taken off, and
@@ -38,7 +38,7 @@ Terms = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one statement shows by itself."""
+    """The reading of one statement."""
 
     text: str
     statement: Statement
@@ -57,7 +57,7 @@ class Reading:
 
 
 def read(text: str) -> Reading:
-    """Return what a statement shows by itself."""
+    """Return the reading of one statement."""
     statement, counts = read_statement(text), listed("counts")
     phrases = [phrase for sentence in statement.sentences for phrase in sentence.phrases]
     placed = [(sentence, places(sentence)) for sentence in statement.sentences]

@@ -101,7 +101,7 @@ class DatedObservation:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a statement tells of a person and some values."""
+    """The observations that one statement makes of a person and some values."""
 
     heard: tuple[DatedObservation, ...] = ()
     begins: bool = False
@@ -316,7 +316,7 @@ def _moment(snapshot: Snapshot, row: int) -> int:
 
 
 def _latest(snapshot: Snapshot, row: int) -> int:
-    """Return the latest time (ms) at which what a fact tells may have begun."""
+    """Return the latest time, in ms, at which a fact's state may have begun."""
     facts = snapshot.facts
     start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
     if not facts.stated[row]:
@@ -328,7 +328,7 @@ def _latest(snapshot: Snapshot, row: int) -> int:
 
 
 def order_observations(heard: Sequence[DatedObservation]) -> list[Observation]:
-    """Return observations at the times that agree best with each other, without those that nothing bears out."""
+    """Return observations in time order, coarse times moved to fit the exact ones, and unconfirmed beginnings dropped."""
     exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
     exact = sorted((seen for seen in exact if seen.change != "end"), key=attrgetter("at_ms"))
     times = [seen.at_ms for seen in exact]

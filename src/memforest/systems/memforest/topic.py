@@ -87,7 +87,7 @@ def _best(fits: Scores) -> float:
 
 
 def _fits(known: Vocabulary, topic: Topic) -> Scores:
-    """Return how near every fact is to the topic, without what it has of that for naming the person."""
+    """Return how near every fact is to the topic, by vector and words, less what it owes to naming the person."""
     about = known.about(topic.who)
     dense = topic.dense
     if about.any() and not about.all():

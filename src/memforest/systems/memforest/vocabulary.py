@@ -1,4 +1,4 @@
-"""What a memory talks about: its terms, and which of them are values that somebody has, does or is by turns.
+"""The vocabulary of a memory: its terms, and which of them are values of changing attributes.
 
 Nobody lists beforehand that somebody has a podcast or a chess opening. So the noun phrases of a memory's
 statements are its terms, and those that are begun, ended, had or named are its values; values that take each
