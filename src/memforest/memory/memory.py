@@ -253,7 +253,7 @@ class Memory:
         index: str | None = None,
         budget: Budget | None = None,
     ) -> Usage:
-        """Make what is derived anew; see `AsyncUserMemory.rebuild`."""
+        """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
 
         async def work() -> Usage:
             writer, timer = self._writer(), Timer()

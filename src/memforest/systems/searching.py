@@ -17,7 +17,7 @@ __all__ = ["Candidate", "Found", "Hit", "NodeHit", "Prepared", "Refined", "Score
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A question made ready: tokens, vectors, plan, and the time filters in UTC ms; its text stays with the planner.
+    """A planned and embedded question for an index: tokens, vectors, plan, and the time filters in UTC ms; its text stays with the planner.
 
     `tokens` are the text's as the lexical index spells them. `vector` is the question's unit vector and
     `bare_vector` that of the question without participants' names; both are None in a memory without an embedder.
@@ -144,7 +144,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Evidence as an index sees it that refines a ranking: what is handed out, before it is cut to the asked number."""
+    """One piece of ranked evidence that an index may refine, before the list is cut to `top_k`."""
 
     text: str
     quote: str
@@ -155,7 +155,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """What an index makes of its first candidates.
+    """The refinement of a ranking: a request to rank again, or the candidates to keep.
 
     `again` is a request to rank anew, for a question that has become another one. `kept` are the places of the
     candidates to keep, best first; None keeps all as they are.

@@ -40,7 +40,7 @@ class Receiver:
     embedder: Embedder | None
 
     async def arrive(self, arrival: Arrival) -> Arrived:
-        """Check and store what arrives."""
+        """Check the turns of a session and store them."""
         read = read_arrival(arrival, self.config, self.label)
         timer, started = Timer(), time.perf_counter()
         got = await asyncio.to_thread(
@@ -66,7 +66,7 @@ class Receiver:
         infer: bool,
         metadata: dict[str, Any],
     ) -> Arrived:
-        """Number and store turns after what is stored; both in one transaction, as others may append too."""
+        """Append turns to a stored session; numbering and storing are one transaction, as other processes may append too."""
         with self.db.write() as tx:
             found = sessions.find_session(tx, session_id)
             first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
