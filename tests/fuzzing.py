@@ -301,50 +301,44 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.local.answer_match.asked_type": lambda t: asked_type(t.split(), read_wording(t), "en"),
     "steps.local.answer_match.read_question": _items,
     "steps.local.answer_wording.stems": lambda t: [stems(t, code) for code in ("en", "es", "other")],
-    "steps.local.attribution.attribute": lambda t: [
+    "language.attribution.attribute": lambda t: [
         attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
     ],
     "steps.local.draft.resolve_person": _drafts,
-    "steps.local.entities.find_mentions": lambda t: [
+    "language.entities.find_mentions": lambda t: [
         entities.find_mentions(t, participants=KNOWN, language=code) for code in ("en", "es", "other")
     ],
     "steps.local.extract.LocalExtractor": lambda t: LocalExtractor().extract_chunk(_chunk(t)),
     "steps.local.mentions.read_mentions": lambda t: read_mentions(t, KNOWN, frozenset(("will", "may"))),
-    "steps.local.operator.asks_for_state": _state_asked,
-    "steps.local.operator.read_operator": lambda t: [
-        operator.read_operator(t, dated=d) for d in (True, False)
-    ],
-    "steps.local.phrases.is_content": lambda t: [
-        phrases.is_content(word) for word in phrases.TOKEN.findall(t)
-    ],
-    "steps.local.pieces.lacks_content": lambda t: pieces.lacks_content(t, NAMES),
-    "steps.local.pieces.skip_reason": lambda t: [
+    "language.operator.asks_for_state": _state_asked,
+    "language.operator.read_operator": lambda t: [operator.read_operator(t, dated=d) for d in (True, False)],
+    "language.phrases.is_content": lambda t: [phrases.is_content(word) for word in phrases.TOKEN.findall(t)],
+    "language.pieces.lacks_content": lambda t: pieces.lacks_content(t, NAMES),
+    "language.pieces.skip_reason": lambda t: [
         pieces.skip_reason(t, NAMES, assistant=a) for a in (True, False)
     ],
-    "steps.local.pieces.strip_address": lambda t: pieces.strip_address(t, NAMES),
+    "language.pieces.strip_address": lambda t: pieces.strip_address(t, NAMES),
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
-    "steps.local.predicate.read_predicate": _predicates,
-    "steps.local.shorten.shorten": lambda t: [shorten(t, most) for most in (1, 5, 40)],
+    "language.predicate.read_predicate": _predicates,
+    "language.shorten.shorten": lambda t: [shorten(t, most) for most in (1, 5, 40)],
     "steps.local.spanish.attribute_spanish": lambda t: spanish.attribute_spanish(t, "Ann"),
     "steps.local.spanish.lacks_content_spanish": lambda t: spanish.lacks_content_spanish(t, NAMES),
     "steps.local.spanish.strip_address_spanish": lambda t: spanish.strip_address_spanish(t, NAMES),
-    "steps.local.stance.stances_of": _stances,
-    "steps.local.turning.most_used": lambda t: turning.most_used(t.split(), _uses(t)),
-    "steps.local.turning.turning_points": _stances,
-    "steps.local.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
+    "language.stance.stances_of": _stances,
+    "language.turning.most_used": lambda t: turning.most_used(t.split(), _uses(t)),
+    "language.turning.turning_points": _stances,
+    "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
     "steps.local.summarise.LocalSummariser": _summary,
-    "steps.local.value.accept_value": _values,
-    "steps.local.whose.answers_about": lambda t: whose.answers_about(
-        phrases.read_statement(t), "Ann", ("Bob",)
-    ),
-    "steps.local.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),
-    "steps.local.whose.is_joined": lambda t: whose.is_joined(t, "Ann", "Bob"),
-    "steps.local.whose.is_person_with_role": _phrase(whose.is_person_with_role),
-    "steps.local.whose.is_somebody_elses": _phrase(lambda t, p: whose.is_somebody_elses(t, "Ann", p)),
-    "steps.local.whose.mentioned": lambda t: whose.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
-    "steps.local.whose.owner_of": _phrase(lambda t, p: whose.owner_of(t, p, NAMES)),
-    "steps.local.whose.place_of": lambda t: [whose.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
-    "steps.local.whose.subject_of": lambda t: whose.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
+    "language.value.accept_value": _values,
+    "language.whose.answers_about": lambda t: whose.answers_about(phrases.read_statement(t), "Ann", ("Bob",)),
+    "language.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),
+    "language.whose.is_joined": lambda t: whose.is_joined(t, "Ann", "Bob"),
+    "language.whose.is_person_with_role": _phrase(whose.is_person_with_role),
+    "language.whose.is_somebody_elses": _phrase(lambda t, p: whose.is_somebody_elses(t, "Ann", p)),
+    "language.whose.mentioned": lambda t: whose.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
+    "language.whose.owner_of": _phrase(lambda t, p: whose.owner_of(t, p, NAMES)),
+    "language.whose.place_of": lambda t: [whose.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
+    "language.whose.subject_of": lambda t: whose.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
     "steps.llm.chatter.is_chatter": lambda t: chatter.is_chatter(t, "en", ("assistant",), NAMES),
     "steps.llm.checks.check_extraction": _of_model,
     "steps.llm.dating.date_statement": _date_of_model,
@@ -372,10 +366,10 @@ EXEMPT: dict[str, str] = {
     "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
     "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",
     "steps.local.answer_wording.load_wording": "takes the code of a language of the package",
-    "steps.local.aspect.listed": "takes the name of a list of the package",
-    "steps.local.aspect.word_list": "takes the name of a list of the package",
-    "steps.local.language.load_word_lists": "takes the code of a language of the package",
-    "steps.local.lexicon.load_lexicon": "takes the code of a language of the package",
+    "language.aspect.listed": "takes the name of a list of the package",
+    "language.aspect.word_list": "takes the name of a list of the package",
+    "language.language.load_word_lists": "takes the code of a language of the package",
+    "language.lexicon.load_lexicon": "takes the code of a language of the package",
 }
 """Public functions with a text in front that never see a stored text or a question, and why."""
 
