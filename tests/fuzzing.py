@@ -42,7 +42,7 @@ from memforest.language.language import load_word_lists
 from memforest.language.shorten import shorten
 from memforest.language.states import find_states
 from memforest.models.base import ChatReply
-from memforest.search.texts import index_tokens, turn_text
+from memforest.search.texts import index_tokens, turn_text, without_names
 from memforest.steps.base import AnswerEvidence
 from memforest.steps.llm import chatter, checks, dating, grounding, parse, prompt, shown, source, structured
 from memforest.steps.llm.replies import Extraction, Named, Statement
@@ -297,6 +297,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "calendar.phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
     "calendar.question.question_window": lambda t: question_window(t, WHEN, UTC),
     "calendar.timestamp.parse_timestamp": _timestamp,
+    "search.texts.without_names": lambda t: without_names(t, NAMES),
     "steps.local.answer.LocalAnswerer": _answer,
     "steps.local.answer_match.asked_type": lambda t: asked_type(t.split(), read_wording(t), "en"),
     "steps.local.answer_match.read_question": _items,
