@@ -6,6 +6,7 @@ opened again in between.
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import CLOCK, fast_config, fast_folder
+from tests.worlds import CLOCK, fast_config, fast_folder, file_of, make_sessions
 
+from memforest import MemForest
 from memforest.store import feed, indexes, meta, migrations
 from memforest.store.db import Database
 from memforest.store.tx import Tx
@@ -278,3 +280,18 @@ def test_what_is_gone_leaves_the_feed_when_every_index_has_passed_it(db: Databas
         compact(tx)
         assert noted(tx, 0) == {("fact", item) for item in range(1, 6)}
         assert feed.position(tx) == end
+
+
+@pytest.mark.parametrize("key", ["feed_compacted", "feed_compact_next"])
+def test_numbers_of_the_compaction_that_are_none_are_named(tmp_path: Path, key: str) -> None:
+    """A write would stop at them, so `verify` finds them."""
+    with MemForest(tmp_path, fast_config()) as forest:
+        forest.ingest_session("u", *make_sessions(1, sessions=1)[0])
+    with sqlite3.connect(file_of(tmp_path)) as conn:
+        conn.execute(
+            "INSERT INTO meta VALUES (?, 'soon') ON CONFLICT (key) DO UPDATE SET value = 'soon'", (key,)
+        )
+    conn.close()
+    with MemForest(tmp_path, fast_config()) as forest:
+        messages = [one.message for one in forest.user("u").verify().problems]
+    assert any(key in message and "soon" in message for message in messages)

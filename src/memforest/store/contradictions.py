@@ -156,7 +156,7 @@ _LEAVES: tuple[Check, ...] = (
 
 _SETTINGS: tuple[Check, ...] = (
     (
-        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns')
+        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns', 'feed_compacted', 'feed_compact_next')
            OR key LIKE 'next:%') AND (value != CAST(CAST(value AS INTEGER) AS TEXT) OR CAST(value AS INTEGER) < 0)""",
         "the setting {0!r} is {1!r}",
     ),
