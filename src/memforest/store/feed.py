@@ -73,7 +73,7 @@ def compacted(tx: Tx) -> int:
     No cursor stands below it but of indexes that began from the start since (`IndexRow.began`): what was gone before
     that they never placed.
     """
-    return int(meta.get(tx, "feed_compacted") or 0)
+    return _number(tx, "feed_compacted", 0)
 
 
 def compact(tx: Tx) -> None:
@@ -82,7 +82,7 @@ def compact(tx: Tx) -> None:
     It reads the whole feed, so it is done once in `COMPACTED` notes.
     """
     newest = position(tx)
-    if newest < int(meta.get(tx, "feed_compact_next") or COMPACTED):
+    if newest < _number(tx, "feed_compact_next", COMPACTED):
         return
     passed = min((row.cursor for row in indexes.rows(tx)), default=newest)
     tx.execute("DELETE FROM feed WHERE seq NOT IN (SELECT max(seq) FROM feed GROUP BY kind, item)")
@@ -94,3 +94,9 @@ def compact(tx: Tx) -> None:
     if passed > compacted(tx):
         meta.put(tx, "feed_compacted", str(passed))
     meta.put(tx, "feed_compact_next", str(newest + max(COMPACTED, waiting(tx, 0) // 4)))
+
+
+def _number(tx: Tx, key: str, default: int) -> int:
+    """Return a stored number; the default where there is none, or a damaged one, which `verify` names."""
+    value = meta.get(tx, key) or ""
+    return int(value) if value.isdecimal() else default
