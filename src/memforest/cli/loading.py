@@ -18,7 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, SessionConflictError
 from memforest.forest import MemForest
 from memforest.forest.options import read_time
-from memforest.memory.ingest.batch import Arrival, read_arrival
+from memforest.memory.ingest.turns import Arrival, read_arrival
 from memforest.memory.results import FlushResult, IngestResult, Stats, Usage
 
 __all__ = ["IngestOptions", "Loaded", "Plan", "load", "name_user", "plan_memories", "read_file"]

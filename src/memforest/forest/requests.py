@@ -12,8 +12,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest.options import check_flags, read_time
 from memforest.forest.pool import MemoryPool
-from memforest.memory.ingest.batch import Arrival, read_arrival
-from memforest.memory.ingest.turns import check_id
+from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
 from memforest.memory.results import IngestResult
 from memforest.settings import with_article
