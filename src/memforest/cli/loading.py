@@ -1,4 +1,4 @@
-"""From sessions of files into a memory, session by session, with counts of what became of them.
+"""Ingesting the sessions of files, memory by memory, with counts of the outcomes.
 
 Every session is durable when `Loaded` counts it, so an interruption loses nothing that was reported. Summaries
 that a model makes behind the sessions are waited for at the end; others are made when they are read.

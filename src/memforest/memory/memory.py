@@ -235,11 +235,11 @@ class Memory:
         return await self._writes("rebuild", budget, work)
 
     async def drop_index(self, name: str) -> None:
-        """Take an index away; see `AsyncUserMemory.drop_index`."""
+        """Delete an index; see `AsyncUserMemory.drop_index`."""
         await asyncio.to_thread(indexing.drop_index, self.db, self._attached, name)
 
     async def advance(self, now: datetime | None, budget: Budget | None = None) -> list[IndexView]:
-        """Let indexes go on; see `AsyncUserMemory.advance`."""
+        """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
         return await self._writes("resume", budget, lambda: indexing.advance(self._writer(), now))
 
     def _left(self) -> list[SessionRow]:
@@ -313,7 +313,7 @@ class Memory:
         return await asyncio.to_thread(run)
 
     async def repair(self) -> RepairReport:
-        """Make anew what is derived and broken, finish what was left, and tidy; see `AsyncUserMemory.repair`."""
+        """Rebuild broken derived parts, resume, and reclaim space; see `AsyncUserMemory.repair`."""
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)

@@ -1,4 +1,4 @@
-"""Storing sessions and turns as they arrive: checked, numbered and stored, before anything is made of them."""
+"""Checking, numbering and storing sessions and turns as they arrive; nothing is extracted yet."""
 
 from __future__ import annotations
 

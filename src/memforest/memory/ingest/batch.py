@@ -1,4 +1,4 @@
-"""Sessions on their way from `received` to their results, several in one call.
+"""Processing the sessions of one call together, from `received` to their results.
 
 What the sessions of a call share (judging, routing, the refresh) counts for the last of them.
 """
@@ -115,12 +115,12 @@ class Batch:
                 self.fail(at, committed)
 
     async def finish(self, *, refresh: Refresh) -> None:
-        """Make the vectors of what was worded anew, let indexes go on, and bring the trees up to date, as far as is wanted.
+        """Make the vectors of reworded facts, advance indexes that lag, and refresh the summaries that are wanted.
 
         What a model fails to make is left for `resume`, with a warning: the sessions are written.
 
         Args:
-            refresh: all that is out of date, the paths above what was written, or nothing.
+            refresh: all summaries that are out of date, those above what was written, or none.
         """
         if any(one.reworded for one in self._stored.values()):
             try:
