@@ -27,7 +27,7 @@ from tests.worlds import (
 
 from memforest import MemForest
 from memforest.errors import MemForestError, StoreWriteError
-from memforest.memory.ingest.batch import Arrival
+from memforest.memory.ingest.turns import Arrival
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
 from memforest.steps.choose import choose_steps

@@ -1,4 +1,4 @@
-"""One run of the command line: the options that every command shares, and where its result goes."""
+"""One run of the command line: its shared options, and the output of its result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class StopCommand(Exception):
-    """A command ends early with an exit code, having said nothing yet.
+    """Raised to end a command early with an exit code.
 
     Args:
         message: one line for standard error.

@@ -117,7 +117,7 @@ def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
 
 
 def _seen(ctx: click.Context, look: Callable[[UserMemory], list[str]]) -> list[str]:
-    """Return names out of a memory; none when it is not clear whose, as an error has no place here."""
+    """Return names from a memory; none when the user is not clear, as completion shows no errors."""
     from memforest.memory.open import survey
 
     call = _call(ctx)

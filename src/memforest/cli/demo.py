@@ -51,7 +51,7 @@ class Answered:
 
     @property
     def right(self) -> bool:
-        """Whether the answer cites a right turn, with the date that is expected, or rightly abstains."""
+        """Whether the answer cites an expected turn with the expected date, or abstains as expected."""
         wanted = {(one["session_id"], one["turn_id"]) for one in self.asked["expects"]}
         if not wanted or self.result.answer is None:
             return not wanted and self.result.answer is None

@@ -1,4 +1,4 @@
-"""From the bytes of a chat file to sessions of turns; no I/O, nothing stored.
+"""Reading the bytes of a chat file into sessions of turns; no I/O, nothing stored.
 
 Read are, as UTF-8: a JSON list of messages (one session); an object with ``turns`` or ``messages``; an object
 with ``sessions``, or a list of such session objects; JSON Lines, one message or session object a line; and

@@ -1,4 +1,4 @@
-"""From sessions of files into a memory, session by session, with counts of what became of them.
+"""Ingesting the sessions of files, memory by memory, with counts of the outcomes.
 
 Every session is durable when `Loaded` counts it, so an interruption loses nothing that was reported. Summaries
 that a model makes behind the sessions are waited for at the end; others are made when they are read.
@@ -18,7 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, SessionConflictError
 from memforest.forest import MemForest
 from memforest.forest.options import read_time
-from memforest.memory.ingest.batch import Arrival, read_arrival
+from memforest.memory.ingest.turns import Arrival, read_arrival
 from memforest.memory.results import FlushResult, IngestResult, Stats, Usage
 
 __all__ = ["IngestOptions", "Loaded", "Plan", "load", "name_user", "plan_memories", "read_file"]

@@ -1,4 +1,4 @@
-"""What `memforest doctor` says of models behind endpoints: which, where, and, when asked, whether they answer."""
+"""The checks of `memforest doctor` on models behind endpoints: which, where, and on request whether they answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRIAL_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. ``"broken"`` stops work; ``"note"`` makes it worse."""
+    """The result of one check. ``"broken"`` stops work; ``"note"`` makes it worse."""
 
     name: str
     status: Status

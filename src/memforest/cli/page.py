@@ -33,7 +33,7 @@ NAME_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page holds, of what there is: counts of trees, nodes and leaves."""
+    """How much of the forest a page shows: counts of trees, nodes and leaves, of all there are."""
 
     trees: int
     all_trees: int
@@ -44,7 +44,7 @@ class Shown:
 
     @property
     def left_out(self) -> str:
-        """What is missing, in words; empty when nothing is."""
+        """What the page leaves out, in words; empty when it shows all."""
         parts = []
         if self.trees < self.all_trees:
             parts.append(f"{self.all_trees - self.trees:,} of {self.all_trees:,} trees, the smallest")

@@ -118,7 +118,7 @@ class FactPlan:
 
 
 def tie_end(fact_id: str) -> str:
-    """Return how the ties of a fact's occurrences end: eight characters tell the facts of one place apart."""
+    """Return the end of the ties of a fact's occurrences: eight characters that tell the facts of one place apart."""
     return f"\x1f{fact_id[3:11]}"
 
 
@@ -144,7 +144,7 @@ def signature(candidate: Candidate) -> Signature:
 
 
 def may_merge(a: Signature, b: Signature) -> bool:
-    """Return whether nothing forbids that two similar statements are one fact.
+    """Return whether two similar statements may be merged into one fact.
 
     Polarity and stated time must be equal, the mentions the same with no role contradicting, and the
     wording the same: a "red car" is not a "blue car", and not a "car" either.
@@ -168,7 +168,7 @@ def _roles_agree(a: frozenset[tuple[str, str]], b: frozenset[tuple[str, str]]) -
 
 
 def _roles(parts: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
-    """Return entity key -> the roles that say something; "other" does not."""
+    """Return entity key -> its roles, without "other"."""
     found: dict[str, set[str]] = {}
     for key, role in parts:
         found.setdefault(key, set()).update({role} - {"other"})
@@ -213,7 +213,7 @@ def plan_facts(
 def _merge_judged(
     plans: dict[str, FactPlan], stored_ids: Mapping[str, int], same: Mapping[str, Same]
 ) -> None:
-    """Fold what a judge found equal into what it equals; a verdict about what is not there any more is passed over."""
+    """Merge the statements that a judge found equal; verdicts about facts that are gone are skipped."""
     now: dict[str, str] = {}
     for key in sorted(plans, key=lambda k: (plans[k].said[0].said_ms, plans[k].said[0].tie)):
         verdict = same.get(key)
@@ -228,7 +228,7 @@ def _merge_judged(
 
 
 def _fold(plans: dict[str, FactPlan], key: str, target: str, cosine: float) -> None:
-    """Make what one plan says occurrences of another's fact."""
+    """Merge a plan into another: its statements become occurrences of that fact."""
     folded, into = plans.pop(key), plans[target]
     into.said = sorted([*into.said, *folded.said], key=lambda s: (s.said_ms, s.tie))
     into.cosines.update(folded.cosines)
@@ -241,7 +241,7 @@ def _merge_near(
     stored: Sequence[tuple[int, Signature, NDArray[np.float32]]],
     threshold: float,
 ) -> None:
-    """Fold near-duplicates into stored facts, else into the first that was said; a merged one draws none."""
+    """Merge near-duplicates into stored facts, else into the earliest new one; nothing is merged into a merged one."""
     known: dict[Hashable, list[tuple[int, Signature, NDArray[np.float32]]]] = {}
     for one in stored:
         known.setdefault(one[1].bucket, []).append(one)

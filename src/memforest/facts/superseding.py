@@ -1,4 +1,4 @@
-"""What a new observation superseded, found from the observations around it instead of from all of a timeline.
+"""Finding what a new observation superseded from the observations around it, without reading the whole timeline.
 
 A timeline is read from its beginning, so what stood before an observation depends on all that came earlier. But
 where a value follows another one for certain, a segment begins whatever was before; from there on reading gives
@@ -25,7 +25,7 @@ class Past(Protocol):
 
     @property
     def values(self) -> Collection[str]:
-        """Every value that was observed, or told to have been before one, at any time."""
+        """Every value that was observed at any time, or named as the one before an observed value."""
         ...
 
     def before(self, seen: Observation, most: int) -> Sequence[Observation]:
@@ -38,11 +38,11 @@ class Past(Protocol):
 
 
 class _Unsure(Exception):
-    """What is asked depends on more than was read."""
+    """The answer depends on observations before the window that was read."""
 
 
 def superseded_by(seen: Observation, past: Past) -> set[int]:
-    """Return the facts of the segment whose place an observation took, its own left out.
+    """Return the facts of the segment that an observation superseded, without its own fact.
 
     Args:
         seen: an observation that is stored already.
@@ -59,7 +59,7 @@ def superseded_by(seen: Observation, past: Past) -> set[int]:
 
 
 def _replaced(window: Sequence[Observation], seen: Observation, past: Past, *, whole: bool) -> Segment | None:
-    """Return the segment whose place an observation takes; `whole`: nothing is stored before the window."""
+    """Return the segment that an observation supersedes; `whole`: nothing is stored before the window."""
     segments: list[Segment] = []
     if not whole:
         first = _certain(window, past.values)
@@ -91,7 +91,7 @@ def _certain(window: Sequence[Observation], values: Collection[str]) -> int:
 
 
 def _held(ended: Observation, past: Past) -> bool:
-    """Return whether a segment before an observation has the value that it ends, and is not the last one."""
+    """Return whether an earlier segment than the last has the value that an observation ends."""
     alike = [value for value in past.values if same_value(value, ended.value)]
     told = past.told(ended, alike)
     if not told:

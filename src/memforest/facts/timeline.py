@@ -86,7 +86,7 @@ def same_value(a: str, b: str) -> bool:
 
 
 def time_order(seen: Observation) -> tuple[int, str, int, int]:
-    """Return the key by which observations are read."""
+    """Return the sort key of observations: by time, then by tie, fact and row."""
     return seen.at_ms, seen.tie, seen.fact, seen.row
 
 
@@ -99,7 +99,7 @@ def timeline(observations: Iterable[Observation]) -> list[Segment]:
 
 
 def superseded(observations: Iterable[Observation], new: Iterable[Observation]) -> set[int]:
-    """Return the facts of the segments whose place a new observation took.
+    """Return the facts of the segments that new observations superseded.
 
     Args:
         observations: of one attribute, the new ones among them.
@@ -148,7 +148,7 @@ def observe(
 def _end(
     segments: list[Segment], last: Segment | None, seen: Observation, held: Callable[[Observation], bool]
 ) -> Segment | None:
-    """Read that a value has ended: the last one, an earlier one, or one that nothing else has told of."""
+    """End a value: that of the last segment, of an earlier one, or one that no observation has named yet."""
     if last is not None and same_value(last.value, seen.value):
         if last.end_ms is None:
             segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)

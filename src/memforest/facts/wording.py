@@ -1,4 +1,4 @@
-"""The wording of a statement as a merge compares it: what is left when everything that may differ is taken out.
+"""The wording by which a merge compares statements: their words without everything that may differ.
 
 Two statements are worded the same when they differ in nothing but case, punctuation, articles, intensifiers,
 contractions, a few everyday synonyms ("mum"), number words, and the end of the clause at which a

@@ -29,8 +29,7 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
-from memforest.memory.ingest.batch import Arrival, read_arrival
-from memforest.memory.ingest.turns import check_id
+from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
 from memforest.memory.results import AskResult, FlushResult, IngestResult, QueryResult

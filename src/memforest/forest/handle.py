@@ -20,7 +20,8 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
-from memforest.memory.ingest.batch import Arrival, check_addition
+from memforest.interval import floor_ms
+from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
 from memforest.memory.results import (
@@ -91,22 +92,12 @@ class AsyncUserMemory:
             messages = [content] if isinstance(content, Mapping) else content
         when = read_time(timestamp, self._pool.config, "timestamp")
 
-        async def write(memory: Memory) -> IngestResult:
-            return await memory.append(
-                messages,
-                session_id=session_id,
-                timestamp=when,
-                infer=infer,
-                metadata=metadata,
-                budget=budget,
-            )
-
-        # Where it is added is not known before the memory is open: the clock's day names the session.
-        new = Arrival(
-            "new" if session_id is None else session_id, messages, timestamp=when, metadata=metadata
-        )
+        new = Arrival(session_id, messages, when, infer, metadata=metadata)
+        config = self._pool.config
         return await self._pool.use(
-            self.user_id, write, first=lambda label: check_addition(new, self._pool.config, label)
+            self.user_id,
+            lambda memory: memory.append(new, budget=budget),
+            first=lambda label: read_addition(new, config, label, floor_ms(config.clock())),
         )
 
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:

@@ -168,7 +168,7 @@ def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers:
 
 
 def check_flags(verb: str, **flags: object) -> None:
-    """Refuse what is neither True nor False: a text such as "no" counts as true in Python.
+    """Raise unless every flag is True or False: a text such as "no" counts as true in Python.
 
     Raises:
         InputError: if a flag is something else.
@@ -179,7 +179,7 @@ def check_flags(verb: str, **flags: object) -> None:
 
 
 def check_rebuild(*, scopes: object, stale: object, index: object) -> None:
-    """Check what is to be made anew.
+    """Check the arguments of `rebuild`.
 
     Raises:
         InputError: if an argument is of the wrong type, or `index` is given together with another one.
@@ -191,7 +191,7 @@ def check_rebuild(*, scopes: object, stale: object, index: object) -> None:
 
 
 def check_refresh(verb: str, value: object) -> None:
-    """Refuse what is neither True nor False nor None.
+    """Raise unless `refresh` is True, False or None.
 
     Raises:
         InputError: if it is something else.
@@ -224,7 +224,7 @@ def read_count(name: str, value: object, default: int | None, least: int) -> Any
 
 
 def check_text(verb: str, name: str, value: object, *, optional: bool = True) -> None:
-    """Refuse what is no text; None is none where it is optional.
+    """Raise unless an argument is a text, or None where it is optional.
 
     Raises:
         InputError: if it is something else.
@@ -235,7 +235,7 @@ def check_text(verb: str, name: str, value: object, *, optional: bool = True) ->
 
 
 def check_mapping(verb: str, name: str, value: object) -> None:
-    """Refuse what is no mapping; None is none.
+    """Raise unless an argument is a mapping or None.
 
     Raises:
         InputError: if it is something else.

@@ -116,7 +116,7 @@ class MemoryPool:
             return memory
 
     def _keep(self, user_id: str, memory: Memory) -> tuple[Memory, list[Memory]]:
-        """Keep an opened memory, unless another call has opened it meanwhile; return it, and what is to be closed."""
+        """Add an opened memory, unless another call has opened it meanwhile; return the one in use, and those to be closed."""
         with self._lock:
             have = self._open.setdefault(user_id, memory)
             have.label = memory.label
@@ -124,7 +124,7 @@ class MemoryPool:
             return have, [] if have is memory else [memory]
 
     def _forget(self, user_id: str, memory: Memory) -> None:
-        """Keep a memory no longer, unless another one has taken its place already."""
+        """Remove a memory from the pool, unless another one has taken its place already."""
         with self._lock:
             if self._open.get(user_id) is memory:
                 del self._open[user_id]
@@ -140,7 +140,7 @@ class MemoryPool:
                 del self._busy[user_id]
 
     def _beyond_bounds(self) -> list[Memory]:
-        """Bring the idle memories within the bounds, the one used longest ago first; return those to be closed."""
+        """Remove idle memories beyond the bounds, least recently used first; return those to be closed."""
         with self._lock:
             idle = [user for user, one in self._open.items() if user not in self._busy and not one.at_work]
             surplus = self._cached_bytes() - self.config.max_cache_mb * 1_000_000

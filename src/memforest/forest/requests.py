@@ -1,4 +1,4 @@
-"""The requests of the parallel calls: checked one by one, those of a user worked on together."""
+"""Checking the requests of the parallel calls, and running those of one user together."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest.options import check_flags, read_time
 from memforest.forest.pool import MemoryPool
-from memforest.memory.ingest.batch import Arrival, read_arrival
-from memforest.memory.ingest.turns import check_id
+from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
 from memforest.memory.results import IngestResult
 from memforest.settings import with_article
@@ -28,7 +27,7 @@ ARRIVAL = ("user_id", *Arrival.__dataclass_fields__, "refresh")
 
 
 def request_problem(request: object, needed: Sequence[str], known: Sequence[str] | None) -> InputError | None:
-    """Say what is wrong with a request of a parallel call; None when its arguments are known ones."""
+    """Return what is wrong with the arguments of a parallel request; None when they are known ones."""
     if not isinstance(request, Mapping):
         return InputError(
             f"a request must be a mapping with {', '.join(needed)}, not {type(request).__name__}"
@@ -55,7 +54,7 @@ async def or_error(job: Awaitable[T]) -> T | MemForestError:
 
 
 def check_requests(verb: str, requests: object) -> None:
-    """Refuse what is no list of requests.
+    """Raise unless the argument is a list of requests.
 
     Raises:
         InputError: if it is none.
@@ -144,4 +143,4 @@ async def at_most(most: int, jobs: Iterable[Awaitable[None]]) -> None:
 
 
 async def opened_only(_memory: Memory) -> None:
-    """Do nothing with a memory that is opened for its own sake."""
+    """Do nothing: for a call that only opens the memory."""

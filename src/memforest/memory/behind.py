@@ -1,4 +1,4 @@
-"""Work behind the writes of one memory: one task at a time, and one refresh at a time, over all event loops.
+"""Background work of one memory: one task at a time, and one refresh at a time, over all event loops.
 
 The task belongs to the event loop of the write that began it, and ends with it. Nothing is lost then: what is left to do
 stands in the file as dirty marks, and the next refresh goes on from there.
@@ -31,7 +31,7 @@ def _promise() -> Future[None]:
 
 
 async def _until(ended: Future[None]) -> None:
-    """Wait for the end of a task, or for `LOOK_AGAIN_S`: a loop that is closed with a task on it ends none."""
+    """Wait until a task ends, at most `LOOK_AGAIN_S`: a task whose loop was closed never ends."""
     await asyncio.wait({asyncio.ensure_future(asyncio.wrap_future(ended))}, timeout=LOOK_AGAIN_S)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from memforest.errors import IndexStateError, NotFoundError
-from memforest.memory.ingest.extract import SessionWriter
+from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.indexes import index_views
 from memforest.memory.inspect.repair import word_anew
 from memforest.memory.results import IndexView

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,24 +18,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.calendar import window_of
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError, StoreError
-from memforest.interval import floor_ms, to_ms
+from memforest.interval import to_ms
 from memforest.memory import indexing
 from memforest.memory.ingest.arrive import Receiver
-from memforest.memory.ingest.batch import (
-    Arrival,
-    Arrived,
-    Batch,
-    Refresh,
-    groups_of,
-    turn_reader,
-)
-from memforest.memory.ingest.extract import SessionWriter
-from memforest.memory.ingest.receive import Received
-from memforest.memory.ingest.turns import check_id, json_object
+from memforest.memory.ingest.batch import Batch, Refresh, groups_of
+from memforest.memory.ingest.receive import StoredSession
+from memforest.memory.ingest.turns import Arrival
+from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
@@ -129,13 +120,13 @@ class Memory:
     ) -> list[IngestResult | MemForestError]:
         batch = Batch(self._writer(), self._warnings)
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
-            arrived: dict[int, Arrived] = {}
+            stored: dict[int, StoredSession] = {}
             for at in group:
                 try:
-                    arrived[at] = await self._receiver.arrive(arrivals[at])
+                    stored[at] = await self._receiver.arrive(arrivals[at])
                 except MemForestError as exc:
                     batch.fail(at, exc)
-            await batch.process(arrived)
+            await batch.process(stored)
         await self._finish(batch, refresh)
         if batch.replaced:
             # The log still holds what was overwritten in the file.
@@ -167,34 +158,13 @@ class Memory:
         with suppress(StoreError), self.db.write() as tx:
             spent.add(tx, operation, steps)
 
-    async def append(
-        self,
-        turns: Sequence[Any],
-        *,
-        session_id: str | None,
-        timestamp: datetime | None,
-        infer: bool,
-        metadata: Mapping[str, Any] | None,
-        budget: Budget | None = None,
-    ) -> IngestResult:
+    async def append(self, arrival: Arrival, *, budget: Budget | None = None) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
-        now = floor_ms(self.config.clock())
-        name = session_id
-        if name is None:
-            day = window_of(now, "day", await asyncio.to_thread(self._receiver.zone)).key
-            name = f"live-{day}{'' if infer else '-verbatim'}"
-        check_id(name, "session_id")
-        reader = turn_reader(self.config, self.label, timestamp, now)
-        kept = json_object(metadata, "metadata")
-        timer, started = Timer(), time.perf_counter()
-        arrived = await asyncio.to_thread(
-            self._receiver.receive_more, name, reader, turns, timer=timer, infer=infer, metadata=kept
-        )
-        timer.add("store", started)
+        stored = await self._receiver.append(arrival)
 
         async def finish() -> IngestResult:
             batch = Batch(self._writer(), self._warnings)
-            await batch.process({0: arrived})
+            await batch.process({0: stored})
             await self._finish(batch, None)
             return batch.only()
 
@@ -230,10 +200,7 @@ class Memory:
         for first in range(0, len(left), max(size, 1)):
             part = enumerate(left[first : first + size], first)
             await batch.process(
-                {
-                    at: Arrived(one.session_id, Received(one.row, 0, unfinished=True), Timer())
-                    for at, one in part
-                }
+                {at: StoredSession(one.row, one.session_id, unfinished=True) for at, one in part}
             )
         await writer.fill_vectors()
         behind = await writer.catch_up()
@@ -268,11 +235,11 @@ class Memory:
         return await self._writes("rebuild", budget, work)
 
     async def drop_index(self, name: str) -> None:
-        """Take an index away; see `AsyncUserMemory.drop_index`."""
+        """Delete an index; see `AsyncUserMemory.drop_index`."""
         await asyncio.to_thread(indexing.drop_index, self.db, self._attached, name)
 
     async def advance(self, now: datetime | None, budget: Budget | None = None) -> list[IndexView]:
-        """Let indexes go on; see `AsyncUserMemory.advance`."""
+        """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
         return await self._writes("resume", budget, lambda: indexing.advance(self._writer(), now))
 
     def _left(self) -> list[SessionRow]:
@@ -346,7 +313,7 @@ class Memory:
         return await asyncio.to_thread(run)
 
     async def repair(self) -> RepairReport:
-        """Make anew what is derived and broken, finish what was left, and tidy; see `AsyncUserMemory.repair`."""
+        """Rebuild broken derived parts, resume, and reclaim space; see `AsyncUserMemory.repair`."""
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)

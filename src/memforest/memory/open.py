@@ -93,7 +93,7 @@ class Unreadable(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Survey(Result):
-    """What is in a directory: the ids of all users with a memory, sorted, and the files that could not be read."""
+    """The contents of a directory: the ids of all users with a memory, sorted, and the files that could not be read."""
 
     users: tuple[str, ...]
     unreadable: tuple[Unreadable, ...] = ()
@@ -255,7 +255,7 @@ def _cell_turns(path: Path, stored: str) -> int:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make the directory for its owner alone, unless there is one, which is left as it is.
+    """Make the directory, accessible to its owner alone; an existing one is left as it is.
 
     Raises:
         StoreWriteError: if it cannot be made.
@@ -332,7 +332,7 @@ def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Ope
 
 
 def check_embedder(config: Config) -> None:
-    """Refuse the name of an embedder that there is none of; loads nothing, and whether it is installed does not matter.
+    """Raise if the configured embedder is not known by name, installed or not; load nothing.
 
     Raises:
         ConfigError: if there is no such embedder.

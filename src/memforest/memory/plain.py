@@ -68,7 +68,7 @@ class Result:
         return f"{type(self).__name__}({cut(self._line(), LINE_CHARS)})"
 
     def _line(self) -> str:
-        """Return what is worth knowing, in one line."""
+        """Return the fields that are not empty, in one line."""
         shown = ((one.name, _shown(getattr(self, one.name))) for one in fields(self))  # type: ignore[arg-type]
         return ", ".join(f"{name}={text}" for name, text in shown if text)
 

@@ -111,7 +111,7 @@ class Summaries:
     async def make(
         self, maker: VectorMaker | None, timer: Timer, nodes: Collection[int] | None = None
     ) -> Refreshed:
-        """Bring nodes up to date with what is dirty beneath them, or everything, as part of the operation under way."""
+        """Refresh nodes with what is dirty beneath them, or all nodes, as part of the operation under way."""
         async with self._turns.turn():
             return await self._make(maker, timer, nodes)
 
@@ -174,7 +174,7 @@ class Summaries:
     # -- behind a write ---------------------------------------------------------------------------
 
     def begin(self, budget: Budget) -> None:
-        """Let everything be made in the background; `budget` is what may be spent on it."""
+        """Start making all summaries in the background, within `budget`."""
         self._behind.begin(budget)
 
     @contextmanager
@@ -250,7 +250,7 @@ class Summaries:
 
     @property
     def at_work(self) -> bool:
-        """Whether something goes on behind a write."""
+        """Whether background work is under way."""
         return self._behind.at_work
 
     async def close(self) -> None:

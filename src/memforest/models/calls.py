@@ -129,7 +129,7 @@ class Calls:
 
 
 def _rank(step: str, operation: str) -> int:
-    """Return whose turn comes first: questions, then writes, then what is made behind them."""
+    """Return the priority of a call, smallest first: questions, then writes, then background work."""
     known = chat_step(step)
     if known is not None and known.waits:
         return 0
@@ -178,7 +178,7 @@ class _Gate:
 
 
 def _checked(reply: Any, request: ChatRequest, model_id: str) -> ChatReply:
-    """Return a reply whose usage can be added up; what cannot be believed of it is estimated."""
+    """Return a reply with valid usage counts; implausible ones are replaced by estimates."""
     if not isinstance(reply, ChatReply) or not isinstance(reply.text, str):
         raise StepError(
             f"the chat model {model_id!r} returned {type(reply).__name__}, not a ChatReply with a text"

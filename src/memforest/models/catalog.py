@@ -1,4 +1,4 @@
-"""The models this package knows by name, which of them are installed, and how to get the others."""
+"""The local models known by name: which are installed, and how to get the others."""
 
 from __future__ import annotations
 

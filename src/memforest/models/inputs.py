@@ -1,4 +1,4 @@
-"""What every embedder demands of the texts it is handed, and of the rows that a model returns."""
+"""Checking the texts that an embedder is given, and the rows that a model returns."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MOST_COUNTED = 10**9
 
 
 def counted(told: Any, estimate: int) -> int:
-    """Return what a server tells of its usage as a count, or the estimate when that is no count to be believed.
+    """Return a usage count as the server reports it, or the estimate when that is implausible.
 
     Example:
         >>> counted(12, 5), counted(12.0, 5), counted(-1, 5), counted(10**30, 5), counted("12", 5), counted(True, 5)
@@ -63,7 +63,7 @@ class Ledger:
 
     @property
     def _chat(self) -> list[StepUsage]:
-        """What a budget is about: embeddings cost a hundredth, and a write without them would lose its vectors."""
+        """The usage that a budget bounds, without embeddings: they cost a hundredth, and a write needs its vectors."""
         return [used for step, used in self.steps.items() if step != "embed"]
 
     @property
@@ -106,7 +106,7 @@ class Ledger:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What went wrong beside the operation, without harm to what it was to do."""
+        """Warnings: failures that did no harm to the operation's result."""
         return tuple((self.whole or self)._warnings)
 
     def warn(self, text: str) -> bool:
@@ -150,7 +150,7 @@ _current: ContextVar[Ledger | None] = ContextVar("memforest_ledger", default=Non
 
 
 def current_ledger() -> Ledger:
-    """Return the ledger of the operation under way; one that nobody reads when there is none."""
+    """Return the ledger of the operation under way, or a new one outside of any."""
     return _current.get() or Ledger()
 
 

@@ -132,7 +132,7 @@ class Target:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may hold."""
+        """The values that no message may contain: key, headers, organisation and project."""
         told = (
             self.api_key,
             *(value for _, value in self.headers),

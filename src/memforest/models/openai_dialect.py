@@ -1,4 +1,4 @@
-"""What one model of one endpoint understands of a chat request: found out from its complaints, then kept.
+"""The chat-request features that one model of one endpoint supports: learnt from its complaints, then kept.
 
 Endpoints that speak "OpenAI" differ in three things: how JSON is asked for (a schema, JSON of any shape, or words
 alone), what the bound of a reply is called, and whether a temperature may be named. A request that is refused for one
@@ -59,7 +59,7 @@ class Dialect:
 
     @classmethod
     def first(cls, endpoint: ChatEndpoint, *, openai: bool) -> Dialect:
-        """Return what is tried first; OpenAI's own models take the newer name of the bound alone."""
+        """Return the dialect to try first; OpenAI's own models accept only the newer name of the token bound."""
         form: Form = "schema" if endpoint.structured == "auto" else endpoint.structured
         return cls(form, "max_completion_tokens" if openai else "max_tokens")
 

@@ -1,4 +1,4 @@
-"""What the `openai` client raises, as errors of ours: which setting to mend, and never the key.
+"""Mapping the `openai` client's errors to ours: each names the setting to change, and never the key.
 
     try again later    408, 409, 425, 429, 5xx, time-outs, lost connections   ModelUnavailableError
     mend a setting     401, 402, 403, 404, 405, redirections, no JSON         ModelRefusedError
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may hold."""
+        """The values that no message may contain."""
         return (*self.target.secrets, *self.hidden)
 
     def clean(self, text: str) -> str:
@@ -67,7 +67,7 @@ class Place:
 
 @contextmanager
 def mapped(place: Place) -> Iterator[None]:
-    """Turn what the client raises into errors of ours.
+    """Raise the client's errors as errors of memforest.
 
     Raises:
         ModelUnavailableError, ModelRefusedError, ModelRequestError: see above. The client's error is the cause,

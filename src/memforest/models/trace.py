@@ -1,4 +1,4 @@
-"""A line of JSON per model call, for those who want to see what was asked and answered.
+"""The trace of model calls: a line of JSON for each, with request and reply.
 
 A trace holds what users said. It is off unless a file is named, the file is readable by its owner alone, and a
 redaction hook sees every record before it is written.
@@ -47,7 +47,7 @@ class Trace:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Refuse a path at which there can be no trace, before a model is paid for what could not be written.
+        """Raise if no trace can be written at the path, before a model is paid for a call.
 
         Raises:
             ConfigError: if its directory does not exist or cannot be written, or if it is a directory itself, a link,

@@ -173,7 +173,7 @@ class Refresher:
         return asyncio.ensure_future(summarise())
 
     def _read(self, order: _Order, ready: Sequence[int]) -> list[_Job]:
-        """Return how nodes are to be made; what needs no summary is marked clean, and what is above it comes next."""
+        """Return the requests of nodes; nodes that need no summary are marked clean, and their parents are read next."""
         found: list[_Job] = []
         while ready:
             with self._db.read() as tx:
@@ -207,7 +207,7 @@ class Refresher:
 
 
 class _Order:
-    """The order in which dirty nodes are refreshed: a node follows its dirty children.
+    """The order in which dirty nodes are refreshed: each node after its dirty children.
 
     Args:
         dirty: node -> its children.
@@ -223,11 +223,11 @@ class _Order:
 
     @property
     def first(self) -> list[int]:
-        """The nodes that wait for none."""
+        """The nodes without dirty children."""
         return [node for node, waits in self._waits.items() if not waits]
 
     def after(self, clean: Iterable[int]) -> list[int]:
-        """Return the nodes that waited for these alone; each node is given once."""
+        """Return the nodes whose last dirty children these were; each node is returned once."""
         found = []
         for node in clean:
             above = self._above.get(node)
@@ -293,7 +293,7 @@ def _still_dirty(db: Database, nodes: Collection[int] | None) -> int:
 
 
 def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_Job], list[Node]]:
-    """Return the work of nodes whose children are up to date, and the nodes that need no summary."""
+    """Return the requests of nodes whose children are clean, and the nodes that need no summary."""
     found = tree_rows.nodes_with_ids(tx, wanted)
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
     children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
@@ -308,7 +308,7 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_
 
 
 def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
-    """Write texts, and return those nodes whose text was still wanted."""
+    """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
     with db.write() as tx:
         valid = _unmoved(tx, made)
         keys = []

@@ -62,7 +62,7 @@ def fingerprint(request: SummaryRequest, maker: str) -> bytes:
 
 
 def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
-    """Return the nodes with a summary that another maker has made, or of another request than would be made now.
+    """Return the nodes whose summary has another maker, or another request, than it would have now.
 
     A request is known by its digest, so that a summary that was made with another prompt, model, length or instruction,
     or for another name, is found; of one that was stored without a digest, the maker alone is compared. Nodes that are

@@ -40,7 +40,7 @@ class NodeVectors:
         """Nodes that get the mean of their children's vectors, from the leaves up."""
 
     def begin(self, made: list[_Text], least: int = EMBED_TEXTS) -> None:
-        """Begin to embed some texts, when at least so many wait for it."""
+        """Start embedding the collected texts once there are at least so many."""
         self._waiting += made
         if self._embed is not None and self._waiting and len(self._waiting) >= least:
             part, self._waiting = self._waiting, []

@@ -1,1 +1,1 @@
-"""What every index searches with: snapshots, lexical and dense legs, budgets."""
+"""Shared tools of all indexes: snapshots, lexical and dense scoring, token budgets."""

@@ -1,4 +1,4 @@
-"""Bringing a snapshot up to date by what was written since, instead of reading all of it again.
+"""Bringing a snapshot up to date from the change log, without reading the whole memory again.
 
 The change log says which rows to read. Rows that are new, gone or different are spliced into the columns;
 numbers that point at rows are renumbered as whole arrays; vectors that stay are not copied. What comes out
@@ -42,7 +42,7 @@ SHARE = 0.5
 
 
 def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
-    """Return the snapshot of the transaction's state, made from an older one by what has changed.
+    """Return the snapshot of the transaction's state, made from an older one and the changes since.
 
     None when that cannot be done, or would not pay: the change log does not reach back, most rows have
     changed, or who takes part in the memory has.
@@ -105,7 +105,7 @@ def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
 
 
 def _entities(tx: Tx, old: Snapshot, changed: Collection[int]) -> Mapping[int, rows.EntityName] | None:
-    """Return the entities; None when one has become a participant or is none any more: that re-attributes facts."""
+    """Return the entities; None when one became or ceased to be a participant, as that changes facts' speakers."""
     found = rows.entity_names(tx, changed)
     entities = dict(old.entities)
     for entity in sorted(changed):

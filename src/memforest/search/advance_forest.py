@@ -1,4 +1,4 @@
-"""Bringing a forest up to date by what was written since, instead of reading all of it again.
+"""Bringing a forest up to date from the change log, without reading all of its trees again.
 
 As `memforest.search.advance` does it with what was said: the nodes of the index that the change log names are read
 and spliced into the columns. What comes out equals a forest that is read from nothing, which is tested on random
@@ -39,7 +39,7 @@ class OldVectors(NamedTuple):
 
 
 def advance_forest(tx: Tx, snapshot: Snapshot, old: Forest, changed: Changes) -> Forest | None:
-    """Return a forest made from an older one by what has changed; None when that would not pay."""
+    """Return a forest made from an older one and the changes since; None when reading it anew costs less."""
     read, trees = read_nodes(tx, old.owner, changed.node), rows.tree_rows(tx, old.owner, changed.tree)
     gone = rows_of(old.ids, as_array(changed.node))
     if max(len(read.ids), int(np.count_nonzero(gone >= 0))) > SHARE * len(old.ids):
@@ -140,7 +140,7 @@ def _spliced_parents(old: Forest, read: Nodes, splice: Splice, ids: Ints) -> tup
 
 
 def _spliced_stored(old: Forest, read: Nodes, take: Ints) -> Inner:
-    """Return what is stored of inner nodes; `take` has the old row, or the old length + the row read, of each."""
+    """Return the stored columns of inner nodes; `take` has, for each, the old row or the old length + the row read."""
     place = np.full(len(old.ids) + len(read.ids), NONE, dtype=np.int64)
     place[old.inner] = np.arange(len(old.inner))
     new = len(old.ids) + np.flatnonzero(read.kind == INNER)
@@ -151,7 +151,7 @@ def _spliced_stored(old: Forest, read: Nodes, take: Ints) -> Inner:
 def advance_vectors(
     tx: Tx, snapshot: Snapshot, forest: Forest, old: OldVectors, changed: Changes
 ) -> VectorTable | None:
-    """Return the vectors of inner nodes made from older ones; None when that cannot be done, or would not pay."""
+    """Return the vectors of inner nodes made from older ones; None when that is impossible, or costs more than reading."""
     if old.table.dimension != snapshot.dimension:
         return None
     had, before = old.table, old.ids

@@ -36,7 +36,7 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """What is stored of inner nodes beside their place in the tree, as columns, a row each."""
+    """The stored attributes of inner nodes, beside their place in the tree: columns with a row for each node."""
 
     start_ms: Ints
     end_ms: Ints
@@ -101,7 +101,7 @@ class Forest:
     """Those that rows of items mean."""
 
     def __post_init__(self) -> None:
-        """Refuse children that are not below their parents, and leaves of nothing."""
+        """Raise if a child's level is not below its parent's, or a leaf has no item."""
         leaves, runs = self.kind != INNER, (self.kind == CELL) | (self.kind == TURNS)
         if len(self.ids) and ((self.level >= self.level[self.parent]) & (self.parent >= 0)).any():
             raise ValueError(f"a tree of the index {self.owner!r} has a node whose child is not below it")
@@ -163,7 +163,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedForest:
-    """A forest with the vectors of its inner nodes: what browse goes down."""
+    """A forest with the vectors of its inner nodes, for browsing."""
 
     forest: Forest
     vectors: VectorTable

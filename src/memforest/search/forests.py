@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Kept:
-    """What one snapshot has of one index: as it is now, and as it was at a position of the change log."""
+    """The forest of one index in one snapshot: the current one, and an older one with its position of the change log."""
 
     forest: Forest | None = None
     embedded: EmbeddedForest | None = None
@@ -100,7 +100,7 @@ def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
 
 
 def put_forest(snapshot: Snapshot, found: EmbeddedForest) -> None:
-    """Give a snapshot that is of no file the trees of an index."""
+    """Set the trees of an index in a snapshot that was not read from a file."""
     kept = _kept(snapshot, found.forest.owner)
     kept.forest, kept.embedded = found.forest, found
 
@@ -134,7 +134,7 @@ def forest_bytes(snapshot: Snapshot) -> int:
 
 
 def forests_read(snapshot: Snapshot) -> frozenset[str]:
-    """Return the indexes whose forests are up to date in a snapshot; the others were not asked for."""
+    """Return the names of the indexes whose forests a snapshot has up to date."""
     return frozenset(owner for owner, kept in dict(_of(snapshot)).items() if kept.forest is not None)
 
 
@@ -158,7 +158,7 @@ def _made(tx: Tx, snapshot: Snapshot, kept: _Kept, make: Callable[[_Kept], T]) -
 
 
 def _changes(tx: Tx, snapshot: Snapshot, since: int) -> Changes | None:
-    """Return what has changed since a position of the change log; None when that is not known any more."""
+    """Return the changes since a position of the change log; None when the log no longer reaches back that far."""
     known = _forests.setdefault(snapshot, _Forests()).changes
     if since not in known:
         known[since] = changes_since(tx, since)

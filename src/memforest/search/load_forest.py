@@ -131,7 +131,7 @@ def item_rows(snapshot: Snapshot, kind: NDArray[np.int8], first: Ints, last: Int
 
 
 def adopt(parent: Ints, place: Ints, above: Ints, children: Ints, counts: Ints, owner: str) -> None:
-    """Set, in place, the parents of children and which child each is.
+    """Set, in place, each child's parent and its position among the children.
 
     Args:
         parent: of every node; `NONE` for those that get one.

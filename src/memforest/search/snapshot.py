@@ -1,4 +1,4 @@
-"""What was said in one memory as arrays, as it was at one moment: what a query reads.
+"""The snapshot that a query reads: turns, facts, states and mentions of one memory as arrays, as of one moment.
 
 It is read as a whole once (`memforest.search.load`) and from then on brought up to date by what was written
 (`memforest.search.advance`); either way the result is the same, and it never changes. Turns are ordered by session time and position, so a turn's neighbours in its session tree are the rows
@@ -133,7 +133,7 @@ STATE_BYTES = 400
 
 @dataclass(frozen=True, eq=False)
 class Delta:
-    """How one snapshot came of another, for what was computed on that one to be carried over.
+    """The difference of a snapshot from its base, by which values computed on the base are carried over.
 
     A row that was read again counts as changed, whether it differs or not.
     """
@@ -150,7 +150,7 @@ class Delta:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a query reads. Immutable, compared by identity, shared by concurrent readers."""
+    """One memory as arrays, as of one moment. Immutable, compared by identity, shared by concurrent readers."""
 
     generation: int
     dimension: int
@@ -170,7 +170,7 @@ class Snapshot:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the snapshot holds, about, with what has been computed on it and said to be large."""
+        """Approximate bytes of the snapshot, with the computed values that `count_bytes` was told of."""
         return self._own_nbytes + _LARGE.get(self, 0)
 
     @cached_property
@@ -227,7 +227,7 @@ _LARGE: WeakKeyDictionary[Snapshot, int] = WeakKeyDictionary()
 
 
 def count_bytes(snapshot: Snapshot, nbytes: int) -> None:
-    """Add what was computed on a snapshot, and is kept with it, to its bytes."""
+    """Add the bytes of a value that was computed on a snapshot, and is kept with it."""
     _LARGE[snapshot] = _LARGE.get(snapshot, 0) + nbytes
 
 
@@ -261,14 +261,14 @@ def once_per_snapshot(
 
 
 def carry_over(base: Snapshot, made: Snapshot, delta: Delta) -> None:
-    """Carry over to a snapshot what was computed on the one that it came of."""
+    """Carry values computed on a snapshot's base over to it."""
     for results, carry in _REMEMBERED:
         if carry is not None and base in results:
             results[made] = carry(made, delta, results[base])
 
 
 def share_all(base: Snapshot, made: Snapshot) -> None:
-    """Give a snapshot that differs from another one in nothing that was said all that was computed on that one."""
+    """Share all computed values between two snapshots of equal content."""
     for results, _ in _REMEMBERED:
         if base in results:
             results[made] = results[base]

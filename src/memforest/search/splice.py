@@ -1,4 +1,4 @@
-"""Splices: how a table of rows came of an older one, and what follows for numbers that point at rows."""
+"""Splices: a table of rows made from an older one and rows read, and the renumbering that follows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """How a table came of an older one: `take` has, per row, the old row, or the old length + the row read."""
+    """A table made from an older one: `take` has, per row, the old row, or the old length + the row read."""
 
     take: Ints
     old: int

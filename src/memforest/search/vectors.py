@@ -36,7 +36,7 @@ SIDE_BY_SIDE = 32_768
 
 
 class Side(Generic[T]):
-    """A piece of work in a thread of its own; nothing is kept that a fork or the end of the process could find.
+    """One piece of work in a thread of its own, which ends with its block: no thread outlives it into a fork or exit.
 
     Raises:
         Exception: from `result`, whatever the work raised.
@@ -60,7 +60,7 @@ class Side(Generic[T]):
         self._thread.join()
 
     def result(self) -> T:
-        """Return what the work returned; to be called after the block."""
+        """Return the result of the work; to be called after the block."""
         return self._future.result(timeout=0)
 
 
@@ -156,7 +156,7 @@ class VectorTable:
         return first, second
 
     def _compared(self, compare: Callable[[Floats], tuple[Scores, ...]]) -> tuple[Scores, ...]:
-        """Return what a comparison makes of every row: of each row by itself, so halves may run side by side."""
+        """Return the result of a comparison for every row; rows are independent, so two halves may run in parallel."""
         array = self._shared.array[int(self._plain) : self._used]
         if len(array) < SIDE_BY_SIDE or (os.cpu_count() or 1) < 2:
             found = compare(array)

@@ -47,7 +47,7 @@ class Judge(Protocol):
 
 
 class Kept(str):
-    """A summary that is the children's texts, as they are: they were short enough to keep.
+    """A summary made of the children's texts, unchanged because they are short.
 
     A node with such a summary needs no embedding inside a tree: its vector is the mean of its children's.
     """

@@ -1,4 +1,4 @@
-"""Aliases: short names by which occurrences call an entity. One that nothing uses any more is gone.
+"""Aliases: short names by which occurrences call an entity. An unused alias is deleted.
 
 Where occurrences mean two entities by one alias, it stands for the one that was called so first, whichever
 session was stored first.
@@ -32,7 +32,7 @@ def aliases_of_cell(tx: Tx, cell: int) -> set[str]:
 
 
 def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
-    """Let each alias stand for whom it is used for, after uses of it have come or gone."""
+    """Set the entity of each alias from its uses, after some were added or deleted."""
     for key in sorted(keys):
         had = tx.execute("SELECT entity FROM alias WHERE key = ?", (key,)).fetchone()
         now = tx.execute(_USED.format(key="?"), (key,)).fetchone()
@@ -44,7 +44,7 @@ def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
 
 
 def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
-    """Return (alias, what is wrong) of aliases that are not what their uses make of them."""
+    """Return (alias, what is wrong) of aliases whose entity is not the one that their uses give."""
     told = "stands for another entity than whom it is used for, or is used by nothing"
     rows = tx.execute(f"SELECT a.key FROM alias a WHERE a.entity IS NOT ({_USED.format(key='a.key')})")
     found = [(row[0], told) for row in rows]

@@ -1,4 +1,4 @@
-"""The change log: which rows have been written, so that a snapshot in memory is brought up to date by them alone.
+"""The change log: the rows written since a snapshot was made, from which it is brought up to date.
 
 Triggers write it, so no write path can forget to, and a process of an older version that has the file open
 keeps it too. A row says that a turn, fact, node, tree or entity is new, gone, or different in anything that a

@@ -1,4 +1,4 @@
-"""What SQL alone can tell of a memory's consistency."""
+"""Consistency checks that SQL alone can do."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHECKS_INDEXES = (3, 44, 0)
 
 @dataclass(frozen=True, slots=True)
 class Integrity:
-    """What SQLite finds: in the file, in the lexical index, and a note on what could not be looked at."""
+    """The problems that SQLite finds in the file and in the lexical index, and a note on parts it could not check."""
 
     file: list[str]
     index: list[str]
@@ -95,7 +95,7 @@ def session_problems(tx: Tx) -> list[str]:
 
 
 def orphans(tx: Tx) -> list[tuple[int, str | None]]:
-    """Return the nodes and leaves that are below no other and no tree's root, with the index of their tree."""
+    """Return the nodes and leaves that no node has as a child and that are no root, with the index of their tree."""
     children = {
         child for (packed,) in tx.execute("SELECT children FROM node") for child in unpack_ids(packed)
     }

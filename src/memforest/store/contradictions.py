@@ -1,4 +1,4 @@
-"""Rows of the persistent tables that cannot be, or cannot both be: what SQL alone can tell of them.
+"""Impossible and contradictory rows of the persistent tables, as far as SQL alone can find them.
 
 Each check is a query of the rows that are wrong, and the message that their columns fill. What no check can see:
 a changed value that could as well have been stored (a display name's spelling, a role, the attribute or value of a state,
@@ -195,12 +195,12 @@ def entity_contradictions(tx: Tx) -> list[str]:
 
 
 def leaf_contradictions(tx: Tx) -> list[tuple[str, str | None]]:
-    """Return trees of no index, leaves of nothing, and nodes that cannot be, each with the index that it is of."""
+    """Return trees without an index, leaves without an item, and impossible nodes, each with its index."""
     return [(message.format(*row), row[0]) for sql, message in _LEAVES for row in tx.execute(sql)]
 
 
 def setting_contradictions(tx: Tx) -> list[str]:
-    """Return settings, counters and change log entries that cannot be."""
+    """Return impossible settings, counters and entries of the change log."""
     return _found(tx, _SETTINGS)
 
 

@@ -81,7 +81,7 @@ def size_bytes(tx: Tx) -> int:
 
 
 def makers(tx: Tx) -> dict[str, dict[str, int]]:
-    """Return what made chunks' statements and nodes' summaries: part -> name and version -> how many."""
+    """Return the makers of chunks' statements and nodes' summaries: part -> name and version -> count."""
     found = {}
     for part, sql in (
         ("chunks", "SELECT maker, count(*) FROM cell WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),

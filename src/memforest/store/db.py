@@ -131,7 +131,7 @@ class Database:
                 time.sleep(_RETRY_S)
 
     def _look(self) -> None:
-        """Check a file without claiming it; an empty one is nobody's."""
+        """Check that a file is ours, without writing to it; an empty one passes."""
         with mapped_errors(self.path):
             conn = self._take_reader()
             found = conn.execute("PRAGMA application_id").fetchone()[0]
@@ -225,7 +225,7 @@ class Database:
                 self._drop(conn)
 
     def examine_with(self, examine: Callable[[Tx], str | None]) -> None:
-        """Let an unexpected error be explained by a fuller check than SQLite's own.
+        """Set the check that explains an unexpected error; it looks further than SQLite's own.
 
         Args:
             examine: says what is wrong with the memory and what to do about it; None when nothing is.
@@ -233,7 +233,7 @@ class Database:
         self._examine = examine
 
     def explain(self, error: Exception) -> None:
-        """Raise an error of a read, which names the damage where only damage can have caused it.
+        """Raise an error of a read, as one that names the damage where only damage can have caused it.
 
         Raises:
             CorruptStoreError: if that is so; else the error as it is.
@@ -242,7 +242,7 @@ class Database:
             raise error
 
     def _diagnosis(self) -> str | None:
-        """Say what is wrong with the file and what to do about it; None when nothing is found."""
+        """Return what is wrong with the file and what to do about it; None when nothing is found."""
         try:
             with self.fresh() as tx:
                 return self._examine(tx)
@@ -252,7 +252,7 @@ class Database:
             return None  # it cannot be looked at now: closed, or in use
 
     def _require_same_file(self) -> None:
-        """Refuse to go on with a file that is not at its path any more.
+        """Raise if the open file is no longer the one at its path.
 
         Raises:
             StoreReplacedError: if it was deleted or replaced.

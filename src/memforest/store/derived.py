@@ -84,7 +84,7 @@ def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
 
 
 def summary_makers(tx: Tx) -> dict[int, tuple[str, bytes | None]]:
-    """Return, for every node with a summary, who made it and the digest of what it was made of."""
+    """Return, for every node with a summary, its maker and the digest of its request."""
     rows = tx.execute("SELECT node, maker, inputs FROM derived_summary ORDER BY node")
     return {node: (maker, inputs) for node, maker, inputs in rows}
 
@@ -181,12 +181,12 @@ def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
 
 
 def drop_other_vectors(tx: Tx, kind: ItemKind, items: Iterable[tuple[int, bytes]]) -> None:
-    """Delete those vectors of items that are of another text than the one with the given digest."""
+    """Delete the vectors of items whose text has another digest than the given one."""
     tx.executemany(f"DELETE FROM {_VECTORS[kind]} WHERE item = ? AND digest <> ?", list(items))
 
 
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
-    """Return (item, speaker, text) of what has no vector yet; a node's speaker is empty.
+    """Return (item, speaker, text) of items without a vector; a node's speaker is empty.
 
     Nodes whose vector is the mean of their children's have `kept_texts`.
     """
@@ -262,7 +262,7 @@ def reindex_words(tx: Tx) -> None:
 
 
 def purge_words(tx: Tx) -> None:
-    """Take what was deleted out of the lexical index for good: FTS5 keeps deleted tokens until segments merge.
+    """Purge deleted tokens from the lexical index: FTS5 keeps them until segments merge.
 
     Rewrites the index. FTS5's own "secure-delete" would not, but it makes a file that SQLite before 3.42
     cannot read. Source: https://www.sqlite.org/fts5.html#the_optimize_command.
@@ -272,7 +272,7 @@ def purge_words(tx: Tx) -> None:
 
 
 def drop_stale(tx: Tx) -> None:
-    """Delete the summaries of dirty nodes and their vectors: they may tell of what was deleted.
+    """Delete the summaries of dirty nodes and their vectors: they may contain deleted text.
 
     Rewrites the summaries that stay. When rows move from one page to another, SQLite leaves copies in the unused
     part of the old page, which "secure_delete" does not reach; it does when the page itself is freed.
@@ -307,13 +307,13 @@ _RULES = 0
 
 
 def wording_rules(tx: Tx) -> bytes | None:
-    """Return by which rules the stored wordings were made, None when there are none."""
+    """Return the rules that made the stored wordings, None when there are none."""
     row = tx.execute("SELECT wording FROM derived_wording WHERE fact = ?", (_RULES,)).fetchone()
     return None if row is None else bytes(row[0])
 
 
 def drop_wordings(tx: Tx, rules: bytes) -> None:
-    """Forget all wordings and say by which rules those that follow are made."""
+    """Delete all wordings, and store the rules that make the next ones."""
     tx.execute("DELETE FROM derived_wording")
     put_wording(tx, _RULES, rules)
 

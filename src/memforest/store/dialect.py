@@ -1,4 +1,4 @@
-"""The words of SQLite's SQL that many statements need, each named once; another engine has its own for them.
+"""SQLite's SQL expressions that many statements need, each named once; another engine replaces this file.
 
 Source: https://www.sqlite.org/json1.html#jeach, https://www.sqlite.org/printf.html.
 """
@@ -38,6 +38,6 @@ def place_tie(session_id: str, ordinal: str) -> str:
 
 
 def last_number(tx: Tx, table: str) -> int:
-    """Return the last number that a table has given to a row, be it there or gone; 0 before the first."""
+    """Return the last id that a table has given to a row, deleted rows included; 0 before the first."""
     row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
     return 0 if row is None else int(row[0])

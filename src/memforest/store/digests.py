@@ -1,4 +1,4 @@
-"""The digest that every turn carries from its first write on, by which damage to what was said is told.
+"""The digest that every turn carries from its first write on, by which damage to its text is found.
 
 SQLite keeps no checksums, so a flipped bit in a stored text reads like any other text. A digest is written with
 its turn and never again: nothing but a new ingest of the session replaces either.

@@ -39,7 +39,7 @@ def position(tx: Tx) -> int:
 
 
 def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None) -> tuple[Items, int]:
-    """Return what was noted after a number, and the number up to which that is.
+    """Return the notes after a number, and the number of the last one.
 
     Args:
         tx: a transaction.
@@ -68,7 +68,7 @@ def waiting(tx: Tx, after: int) -> int:
 
 
 def compacted(tx: Tx) -> int:
-    """Return the number up to which notes of gone items may be missing.
+    """Return the number up to which notes of deleted items may be missing.
 
     No cursor stands below it but of indexes that began from the start since (`IndexRow.began`): what was gone before
     that they never placed.
@@ -77,7 +77,7 @@ def compacted(tx: Tx) -> int:
 
 
 def compact(tx: Tx) -> None:
-    """Delete notes that a newer one repeats, and those of gone items that every index has passed.
+    """Delete notes that a newer one repeats, and those of deleted items that every index has passed.
 
     It reads the whole feed, so it is done once in `COMPACTED` notes.
     """

@@ -197,7 +197,7 @@ def identity_of(path: Path) -> Identity | None:
 
 
 def state_of(path: Path) -> State:
-    """Return what changes when somebody writes to a file."""
+    """Return the state of a file (size and times) that changes with every write to it."""
     found = path.stat()
     try:
         log = _beside(path, "-wal").stat().st_size

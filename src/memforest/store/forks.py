@@ -28,7 +28,7 @@ class ForkGate:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, in a forked child: the parent's threads are not there."""
+        """Reset the gate in a forked child, where the parent's threads do not exist."""
         self._change = threading.Condition()
         self._inside = 0
         self._forks = 0
@@ -36,7 +36,7 @@ class ForkGate:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Keep forks away; a thread that is inside already just goes on."""
+        """Hold off forks inside the block; may be nested in one thread."""
         depth = getattr(self._own, "depth", 0)
         if not depth:
             with self._change:
@@ -53,7 +53,7 @@ class ForkGate:
                     self._change.notify_all()
 
     def shut(self, timeout_s: float = WAIT_S) -> bool:
-        """Let nobody in and wait until all are out; return whether they are. To be followed by `open`."""
+        """Close the gate and wait until all threads are out; return whether they are. To be followed by `open`."""
         self._change.acquire()
         self._forks += 1
         if getattr(self._own, "depth", 0):
@@ -61,7 +61,7 @@ class ForkGate:
         return self._change.wait_for(lambda: not self._inside, timeout_s)
 
     def open(self) -> None:
-        """Let threads in again, in the process that forked."""
+        """Open the gate again, in the process that forked."""
         self._forks -= 1
         self._change.notify_all()
         self._change.release()

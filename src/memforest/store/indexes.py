@@ -1,4 +1,4 @@
-"""Which indexes a memory has: their versions and settings, and up to where in the feed they are."""
+"""The indexes of a memory: their versions, settings, and cursors in the feed."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ def add(tx: Tx, row: IndexRow) -> None:
 
 
 def change(tx: Tx, name: str, *, version: int, settings: str) -> None:
-    """Write an index's version and settings; why it stopped before is told no longer."""
+    """Write an index's version and settings, and clear the reason why it had stopped."""
     tx.execute(
         "UPDATE index_ SET version = ?, settings = ?, reason = NULL WHERE name = ?", (version, settings, name)
     )
 
 
 def move(tx: Tx, name: str, cursor: int) -> None:
-    """Write up to where in the feed an index is."""
+    """Write an index's cursor in the feed."""
     tx.execute("UPDATE index_ SET cursor = ?, reason = NULL WHERE name = ?", (cursor, name))
 
 
 def move_from(tx: Tx, name: str, before: int, cursor: int) -> bool:
-    """Write up to where in the feed an index is, if it stands where it was read before; return whether it did.
+    """Move an index's cursor in the feed if it is still where it was read before; return whether it was.
 
     For an index that reads notes in one transaction, asks a model, and writes in another: if this returns False
     another process has placed them, and nothing of it may be written.
@@ -83,12 +83,12 @@ def move_from(tx: Tx, name: str, before: int, cursor: int) -> bool:
 
 
 def restart(tx: Tx, name: str, began: int, reason: str | None) -> None:
-    """Let an index begin from the start of the feed, and say why."""
+    """Move an index's cursor to the start of the feed, and store the reason."""
     tx.execute("UPDATE index_ SET cursor = 0, began = ?, reason = ? WHERE name = ?", (began, reason, name))
 
 
 def stop(tx: Tx, name: str, reason: str) -> None:
-    """Say why an index has stopped where it is."""
+    """Store why an index has stopped at its cursor."""
     tx.execute("UPDATE index_ SET reason = ? WHERE name = ?", (reason, name))
 
 
@@ -98,7 +98,7 @@ def remove(tx: Tx, name: str) -> None:
 
 
 def own_tables(tx: Tx, name: str | None = None) -> list[str]:
-    """Return the tables that are an index's own, those first that point at others; with None, those of any index.
+    """Return an index's own tables, referencing ones before referenced ones; with None, those of every index.
 
     What SQLite keeps for a virtual table goes with that one.
     """

@@ -1,4 +1,4 @@
-"""Due work as rows: what an owner (an index) is to do later, once, in whichever process comes to it first.
+"""Jobs as rows: work that an owner (an index) is to do later, once, in the first process that takes it.
 
 A job is `waiting` until it is due, `leased` to a holder while it is worked on, then `done`, or `failed` once it has
 been tried `MOST_TRIES` times. Its key is given once: adding it again changes nothing, in whatever state the job is.
@@ -138,7 +138,7 @@ def add(
 
 
 def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
-    """Let a job be done once more, from its first try, and return whether there is one.
+    """Reset a job to its first try, and return whether there is one.
 
     Who holds it now is too late to finish it: what it was made from has changed.
     """
@@ -149,7 +149,7 @@ def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
 
 
 def drop(tx: Tx, owner: str) -> int:
-    """Forget all jobs of an owner, their keys included, and return how many."""
+    """Delete all jobs of an owner, their keys included, and return how many."""
     return tx.execute("DELETE FROM job WHERE owner = ?", (owner,)).rowcount
 
 
@@ -224,7 +224,7 @@ def finish(tx: Tx, job: Job) -> bool:
 
 
 def fail(tx: Tx, job: Job, reason: str, *, now_ms: int) -> bool:
-    """Note a failure: the job waits, twice as long each time, or is given up after `MOST_TRIES` tries.
+    """Record a failure: the job waits, twice as long each time, or is given up after `MOST_TRIES` tries.
 
     Returns:
         False if the job is not the holder's any more.
@@ -253,7 +253,7 @@ def give_back(tx: Tx, job: Job, reason: str) -> bool:
 
 
 def retry_failed(tx: Tx, kinds: Collection[JobKind], *, now_ms: int) -> int:
-    """Let jobs of some kinds that were given up wait for one more try, reasons kept, and return how many."""
+    """Grant one more try to jobs of some kinds that were given up, reasons kept, and return how many."""
     among, named = _among(kinds)
     return tx.execute(
         f"{_OPEN}, tries = :tries, due_ms = :now WHERE state = 'failed' AND {among}",
@@ -262,7 +262,7 @@ def retry_failed(tx: Tx, kinds: Collection[JobKind], *, now_ms: int) -> int:
 
 
 def note_unhandled(tx: Tx, kinds: Collection[JobKind], *, now_ms: int) -> int:
-    """Say in each due job that is of none of the kinds that nothing here does it; return how many those are.
+    """Record in each due job of other kinds that it has no handler here; return how many those are.
 
     One that has failed before keeps that reason.
     """
@@ -358,7 +358,7 @@ _LOST: Sequence[tuple[str, str]] = (
 
 
 def job_problems(tx: Tx) -> list[str]:
-    """Return what is wrong with jobs whose rows cannot be."""
+    """Return what is wrong with invalid rows of jobs."""
     return [
         f"job {key!r} of {owner!r}: {message}"
         for condition, message in (*_WRONG, *_LOST)
@@ -367,7 +367,7 @@ def job_problems(tx: Tx) -> list[str]:
 
 
 def repair(tx: Tx, *, now_ms: int) -> tuple[int, int]:
-    """Let jobs whose state, lease, tries or times cannot be wait anew, and forget those of which key or payload is lost.
+    """Reset jobs with an invalid state, lease, tries or times, and delete those without a readable key or payload.
 
     No work is lost by that: a job may be done twice, and an owner adds again what it misses.
 

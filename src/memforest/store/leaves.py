@@ -1,4 +1,4 @@
-"""The leaves of trees: which fact, chunk or run of turns stands in which tree.
+"""The leaves of trees: the fact, chunk or run of turns that each stands for.
 
 Where in time that is is read from what they stand for.
 """
@@ -40,7 +40,7 @@ _COLUMN = {"fact": "fact", "cell": "cell", "turn": "turn"}
 
 
 def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
-    """Return leaves by id; those are missing that stand for what there is not."""
+    """Return leaves by id, without those whose item does not exist."""
     found = {}
     for leaf, tree, start, tie, end, kind, item, last in tx.execute(_LEAVES, {"ids": tx.ids(ids)}):
         found[leaf] = Node(
@@ -84,7 +84,7 @@ def leaves_of(tx: Tx, head: TreeHead) -> list[int]:
 
 
 def drop_strays(tx: Tx) -> None:
-    """Delete the leaves of trees that there are not; reads all leaves."""
+    """Delete the leaves whose tree does not exist; reads all leaves."""
     tx.execute("DELETE FROM leaf WHERE tree NOT IN (SELECT id FROM tree)")
 
 

@@ -1,4 +1,4 @@
-"""Facts about the memory itself: who it belongs to, which embedder made its vectors, its generation."""
+"""Settings of the memory itself: its user, its embedder, its generation and counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eighth migration: nothing is stored twice that can be read back where it stands."""
+"""The eighth migration: vectors by kind, no stored copies of other rows, and shorter values."""
 
 from __future__ import annotations
 

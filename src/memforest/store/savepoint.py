@@ -1,4 +1,4 @@
-"""Work inside a transaction that may fail by itself."""
+"""Work in a savepoint, which may fail without its transaction."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def attempt(tx: Tx, work: Callable[[], object]) -> Exception | None:
 
 
 async def attempted(work: Awaitable[object]) -> Exception | None:
-    """Await work of code that is not ours, which makes its own transactions; return the error that it raises.
+    """Await an index's work, which makes its own transactions; return the error that it raises.
 
     Raises:
         StoreError: if the file cannot be used.

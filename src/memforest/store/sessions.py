@@ -1,4 +1,4 @@
-"""Sessions, turns and cells: what was said, append-only, and how far each piece has been read."""
+"""Sessions, turns and cells: the append-only record of a conversation, and the status of each cell."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def list_sessions(tx: Tx) -> list[SessionRow]:
 
 
 def set_status(tx: Tx, session: int, status: Literal["received", "ingested"]) -> None:
-    """Say how far a session has come."""
+    """Set the status of a session."""
     tx.execute("UPDATE session SET status = ? WHERE id = ?", (status, session))
 
 
@@ -232,7 +232,7 @@ def add_cells(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> No
 
 
 def pending(tx: Tx, session: int) -> bool:
-    """Return whether a session has cells that were never read."""
+    """Return whether a session has cells that were never extracted."""
     found = tx.execute(
         "SELECT EXISTS (SELECT 1 FROM cell WHERE session = ? AND status = 'pending')", (session,)
     )
@@ -271,7 +271,7 @@ def finish_cell(
     reason: str | None = None,
     skipped: Sequence[tuple[int, str]] = (),
 ) -> None:
-    """Record what became of a cell."""
+    """Record the outcome of a cell."""
     tx.execute(
         "UPDATE cell SET status = ?, reason = ?, maker = ?, skipped = ? WHERE id = ?",
         (status, reason, maker, json.dumps(list(skipped)), cell),

@@ -135,13 +135,13 @@ def fact_rows(tx: Tx, only: Only = None) -> Iterator[FactColumns]:
 
 
 def wordings(tx: Tx, only: Only = None) -> dict[int, str]:
-    """Return what facts say, by row id."""
+    """Return the texts of facts, by row id."""
     where, args = _among(tx, "id", only)
     return dict(tx.execute(f"SELECT id, text FROM fact {where}", args).fetchall())
 
 
 def said_often(tx: Tx, only: Only = None) -> dict[int, tuple[int, ...]]:
-    """Return fact -> all times it was said, in order, for those facts that were said more than once."""
+    """Return fact -> the times of its occurrences, in order, for facts that were said more than once."""
     often = "WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1)"
     where, args = (often, ()) if only is None else _among(tx, "fact", only)
     found: dict[int, list[int]] = {}
@@ -243,7 +243,7 @@ def keys_of(tx: Tx, entities: Collection[int]) -> set[str]:
 
 
 def entities_of(tx: Tx, keys: Collection[str]) -> dict[str, int]:
-    """Return whom keys and aliases mean, as `names` has it."""
+    """Return the entities of keys and aliases, as `names` resolves them."""
     wanted = tx.ids(keys)
     rows = tx.execute(
         f"""SELECT key, id, 0 FROM entity WHERE key {AMONG}

@@ -1,4 +1,4 @@
-"""What a memory has spent on models, summed over its life."""
+"""Usage of models, summed over a memory's life."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMNS = "calls, failures, retries, prompt_tokens, completion_tokens, cached_t
 
 
 def add(tx: Tx, operation: str, steps: Mapping[str, StepUsage]) -> None:
-    """Add what an operation spent, step by step."""
+    """Add the usage of an operation, step by step."""
     tx.executemany(
         f"""INSERT INTO spent (operation, step, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, failures = failures + excluded.failures,
@@ -29,7 +29,7 @@ def add(tx: Tx, operation: str, steps: Mapping[str, StepUsage]) -> None:
 
 
 def total(tx: Tx) -> dict[str, dict[str, StepUsage]]:
-    """Return operation -> step -> what was spent."""
+    """Return operation -> step -> usage."""
     found: dict[str, dict[str, StepUsage]] = {}
     for operation, step, *used in tx.execute(
         f"SELECT operation, step, {_COLUMNS} FROM spent ORDER BY operation, step"

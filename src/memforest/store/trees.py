@@ -288,7 +288,7 @@ _LEAF_TURNS = f"""
 
 
 def leaf_texts(tx: Tx, leaves: Iterable[Node]) -> dict[int, str]:
-    """Return what leaves say, by their ids: a fact's text; the turns of a chunk or a run, a line each, with the speaker.
+    """Return the texts of leaves, by id: a fact's text; the turns of a chunk or a run, a line each, with the speaker.
 
     In the place of a damaged turn there is a line that says so.
     """
@@ -323,7 +323,7 @@ def dirty_children(tx: Tx, owner: str | None = None) -> dict[int, tuple[int, ...
 
 
 def dirty_mark(tx: Tx) -> tuple[int, int, int]:
-    """Return what is the same for as long as the same nodes are dirty in the same versions."""
+    """Return a mark that changes with the set of dirty nodes and their versions."""
     row = tx.execute(
         "SELECT count(*), coalesce(sum(id), 0), coalesce(sum(version), 0) FROM node WHERE dirty"
     ).fetchone()
@@ -331,7 +331,7 @@ def dirty_mark(tx: Tx) -> tuple[int, int, int]:
 
 
 def mark_all_dirty(tx: Tx) -> None:
-    """Mark every inner node: a refresh that is under way cannot take what it has read for current."""
+    """Mark every inner node dirty, with a new version, so that a refresh under way commits nothing it read before."""
     tx.execute("UPDATE node SET dirty = 1, version = version + 1")
 
 

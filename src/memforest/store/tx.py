@@ -1,4 +1,4 @@
-"""What a function of the store may ask of an open transaction, whichever engine keeps the memory.
+"""The `Tx` protocol: an open transaction of whichever engine keeps the memory.
 
 `memforest.store.connections.Connection` is SQLite's; what differs between engines in the text of a statement is
 named in `memforest.store.dialect`.
@@ -16,7 +16,7 @@ Args = Sequence[Any] | Mapping[str, Any]
 
 
 class Found(Protocol):
-    """What a statement has found, read row by row; each row is a tuple."""
+    """The result of a statement, read row by row; each row is a tuple."""
 
     @property
     def rowcount(self) -> int:

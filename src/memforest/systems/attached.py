@@ -47,7 +47,7 @@ class Attached:
         self._made: dict[tuple[str, str, type[Any] | None], MemoryIndex] = {}
 
     def begin(self, tx: Tx) -> None:
-        """Give a new memory the indexes of the configuration, and bring the tables of others up to date."""
+        """Add the configured indexes to a new memory, and upgrade the tables of an older one's indexes."""
         rows = indexes.rows(tx)
         if not rows:
             for name in self._config.indexes:
@@ -57,7 +57,7 @@ class Attached:
                 self._upgrade(tx, row)
 
     def is_behind(self, tx: Tx) -> bool:
-        """Return whether `begin` has something to do."""
+        """Return whether `begin` would change the file."""
         rows = indexes.rows(tx)
         return not rows or any(self._is_older(row) for row in rows)
 
@@ -152,7 +152,7 @@ class Attached:
     # -- coming and going ---------------------------------------------------------------------
 
     def add(self, tx: Tx, name: str, given: Any = None) -> None:
-        """Give the memory an index, which begins from the start of the feed; one that cannot be used is replaced.
+        """Add an index, whose cursor is the start of the feed; one that cannot be used is replaced.
 
         Args:
             tx: a write transaction.
@@ -179,7 +179,7 @@ class Attached:
 
     @staticmethod
     def drop(tx: Tx, name: str) -> None:
-        """Take an index away, with its trees and tables; one that this process does not know too.
+        """Delete an index with its trees and tables; also one that this process does not know.
 
         Raises:
             NotFoundError: if the memory does not have it.
@@ -198,14 +198,14 @@ class Attached:
 
     @staticmethod
     def drop_strays(tx: Tx) -> list[str]:
-        """Take away the trees and tables of indexes that the memory does not have, and return their names."""
+        """Delete the trees and tables of indexes that the memory does not have, and return their names."""
         found = sorted(indexes.strays(tx))
         for name in found:
             _wipe(tx, name)
         return found
 
     def clear(self, tx: Tx, name: str, reason: str | None = None) -> None:
-        """Empty an index, which then begins from the start of the feed.
+        """Clear an index, and move its cursor to the start of the feed.
 
         Of one that the memory does not have, the trees go.
         """
@@ -233,7 +233,7 @@ class Attached:
 
     @staticmethod
     def lost(tx: Tx, row: IndexRow) -> str | None:
-        """Say why an index cannot go on from where it stands in the feed; None when it can."""
+        """Return why an index cannot go on from its cursor in the feed; None when it can."""
         end, gone = feed.position(tx), feed.compacted(tx)
         there = 0 <= row.cursor <= end and 0 <= row.began <= gone
         if there and (row.cursor >= gone or gone == row.began):
@@ -268,7 +268,7 @@ class Attached:
         return Chosen(index, max(lag.values(), default=0), told)
 
     def problem(self, row: IndexRow) -> str | None:
-        """Say why an index cannot be used here; None when it can."""
+        """Return why an index cannot be used here; None when it can."""
         if row.name not in known():
             return f"the index {row.name!r} is not installed here"
         try:
@@ -282,7 +282,7 @@ class Attached:
         return row.name in known() and row.version < known()[row.name].version
 
     def _upgrade(self, tx: Tx, row: IndexRow) -> None:
-        """Bring the tables of an index to the version of this process; if they cannot be, say so with the index."""
+        """Upgrade the tables of an index to the version of this process; a failure is an error that names the index."""
         kind, given = known()[row.name], self._config.index_settings.get(row.name)
 
         def steps() -> None:

@@ -1,4 +1,4 @@
-"""The seam between a memory and its indexes: what an index is told, what it answers, and the protocol it keeps.
+"""The protocol between a memory and its indexes, `MemoryIndex`, and the values that pass between them.
 
 An index is a view of what was said. It lives in one folder, `systems/NAME/`, and is found through
 `memforest.systems.registry`; nothing outside of its folder names it. What it has in the file are the trees that it
@@ -73,7 +73,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class IndexProblem:
-    """Something that an index finds wrong with itself: in which part, and what."""
+    """A problem that an index finds in its own trees or tables: the part, and what is wrong."""
 
     part: str
     message: str
@@ -244,7 +244,7 @@ def _no_tables(tx: Tx) -> None:
 
 
 class Index(ABC):
-    """What indexes have in common; an index says its name, and changes what is different in it."""
+    """Base class of indexes: a subclass sets `name` and overrides what differs."""
 
     name: str
     version = 1

@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Leg:
-    """What one index found, and how its scores become weighted z-scores."""
+    """The result of one index, and the numbers that make its scores weighted z-scores."""
 
     name: str
     has: NDArray[np.bool_]

@@ -1,4 +1,4 @@
-"""The time filters of a query: what was so at an instant, and what overlaps a window.
+"""The time filters of a query: facts valid at an instant (`as_of`), and those that overlap a window (`during`).
 
 *Valid* time is a fact's stated interval, or open from when it was first said. A fact that asserts a state
 holds until another value takes its place (see `memforest.facts.timeline`); an event, once it has happened,
@@ -28,7 +28,7 @@ class Allowed:
 
 
 def allowed(snapshot: Snapshot, request: Search) -> Allowed:
-    """Return what passes the request's `as_of_ms` and `during_ms`; everything when both are None."""
+    """Return the turns and facts that pass `as_of_ms` and `during_ms`; all of them when both are None."""
     turns, facts = snapshot.turns, snapshot.facts
     keep = Allowed(np.ones(len(turns.ids), dtype=np.bool_), np.ones(len(facts.ids), dtype=np.bool_))
     if request.as_of_ms is None and request.during_ms is None:

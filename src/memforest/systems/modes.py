@@ -1,4 +1,4 @@
-"""The modes of a query, and what of a browse plan is used (paper §4.3, §6.2)."""
+"""The modes of a query, and the parts of a browse plan that are used (paper §4.3, §6.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an inner node stands for: the turns beneath it, and whether the time filters let it pass."""
+"""Inner nodes as evidence: the turns beneath them, and whether they pass the time filters."""
 
 from __future__ import annotations
 

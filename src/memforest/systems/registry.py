@@ -1,4 +1,4 @@
-"""The indexes that there are, by name: each is one folder beside this module."""
+"""The registry of indexes by name: each is one folder beside this module."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def known() -> Mapping[str, type[Any]]:
 
 
 def register(index: type[Any]) -> type[Any]:
-    """Add an index of one's own, from outside of the package; usable as a class decorator.
+    """Register an index from outside of the package; usable as a class decorator.
 
     Raises:
         ConfigError: if there is one of that name, or the name is not of small letters and digits.
@@ -59,7 +59,7 @@ def register(index: type[Any]) -> type[Any]:
 
 
 def unregister(name: str) -> None:
-    """Take an index of one's own away again."""
+    """Remove an index that was added by `register`."""
     if _REGISTERED.pop(name, None) is not None:
         del INDEX_SETTINGS[name]
 
@@ -85,7 +85,7 @@ def make_index(name: str, *settings: Any) -> MemoryIndex:
 
 
 def check_indexes(config: Config) -> None:
-    """Refuse indexes that there are none of, and wrong settings of one; opens nothing.
+    """Raise for unknown indexes and for wrong settings of known ones; no file is opened.
 
     Raises:
         ConfigError: if there is one; it names the index.
@@ -95,7 +95,7 @@ def check_indexes(config: Config) -> None:
 
 
 def open_stored(name: str, stored: str, given: Any = None) -> MemoryIndex:
-    """Return an index as a file has it: with the settings that the file keeps, and else those given.
+    """Return an index with the settings that its file keeps, and the given ones for the others.
 
     Raises:
         ConfigError: if there is no index of that name, or the settings given cannot be.

@@ -1,4 +1,4 @@
-"""A question as an index gets it, and what an index answers: hits, nodes, and what it made of its first candidates."""
+"""The values of a search: the question as an index gets it, its hits and nodes, and its refinements."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def best_facts(snapshot: Snapshot, keep: Allowed, dense: Scores, lexical: Scores
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """The supports of a snapshot, turn by turn: which facts each turn tells."""
+    """The supports of a snapshot, turn by turn: which facts each turn supports."""
 
     turns: NDArray[np.int64]
     """Turns that support a fact; one per group."""

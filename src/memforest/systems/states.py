@@ -1,4 +1,4 @@
-"""The timelines of a memory's states, and how long each fact held."""
+"""Timelines of a memory's states, and the end of each fact's validity."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Line:
 
 
 def _line(attribute: str, states: list[StateSeen], before: _Line | None = None) -> _Line:
-    """Return the timeline of some observations, in time order; where they begin like others, it is read on."""
+    """Return the timeline of observations, in time order; continued from `before` where they begin alike."""
     marks: list[tuple[int, tuple[Segment, ...]]] = [(0, ())]
     same = 0
     if before is not None:
@@ -68,7 +68,7 @@ def _line(attribute: str, states: list[StateSeen], before: _Line | None = None) 
 
 
 def _ends(segments: Sequence[Segment], before: _Line | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every fact of some segments, and where its segment ends; what is as before is taken from there."""
+    """Return every fact of some segments and the end of its segment; unchanged ones are taken from before."""
     same, facts, ends = 0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if before is not None and len(before.facts):
         pairs = enumerate(zip(segments, before.segments, strict=False))
@@ -92,7 +92,7 @@ def _all_lines(snapshot: Snapshot) -> _Lines:
 
 
 def _later_lines(snapshot: Snapshot, delta: Delta, before: _Lines) -> _Lines:
-    """Return the timelines of a snapshot: those of the older one, but for what was observed since."""
+    """Return the timelines of a snapshot, made from the older one's and the observations since."""
     lines = dict(before)
     for key in delta.states:
         first = bisect_left(snapshot.states, key, key=_key)
@@ -155,7 +155,7 @@ def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
 
 
 def superseded_facts(tx: Tx, new: Sequence[int]) -> set[int]:
-    """Return the facts whose place new observations took; what an attribute holds many of ends nothing.
+    """Return the facts that new observations superseded; an attribute that holds many values supersedes none.
 
     Args:
         tx: the transaction that has written them.

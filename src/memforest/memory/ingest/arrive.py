@@ -1,22 +1,19 @@
-"""Sessions and turns as they arrive: checked, numbered and stored, before anything is made of them."""
+"""Checking, numbering and storing sessions and turns as they arrive; nothing is extracted yet."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime
 from functools import partial
-from typing import Any
 
+from memforest.calendar import window_of
 from memforest.config import Config
-from memforest.errors import InputError
-from memforest.interval import from_ms, to_ms
-from memforest.memory.ingest.batch import Arrival, Arrived, read_arrival
-from memforest.memory.ingest.receive import Received, receive
-from memforest.memory.ingest.turns import TurnReader, json_object
-from memforest.memory.timing import Timer
+from memforest.interval import floor_ms, from_ms, to_ms
+from memforest.memory.ingest.receive import StoredSession, receive
+from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
 from memforest.memory.vectors import keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
@@ -24,7 +21,6 @@ from memforest.store import derived, sessions
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
-from memforest.types import Turn
 
 __all__ = ["Receiver"]
 
@@ -39,66 +35,70 @@ class Receiver:
     attached: Attached
     embedder: Embedder | None
 
-    async def arrive(self, arrival: Arrival) -> Arrived:
+    async def arrive(self, arrival: Arrival) -> StoredSession:
         """Check the turns of a session and store them."""
-        read = read_arrival(arrival, self.config, self.label)
-        timer, started = Timer(), time.perf_counter()
-        got = await asyncio.to_thread(
-            self._receive,
-            arrival.session_id,
-            read.turns,
-            timer=timer,
-            infer=arrival.infer,
-            replace=arrival.replace,
-            append=False,
-            metadata=json_object(arrival.metadata, "metadata"),
-        )
-        timer.add("store", started)
-        return Arrived(arrival.session_id, got, timer, read.refused)
+        reading = read_arrival(arrival, self.config, self.label)
+        return await self._in_thread(arrival, lambda _tx: reading, append=False)
 
-    def receive_more(
-        self,
-        session_id: str,
-        reader: TurnReader,
-        raw: Sequence[Any],
-        *,
-        timer: Timer,
-        infer: bool,
-        metadata: dict[str, Any],
-    ) -> Arrived:
+    async def append(self, arrival: Arrival) -> StoredSession:
         """Append turns to a stored session; numbering and storing are one transaction, as other processes may append too."""
-        with self.db.write() as tx:
+        now = floor_ms(self.config.clock())
+        if arrival.session_id is None:
+            day = await asyncio.to_thread(self._day, now)
+            arrival = replace(arrival, session_id=f"live-{day}{'' if arrival.infer else '-verbatim'}")
+
+        session_id = check_id(arrival.session_id, "session_id")
+
+        def read(tx: Tx) -> Reading:
             found = sessions.find_session(tx, session_id)
             first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
             taken = None if found is None else partial(sessions.has_turn, tx, found.row)
-            read = reader.read(raw, first=first, floor=floor, is_taken=taken)
-            if not read.turns:
-                raise InputError("there is nothing to add; give a text or at least one message")
-            how = {"infer": infer, "replace": False, "append": True, "metadata": metadata}
-            got = self._received(tx, session_id, read.turns, **how)
-            ended = time.perf_counter()
-        timer.add("store.commit", ended)
-        return Arrived(session_id, got, timer, read.refused)
+            return read_addition(
+                arrival, self.config, self.label, now, first=first, floor=floor, is_taken=taken
+            )
 
-    def _receive(self, session_id: str, turns: Sequence[Turn], timer: Timer, **how: Any) -> Received:
+        return await self._in_thread(arrival, read, append=True)
+
+    async def _in_thread(
+        self, arrival: Arrival, read: Callable[[Tx], Reading], *, append: bool
+    ) -> StoredSession:
+        started = time.perf_counter()
+        stored = await asyncio.to_thread(self._store, arrival, read, append)
+        stored.timer.add("store", started)
+        return stored
+
+    def _store(self, arrival: Arrival, read: Callable[[Tx], Reading], append: bool) -> StoredSession:
+        """Read the turns and store them, in one transaction."""
         with self.db.write() as tx:
-            got = self._received(tx, session_id, turns, **how)
-            ended = time.perf_counter()
-        timer.add("store.commit", ended)
-        return got
+            reading = read(tx)
+            placings = Placings(tx, self.attached)
+            late = keep_embedder(tx, self.db.path, self.embedder)
+            keep_zone(tx, self.config)
+            stored = receive(
+                tx,
+                self.config,
+                placings,
+                check_id(arrival.session_id, "session_id"),
+                reading.turns,
+                infer=arrival.infer,
+                replace=arrival.replace,
+                append=append,
+                stored_ms=to_ms(self.config.clock()),
+                metadata=json_object(arrival.metadata, "metadata"),
+            )
+            placings.close()
+            if stored.replaced:
+                derived.drop_stale(tx)  # now that the nodes above what went are marked
+            written = time.perf_counter()
+        stored.timer.add("store.commit", written)
+        return replace(
+            stored,
+            reworded=stored.reworded or late,
+            problems=tuple(placings.problems),
+            refused=reading.refused,
+        )
 
-    def zone(self) -> tzinfo:
-        """Return the zone in which the memory's days begin."""
+    def _day(self, now: datetime) -> str:
+        """Return the day of a time in the zone in which the memory's days begin."""
         with self.db.read() as tx:
-            return zone_of(tx, self.config)
-
-    def _received(self, tx: Tx, session_id: str, turns: Sequence[Turn], **how: Any) -> Received:
-        placings = Placings(tx, self.attached)
-        late = keep_embedder(tx, self.db.path, self.embedder)
-        keep_zone(tx, self.config)
-        stored_ms = to_ms(self.config.clock())
-        got = receive(tx, self.config, placings, session_id, turns, stored_ms=stored_ms, **how)
-        placings.close()
-        if got.replaced:
-            derived.drop_stale(tx)  # now that the nodes above what went are marked
-        return replace(got, reworded=got.reworded or late, problems=tuple(placings.problems))
+            return window_of(now, "day", zone_of(tx, self.config)).key

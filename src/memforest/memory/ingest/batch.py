@@ -1,4 +1,4 @@
-"""Sessions on their way from `received` to their results, several in one call.
+"""Processing the sessions of one call together, from `received` to their results.
 
 What the sessions of a call share (judging, routing, the refresh) counts for the last of them.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
-from memforest.config import Config
-from memforest.errors import InputError, MemForestError, ModelError
-from memforest.interval import floor_ms
-from memforest.memory.ingest.extract import Processed, SessionWriter, ingest_result
-from memforest.memory.ingest.receive import Received
-from memforest.memory.ingest.turns import Reading, TurnReader, check_id, json_object
-from memforest.memory.results import IngestResult
+from memforest.errors import MemForestError, ModelError
+from memforest.memory.ingest.commit import CommittedSession
+from memforest.memory.ingest.receive import StoredSession
+from memforest.memory.ingest.turns import Arrival
+from memforest.memory.ingest.writer import SessionWriter
+from memforest.memory.results import IngestResult, Usage
 from memforest.memory.timing import Timer
 from memforest.memory.usage import shared, usage
 from memforest.models.ledger import current_ledger
@@ -25,17 +22,7 @@ from memforest.refresh.refresher import Refreshed
 from memforest.text import cut
 from memforest.types import Refused
 
-__all__ = [
-    "Arrival",
-    "Arrived",
-    "Batch",
-    "Refresh",
-    "check_addition",
-    "groups_of",
-    "read_arrival",
-    "turn_reader",
-]
-
+__all__ = ["Batch", "Refresh", "groups_of"]
 
 Refresh = Literal["all", "path", "nothing"]
 """What a write brings up to date before it returns."""
@@ -43,68 +30,6 @@ Refresh = Literal["all", "path", "nothing"]
 MOST_TURNS_AT_ONCE = 4096
 """Turns whose chunks go to a model together. Enough to keep hundreds of requests in flight; what is made of a
 group is written before the next is begun, so that a crash costs at most one group's replies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A session as the caller gives it; see `AsyncMemForest.ingest_session`."""
-
-    session_id: str
-    turns: Sequence[Any]
-    timestamp: datetime | None = None
-    infer: bool = True
-    replace: bool = False
-    metadata: Mapping[str, Any] | None = None
-
-
-def turn_reader(
-    config: Config, label: str, session_time: datetime | None, now: datetime | None = None
-) -> TurnReader:
-    """Return the `TurnReader` of a session of the user with that display name."""
-    return TurnReader(
-        zone=config.zone,
-        user_label=label,
-        max_turn_chars=config.max_turn_chars,
-        session_time=session_time,
-        now=now,
-    )
-
-
-def read_arrival(arrival: Arrival, config: Config, label: str) -> Reading:
-    """Read the turns of a session, and list those that are refused; nothing is stored.
-
-    Raises:
-        InputError: if its id, a turn or its metadata are malformed, or there is no turn.
-    """
-    check_id(arrival.session_id, "session_id")
-    read = turn_reader(config, label, arrival.timestamp).read(arrival.turns)
-    if not read.turns:
-        raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
-    json_object(arrival.metadata, "metadata")
-    return read
-
-
-def check_addition(arrival: Arrival, config: Config, label: str) -> None:
-    """Check what is added live to a memory that has nothing yet.
-
-    Raises:
-        InputError: if a turn or the metadata are malformed, or there is no turn.
-    """
-    check_id(arrival.session_id, "session_id")
-    reader = turn_reader(config, label, arrival.timestamp, floor_ms(config.clock()))
-    if not reader.read(arrival.turns).turns:
-        raise InputError("there is nothing to add; give a text or at least one message")
-    json_object(arrival.metadata, "metadata")
-
-
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A session whose turns are stored, with the timer of its write and its refused turns."""
-
-    session_id: str
-    got: Received
-    timer: Timer
-    refused: tuple[Refused, ...] = ()
 
 
 def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]:
@@ -137,8 +62,8 @@ class Batch:
     def __init__(self, writer: SessionWriter, warnings: Sequence[str]) -> None:
         self._writer = writer
         self._warnings = tuple(warnings)
-        self._arrived: dict[int, Arrived] = {}
-        self._processed: dict[int, Processed] = {}
+        self._stored: dict[int, StoredSession] = {}
+        self._committed: dict[int, CommittedSession] = {}
         self._errors: dict[int, MemForestError] = {}
         self._refreshed = Refreshed()
         self._failures: list[str] = []
@@ -155,7 +80,7 @@ class Batch:
     @property
     def replaced(self) -> bool:
         """Whether a session has overwritten another one."""
-        return any(one.got.replaced for one in self._arrived.values())
+        return any(one.replaced for one in self._stored.values())
 
     @property
     def left_dirty(self) -> bool:
@@ -165,47 +90,46 @@ class Batch:
     @property
     def placed(self) -> frozenset[int]:
         """The trees that were written."""
-        return frozenset[int]().union(*(one.done.placed.trees for one in self._processed.values()))
+        return frozenset[int]().union(*(one.placed.trees for one in self._committed.values()))
 
-    async def process(self, arrived: Mapping[int, Arrived]) -> None:
+    async def process(self, stored: Mapping[int, StoredSession]) -> None:
         """Extract, embed, judge and commit some sessions together.
 
         Args:
-            arrived: place in the call -> the session.
+            stored: place in the call -> the session.
         """
-        self._arrived.update(arrived)
-        open_ = {at: one for at, one in arrived.items() if one.got.new_turns or one.got.unfinished}
+        self._stored.update(stored)
+        open_ = {at: one for at, one in stored.items() if one.new_turns or one.unfinished}
         if not open_:
             return
-        timer = list(open_.values())[-1].timer
         try:
-            made = await self._writer.process([one.got.session for one in open_.values()], timer)
+            done = await self._writer.process(list(open_.values()))
         except MemForestError as exc:
             for at, one in open_.items():
-                self.fail(at, _stored(exc, one.session_id) if isinstance(exc, ModelError) else exc)
+                self.fail(at, _explained(exc, one.session_id) if isinstance(exc, ModelError) else exc)
             return
-        for at, done in zip(open_, made, strict=True):
-            if isinstance(done, Processed):
-                self._processed[at] = done
+        for at, committed in zip(open_, done, strict=True):
+            if isinstance(committed, CommittedSession):
+                self._committed[at] = committed
             else:
-                self.fail(at, done)
+                self.fail(at, committed)
 
     async def finish(self, *, refresh: Refresh) -> None:
-        """Make the vectors of what was worded anew, let indexes go on, and bring the trees up to date, as far as is wanted.
+        """Make the vectors of reworded facts, advance indexes that lag, and refresh the summaries that are wanted.
 
         What a model fails to make is left for `resume`, with a warning: the sessions are written.
 
         Args:
-            refresh: all that is out of date, the paths above what was written, or nothing.
+            refresh: all summaries that are out of date, those above what was written, or none.
         """
-        if any(one.got.reworded for one in self._arrived.values()):
+        if any(one.reworded for one in self._stored.values()):
             try:
                 await self._writer.fill_vectors()
             except ModelError as exc:
                 self._failures.append(f"vectors are left: {exc}; resume() makes them")
         self.warn(await self._writer.catch_up(failed=False))
-        timer = self._arrived[max(self._processed)].timer if self._processed else Timer()
-        if refresh == "all" and (self._processed or not self._arrived):
+        timer = self._stored[max(self._committed)].timer if self._committed else Timer()
+        if refresh == "all" and (self._committed or not self._stored):
             self._refreshed = await self._writer.refresh(timer)
         elif refresh == "path" and self.placed:
             self._refreshed = await self._writer.refresh_above(self.placed, timer)
@@ -217,30 +141,41 @@ class Batch:
         """Return the result of a session, or the error that it ended with."""
         if at in self._errors:
             return self._errors[at]
-        one, processed = self._arrived[at], self._processed.get(at)
-        last = bool(self._processed) and at == max(self._processed)
-        told = last or (not self._processed and at == max(self._arrived))
-        cost = usage(current_ledger().part(), one.timer.ms)
-        if processed is not None:
-            cost = usage(processed.spent, one.timer.ms, processed.embeds)
-        if last:
-            parts = [each.spent for each in self._processed.values()]
-            nodes = {} if self._writer.vectors is None else self._writer.vectors.ran
-            cost = cost.plus(usage(shared(current_ledger(), parts), {}, nodes))
-        return ingest_result(
-            one.session_id,
-            one.got,
-            processed=processed,
-            refreshed=self._refreshed if told else None,
-            cost=cost,
-            refused=one.refused,
+        stored, done = self._stored[at], self._committed.get(at, CommittedSession())
+        last = at == max(self._committed or self._stored)
+        refreshed = self._refreshed if last else Refreshed()
+        return IngestResult(
+            session_id=stored.session_id,
+            turns_added=stored.new_turns,
+            added=tuple(done.added),
+            merged=tuple(done.merged),
+            superseded=tuple(done.superseded),
+            chunks=done.chunks,
+            refused=stored.refused,
+            replaced=stored.replaced,
+            trees_updated=len(done.placed.trees),
+            nodes_written=done.placed.nodes,
+            nodes_refreshed=refreshed.nodes,
+            nodes_dirty=refreshed.left,
+            usage=self._usage(stored, done, last and bool(self._committed)),
             warnings=(
                 *self._warnings,
-                *one.got.problems,
-                *_refusals(one.refused),
-                *(self._told() if told else ()),
+                *stored.problems,
+                *_refusals(stored.refused),
+                *(self._whole_warnings() if last else ()),
+                *done.warnings,
+                *refreshed.failures,
             ),
         )
+
+    def _usage(self, stored: StoredSession, done: CommittedSession, last: bool) -> Usage:
+        """Return what a session cost; with the last one counts what the sessions of the call share."""
+        cost = usage(done.spent, stored.timer.ms, done.embeds)
+        if not last:
+            return cost
+        parts = [each.spent for each in self._committed.values()]
+        nodes = {} if self._writer.vectors is None else self._writer.vectors.ran
+        return cost.plus(usage(shared(current_ledger(), parts), {}, nodes))
 
     def only(self) -> IngestResult:
         """Return the result of the only session.
@@ -258,14 +193,14 @@ class Batch:
             MemForestError: if one failed; the first of them.
         """
         found = []
-        for at in sorted({*self._arrived, *self._errors}):
+        for at in sorted({*self._stored, *self._errors}):
             result = self.result(at)
             if isinstance(result, MemForestError):
                 raise result
             found.append(result)
         return found
 
-    def _told(self) -> list[str]:
+    def _whole_warnings(self) -> list[str]:
         """Return the warnings of the whole operation."""
         return [*self._failures, *self._left(), *current_ledger().warnings]
 
@@ -274,7 +209,7 @@ class Batch:
         ledger = current_ledger()
         if not ledger.refused:
             return []
-        chunks = sum(chunk.status == "left" for one in self._processed.values() for chunk in one.chunks)
+        chunks = sum(chunk.status == "left" for one in self._committed.values() for chunk in one.chunks)
         left = {
             "chunks": chunks,
             "judgements": ledger.refused.get("judge", 0),
@@ -301,7 +236,7 @@ def _refusals(refused: Sequence[Refused]) -> list[str]:
     return [f"{len(refused)} turn(s) were not stored, all others are: {said}{more}"]
 
 
-def _stored(exc: ModelError, session_id: str) -> ModelError:
+def _explained(exc: ModelError, session_id: str) -> ModelError:
     """Return the same error, saying that nothing of the session is lost."""
     said = copy(exc)  # with status and retries
     said.args = (

@@ -14,11 +14,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.errors import SessionConflictError
-from memforest.facts.canonical import FactPlan, Said, Same, Signature, plan_facts, signature
+from memforest.facts.canonical import FactPlan, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.interval import from_ms, to_ms
+from memforest.memory.ingest.extract import ExtractedSession
+from memforest.memory.ingest.receive import overwritten
 from memforest.memory.ingest.restate import fact_signature, restate_fact, word_all
+from memforest.memory.results import ChunkReport
+from memforest.models.ledger import Ledger
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
@@ -29,63 +32,36 @@ from memforest.systems.attached import Placings
 from memforest.systems.base import Placed
 from memforest.systems.states import superseded_facts
 from memforest.text import entity_key
-from memforest.types import Candidate, ChunkOutcome, EntityKind, Turn
+from memforest.types import Candidate, ChunkOutcome, EntityKind
 
-__all__ = ["Commit", "Extracted", "commit", "overwritten", "said_of", "superseded_texts"]
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """A session's chunks with their extracted statements and vectors, ready to be written."""
-
-    session: int
-    session_id: str
-    maker: str
-    turns: Mapping[int, tuple[int, Turn]]
-    """Ordinal -> (row id, turn)."""
-    outcomes: Sequence[tuple[CellRow, ChunkOutcome]]
-    vectors: Mapping[bytes, NDArray[np.float32]] = field(default_factory=dict)
-    """Digest of a text -> its unit vector; empty in a memory without an embedder."""
-    model: str | None = None
-    threshold: float | None = None
-    """Least cosine of a near merge."""
-    same: Mapping[str, Same] = field(default_factory=dict)
-    """A judge's verdicts: identity of a new statement -> what says the same."""
-
-    def parts(self, cells: int) -> list[Extracted]:
-        """Return the session in parts of at most so many cells, of which each can be written by itself."""
-        firsts = range(0, len(self.outcomes), cells)
-        return [replace(self, outcomes=self.outcomes[first : first + cells]) for first in firsts]
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """The first and last ordinals of the cells."""
-        return [(cell.first, cell.last) for cell, _ in self.outcomes]
-
-    @property
-    def speakers(self) -> tuple[str, ...]:
-        """Who speaks in the session, in order of first appearance."""
-        return tuple(dict.fromkeys(turn.speaker for _, turn in self.turns.values()))
+__all__ = ["CommittedSession", "commit", "superseded_texts"]
 
 
 @dataclass(slots=True)
-class Commit:
-    """The facts that were added, merged and superseded by the commits of one session."""
+class CommittedSession:
+    """The outcome of a session's commits: facts that were added, merged and superseded, reports of its chunks, and costs."""
 
+    chunks: tuple[ChunkReport, ...] = ()
+    spent: Ledger = field(default_factory=Ledger)
+    """What extracting and embedding cost."""
+    embeds: Mapping[str, int] = field(default_factory=dict)
+    """Kind -> texts that the embedder really ran."""
+    warnings: dict[str, None] = field(default_factory=dict)
+    """Which turns are damaged, and which indexes could not place what was written, and why."""
     added: list[str] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
     """Texts of facts whose value another one took the place of."""
+    facts: set[int] = field(default_factory=set)
+    """Row ids of the facts that are among `added` or `merged`."""
     states: list[int] = field(default_factory=list)
     """Row ids of the observations of states that were written now."""
     placed: Placed = field(default_factory=Placed)
-    problems: dict[str, None] = field(default_factory=dict)
-    """Which indexes could not place what was written, and why."""
-    told: set[int] = field(default_factory=set)
-    """Row ids of the facts that are among `added` or `merged`."""
 
 
-def commit(tx: Tx, placings: Placings, work: Extracted, stored_ms: int, done: Commit) -> None:
+def commit(
+    tx: Tx, placings: Placings, work: ExtractedSession, stored_ms: int, done: CommittedSession
+) -> None:
     """Write a session's extracted chunks; cells that another process has finished are left alone.
 
     Args:
@@ -98,52 +74,52 @@ def commit(tx: Tx, placings: Placings, work: Extracted, stored_ms: int, done: Co
     Raises:
         SessionConflictError: if another writer has overwritten the session since it was read.
     """
-    outcomes = _still_open(tx, work)
-    if not outcomes:
+    still_open = _still_open(tx, work)
+    if not still_open.outcomes:
         return
     word_all(tx)
     book = EntityBook(tx)
-    for speaker in work.speakers:
+    for speaker in work.stored.speakers:
         book.participant(speaker)
-    for plan in _plan(tx, work, outcomes):
+    for plan in _plan(tx, still_open):
         _write_fact(tx, placings, book, work, plan, stored_ms, done)
-    for cell, outcome in outcomes:
+    for cell, outcome in still_open.outcomes:
         _finish(tx, cell, outcome, work.maker)
-    if work.model is not None:
-        rows = [
-            (row, key, work.vectors[key])
-            for first, last in work.spans
-            for row, turn in (work.turns[at] for at in range(first, last + 1))
-            if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
-        ]
-        derived.put_vectors(tx, "turn", rows)
-    if not sessions.pending(tx, work.session):
-        sessions.set_status(tx, work.session, "ingested")
+    rows = [
+        (row, key, work.vectors[key])
+        for first, last in work.spans
+        for row, turn in (work.stored.turns[at] for at in range(first, last + 1))
+        if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
+    ]
+    derived.put_vectors(tx, "turn", rows)
+    if not sessions.pending(tx, work.stored.row):
+        sessions.set_status(tx, work.stored.row, "ingested")
     done.placed = done.placed.plus(placings.close())
-    done.problems.update(dict.fromkeys(placings.problems))
+    done.warnings.update(dict.fromkeys(placings.problems))
     meta.bump(tx)
 
 
-def _still_open(tx: Tx, work: Extracted) -> list[tuple[CellRow, ChunkOutcome]]:
-    """Return the outcomes of those cells that are still open and span the same turns; another writer may have changed them."""
+def _still_open(tx: Tx, work: ExtractedSession) -> ExtractedSession:
+    """Return the part with those cells that are still open and span the same turns; another writer may have changed them.
+
+    Raises:
+        SessionConflictError: if the turns are not those that were read.
+    """
     if not work.outcomes:
-        return []
+        return work
     first, last = min(work.spans)[0], max(last for _, last in work.spans)
-    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.session, first, last)}
-    if any(turns.get(at) != work.turns[at] for start, end in work.spans for at in range(start, end + 1)):
+    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.stored.row, first, last)}
+    if any(
+        turns.get(at) != work.stored.turns[at] for start, end in work.spans for at in range(start, end + 1)
+    ):
         raise overwritten()
     spans = {
         (cell.row, cell.first, cell.last)
-        for cell in sessions.cells(tx, work.session, first, last)
+        for cell in sessions.cells(tx, work.stored.row, first, last)
         if cell.status in ("pending", "failed")
     }
-    return [(cell, outcome) for cell, outcome in work.outcomes if (cell.row, cell.first, cell.last) in spans]
-
-
-def overwritten() -> SessionConflictError:
-    """Return the error of a session that another writer has overwritten since it was read."""
-    return SessionConflictError(
-        "the session was overwritten by another writer while it was being ingested; ingest it again"
+    return replace(
+        work, outcomes=[pair for pair in work.outcomes if (pair[0].row, pair[0].first, pair[0].last) in spans]
     )
 
 
@@ -158,8 +134,9 @@ def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:
 # -- canonical facts ------------------------------------------------------------------------------
 
 
-def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcome]]) -> list[FactPlan]:
-    said = [one for cell, outcome in outcomes for one in _said(work, cell, outcome)]
+def _plan(tx: Tx, work: ExtractedSession) -> list[FactPlan]:
+    """Return which statements are which facts, stored ones or new ones."""
+    said = work.statements
     ids = {one.fact_id for one in said}
     ids |= {work.same[one].fact_id for one in ids if one in work.same}
     stored = {fid: fact.row for fid in ids if (fact := fact_rows.fact_by_id(tx, fid)) is not None}
@@ -172,22 +149,6 @@ def _plan(tx: Tx, work: Extracted, outcomes: Sequence[tuple[CellRow, ChunkOutcom
     return plan_facts(
         said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
     )
-
-
-def said_of(work: Extracted) -> list[Said]:
-    """Return the statements of a session's chunks, each with its place."""
-    return [one for cell, outcome in work.outcomes for one in _said(work, cell, outcome)]
-
-
-def _said(work: Extracted, cell: CellRow, outcome: ChunkOutcome) -> list[Said]:
-    found = []
-    for seq, candidate in enumerate(outcome.candidates):
-        said_ms = to_ms(work.turns[candidate.turns[0]][1].said)
-        place = f"{work.session_id}\x1f{cell.ordinal:06d}\x1f{seq:03d}"
-        found.append(
-            Said(candidate, cell.row, tuple(work.turns[t][0] for t in candidate.turns), said_ms, place)
-        )
-    return found
 
 
 def _near(
@@ -218,10 +179,10 @@ def _write_fact(
     tx: Tx,
     placings: Placings,
     book: EntityBook,
-    work: Extracted,
+    work: ExtractedSession,
     plan: FactPlan,
     stored_ms: int,
-    done: Commit,
+    done: CommittedSession,
 ) -> None:
     """Write a planned fact."""
     if plan.joins is None:
@@ -229,9 +190,9 @@ def _write_fact(
         done.added.append(fact.text)
     else:
         fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
-        if fact.row not in done.told:  # in an earlier part
+        if fact.row not in done.facts:  # in an earlier part
             done.merged.append(fact.text)
-    done.told.add(fact.row)
+    done.facts.add(fact.row)
     known = {(one.cell, one.text) for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
     for one in plan.said:
         if (one.cell, one.candidate.text) in known:
@@ -255,7 +216,7 @@ def _write_fact(
     _put_vector(tx, work, fact)
 
 
-def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRow:
+def _new_fact(tx: Tx, work: ExtractedSession, plan: FactPlan, stored_ms: int) -> FactRow:
     candidate, first = plan.candidate, plan.said[0]
     fact = FactRow(
         row=0,
@@ -279,13 +240,15 @@ def _new_fact(tx: Tx, work: Extracted, plan: FactPlan, stored_ms: int) -> FactRo
     return fact_rows.facts_with_ids(tx, (row,))[row]
 
 
-def _put_vector(tx: Tx, work: Extracted, fact: FactRow) -> None:
+def _put_vector(tx: Tx, work: ExtractedSession, fact: FactRow) -> None:
     key = digest(fact.text)
-    if work.model is not None and key in work.vectors:
+    if key in work.vectors:
         derived.put_vectors(tx, "fact", [(fact.row, key, work.vectors[key])])
 
 
-def _mention(tx: Tx, book: EntityBook, candidate: Candidate, occurrence: OccurrenceRef, done: Commit) -> None:
+def _mention(
+    tx: Tx, book: EntityBook, candidate: Candidate, occurrence: OccurrenceRef, done: CommittedSession
+) -> None:
     """Record whom an occurrence of a fact names, who said it, and the states it asserts."""
     entities = set()
     speaker = book.participant(candidate.speaker)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from memforest.facts.canonical import Said, Same, signature
 from memforest.facts.thresholds import judge_threshold
-from memforest.memory.ingest.commit import Extracted, said_of
+from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.restate import fact_signature
 from memforest.search.cache import SnapshotCache
 from memforest.search.texts import digest
@@ -48,7 +48,7 @@ class _Statement:
 
 
 async def find_same(
-    judge: Judge, db: Database, cache: SnapshotCache, works: Sequence[Extracted], model: str | None
+    judge: Judge, db: Database, cache: SnapshotCache, works: Sequence[ExtractedSession], model: str | None
 ) -> Mapping[str, Same]:
     """Return identity of a new statement -> the stored or earlier one that says the same.
 
@@ -79,7 +79,7 @@ _Asked = tuple[_Statement, list[tuple[_Statement, float]]]
 
 
 def _questions(
-    db: Database, cache: SnapshotCache, works: Sequence[Extracted], threshold: float
+    db: Database, cache: SnapshotCache, works: Sequence[ExtractedSession], threshold: float
 ) -> list[_Asked]:
     """Return the new statements with those near them, nearest first, the stored before the new at equal nearness."""
     new = _new(works)
@@ -110,10 +110,10 @@ def _questions(
     return asked
 
 
-def _new(works: Sequence[Extracted]) -> list[_Statement]:
+def _new(works: Sequence[ExtractedSession]) -> list[_Statement]:
     """Return the new statements, each once, in the order in which they were said."""
-    said: dict[str, tuple[Said, Extracted]] = {}
-    every = [(one, work) for work in works for one in said_of(work)]
+    said: dict[str, tuple[Said, ExtractedSession]] = {}
+    every = [(one, work) for work in works for one in work.statements]
     for one, work in sorted(every, key=lambda pair: (pair[0].said_ms, pair[0].tie)):
         if digest(one.candidate.text) in work.vectors:
             said.setdefault(one.fact_id, (one, work))

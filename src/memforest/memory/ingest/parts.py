@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
 from memforest.memory.host import PAUSE_S
-from memforest.memory.ingest.commit import Commit, Extracted, commit, superseded_texts
+from memforest.memory.ingest.commit import CommittedSession, commit, superseded_texts
+from memforest.memory.ingest.extract import ExtractedSession
+from memforest.memory.timing import Timer
 from memforest.store.db import Database
+from memforest.store.digests import AGAIN
 from memforest.systems.attached import Attached, Placings
 
 __all__ = ["PART_CELLS", "PAUSE_S", "commit_in_parts"]
@@ -21,8 +23,12 @@ PART_CELLS = 128
 
 
 async def commit_in_parts(
-    db: Database, config: Config, attached: Attached, work: Extracted, timed: Callable[[str, float], None]
-) -> Commit | SessionConflictError:
+    db: Database,
+    config: Config,
+    attached: Attached,
+    work: ExtractedSession,
+    timer: Timer,
+) -> CommittedSession | SessionConflictError:
     """Commit the extracted chunks of a session in parts, and return what they added and superseded.
 
     After a crash between two parts the session is `received`, and `resume` goes on with the cells that are open.
@@ -32,17 +38,18 @@ async def commit_in_parts(
         config: for the clock.
         attached: the memory's indexes.
         work: the session.
-        timed: is told a step and when it began (`time.perf_counter`).
+        timer: of the write.
 
     Returns:
         An error if another writer has overwritten the session meanwhile.
     """
-    done = Commit()
+    damaged = (f"{name} is damaged and its chunk is left; {AGAIN}" for name in work.stored.damaged.values())
+    done = CommittedSession(work.reports, work.spent, work.embeds, dict.fromkeys(damaged))
     for at, part in enumerate(work.parts(PART_CELLS)):
         if at:
             await asyncio.sleep(PAUSE_S)
         try:
-            await asyncio.to_thread(_commit_part, db, config, attached, part, done, timed)
+            await asyncio.to_thread(_commit_part, db, config, attached, part, done, timer)
         except SessionConflictError as exc:
             return exc
     done.superseded = await asyncio.to_thread(_superseded, db, done)
@@ -53,17 +60,17 @@ def _commit_part(
     db: Database,
     config: Config,
     attached: Attached,
-    part: Extracted,
-    done: Commit,
-    timed: Callable[[str, float], None],
+    part: ExtractedSession,
+    done: CommittedSession,
+    timer: Timer,
 ) -> None:
     with db.write() as tx:
         commit(tx, Placings(tx, attached), part, to_ms(config.clock()), done)
-        ended = time.perf_counter()
-    timed("route.commit", ended)
+        written = time.perf_counter()
+    timer.add("route.commit", written)
 
 
-def _superseded(db: Database, done: Commit) -> list[str]:
+def _superseded(db: Database, done: CommittedSession) -> list[str]:
     if not done.states:
         return []
     with db.read() as tx:

@@ -1,42 +1,106 @@
-"""The first step of a write: store what was said, durably, before anything is made of it.
+"""Storing the turns of a session, the first step of a write, and reading them back for the steps behind it.
 
 After `receive` nothing is lost and the turns are already searchable by their words. Everything here runs
-in the caller's write transaction.
+in the caller's transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.memory.ingest.retract import retract_cell, retract_session
+from memforest.memory.timing import Timer
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.digests import damaged_turns
-from memforest.store.sessions import SessionRow
+from memforest.store.sessions import CellRow, SessionRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.text import cut
-from memforest.types import Turn
+from memforest.types import Chunk, Refused, Turn
 
-__all__ = ["Received", "receive"]
+__all__ = ["StoredSession", "load", "overwritten", "receive"]
+
+
+CONTEXT_TURNS = 2
+"""Turns before a chunk that an extractor may read, for who asked what."""
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """The stored session: its row, and how many of its turns were new."""
+class StoredSession:
+    """A session whose turns are stored, and what its write has changed so far; `load` adds what is to be extracted."""
 
-    session: int
-    new_turns: int
+    row: int
+    session_id: str
+    new_turns: int = 0
     replaced: bool = False
+    """It has overwritten another one."""
     unfinished: bool = False
     """An earlier write of this session did not come to its end."""
     reworded: bool = False
     """What was taken back has left facts that are worded otherwise, and without a vector."""
     problems: tuple[str, ...] = ()
     """Which indexes could not place what was written, and why."""
+    refused: tuple[Refused, ...] = ()
+    """Turns that the caller gave and that could not be stored."""
+    timer: Timer = field(default_factory=Timer)
+    infer: bool = True
+    turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
+    """Ordinal -> (row id, turn); empty before `load`, as the next two are."""
+    cells: Sequence[CellRow] = ()
+    """The open cells that can be extracted."""
+    damaged: Mapping[int, str] = field(default_factory=dict)
+    """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """Who speaks in the session, in order of first appearance."""
+        return tuple(dict.fromkeys(turn.speaker for _, turn in self.turns.values()))
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """The open cells, as an extractor reads them."""
+        turns = tuple(turn for _, turn in self.turns.values())
+        speakers = self.speakers
+        return [self._chunk(turns, speakers, cell) for cell in self.cells]
+
+    def _chunk(self, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
+        before = turns[max(0, cell.first - CONTEXT_TURNS) : cell.first]
+        return Chunk(
+            session_id=self.session_id,
+            ordinal=cell.ordinal,
+            turns=turns[cell.first : cell.last + 1],
+            before=tuple(turn for turn in before if turn.ordinal not in self.damaged),
+            participants=speakers,
+        )
+
+
+def load(tx: Tx, stored: StoredSession) -> StoredSession:
+    """Read the turns and open cells of a session from the store, as a crash or another writer may have changed them.
+
+    Raises:
+        SessionConflictError: if another writer has overwritten the session.
+    """
+    try:
+        infer = sessions.session_with_row(tx, stored.row).infer
+    except KeyError:
+        raise overwritten() from None
+    turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, stored.row)}
+    cells = [cell for cell in sessions.cells(tx, stored.row) if cell.status in ("pending", "failed")]
+    first = min((cell.first for cell in cells), default=0) - CONTEXT_TURNS
+    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=stored.row, first=first).values()}
+    cells = [cell for cell in cells if damaged.keys().isdisjoint(range(cell.first, cell.last + 1))]
+    return replace(stored, infer=infer, turns=turns, cells=cells, damaged=damaged)
+
+
+def overwritten() -> SessionConflictError:
+    """Return the error of a session that another writer has overwritten since it was read."""
+    return SessionConflictError(
+        "the session was overwritten by another writer while it was being ingested; ingest it again"
+    )
 
 
 def receive(
@@ -51,7 +115,7 @@ def receive(
     append: bool,
     stored_ms: int,
     metadata: dict[str, object],
-) -> Received:
+) -> StoredSession:
     """Store a session, or the turns that it has grown by.
 
     Args:
@@ -104,7 +168,7 @@ def receive(
     if turns:
         reworded |= _store(tx, config, placings, row, turns, stored_ms)
     unfinished = found is not None and row in sessions.unfinished(tx)
-    return Received(row, len(turns), replaced, unfinished, reworded)
+    return StoredSession(row, session_id, len(turns), replaced, unfinished, reworded)
 
 
 def _damage(tx: Tx, found: SessionRow, first: int) -> str | None:

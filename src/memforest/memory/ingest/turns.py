@@ -1,4 +1,4 @@
-"""From what callers hand in to `Turn` values, or an error that names the turn and the fix."""
+"""Reading sessions as callers give them into `Turn` values; an error names the turn and the fix."""
 
 from __future__ import annotations
 
@@ -10,13 +10,23 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from memforest.calendar import parse_timestamp
+from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
 from memforest.text import cut, is_binary_looking
 from memforest.types import Refused, TimeSource, Turn
 
-__all__ = ["ROLES", "Reading", "TurnReader", "check_id", "json_object"]
+__all__ = [
+    "ROLES",
+    "Arrival",
+    "Reading",
+    "TurnReader",
+    "check_id",
+    "json_object",
+    "read_addition",
+    "read_arrival",
+]
 
 ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "human", "ai"})
 """Roles of chat protocols. A person's name belongs in ``speaker``."""
@@ -32,6 +42,21 @@ _KNOWN = frozenset((*_TEXT, *_TIME, *_ID, *_SPEAKER, *_CAPTION, "role"))
 MAX_ID_CHARS = 1024
 MAX_METADATA_DEPTH = 64
 """Lists and mappings within each other that metadata may hold; what reads it level by level must not run out of stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A session as the caller gives it, see `AsyncMemForest.ingest_session`; or turns that are added to one.
+
+    `session_id` is None for turns that are added to the live session of the day.
+    """
+
+    session_id: str | None
+    turns: Sequence[Any]
+    timestamp: datetime | None = None
+    infer: bool = True
+    replace: bool = False
+    metadata: Mapping[str, Any] | None = None
 
 
 def check_id(value: object, what: str) -> str:
@@ -291,6 +316,50 @@ class TurnReader:
         raise TimestampError(
             f"turn {index} has no timestamp; give every turn a 'timestamp', or the session one with timestamp="
         )
+
+
+def read_arrival(arrival: Arrival, config: Config, label: str) -> Reading:
+    """Read the turns of a session, and list those that are refused; nothing is stored.
+
+    Raises:
+        InputError: if its id, a turn or its metadata are malformed, or there is no turn.
+    """
+    check_id(arrival.session_id, "session_id")
+    read = _reader(arrival, config, label).read(arrival.turns)
+    if not read.turns:
+        raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
+    json_object(arrival.metadata, "metadata")
+    return read
+
+
+def read_addition(
+    arrival: Arrival,
+    config: Config,
+    label: str,
+    now: datetime,
+    *,
+    first: int = 0,
+    floor: datetime | None = None,
+    is_taken: Callable[[str], bool] | None = None,
+) -> Reading:
+    """Read turns that are added to a session at a time `now`; the other arguments are those of `TurnReader.read`.
+
+    Raises:
+        InputError: if the session's id, a turn or the metadata are malformed, or there is no turn.
+    """
+    if arrival.session_id is not None:
+        check_id(arrival.session_id, "session_id")
+    json_object(arrival.metadata, "metadata")
+    reader = _reader(arrival, config, label, now)
+    read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken)
+    if not read.turns:
+        raise InputError("there is nothing to add; give a text or at least one message")
+    return read
+
+
+def _reader(arrival: Arrival, config: Config, label: str, now: datetime | None = None) -> TurnReader:
+    """Return the `TurnReader` of a session of the user with that display name."""
+    return TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now)
 
 
 def _joined(content: object) -> str:

@@ -25,7 +25,7 @@ def jobs_view(tx: Tx, now: datetime) -> JobsView:
 
 
 def given_up(tx: Tx) -> list[str]:
-    """Say of the first jobs that were given up what they are and why."""
+    """Return the first jobs that were given up, in words, each with its reason."""
     return [
         f"job {cut(repr(one.key), 60)} of {cut(repr(one.owner), 60)} was given up after {one.tries} tries: "
         f"{one.reason}; resume() tries once more"

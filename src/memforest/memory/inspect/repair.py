@@ -1,4 +1,4 @@
-"""`repair`: make anew, from what was said, what `verify` finds broken; change nothing that was said.
+"""`repair`: rebuild, from the turns, what `verify` finds broken; no turn is changed.
 
 What is derived (lexical rows, vectors, trees, scenes) can be made again and is; turns, sessions, cells and facts
 cannot, so problems with them are left to a backup. A damaged turn is named and nothing is made of it: what was made
@@ -138,7 +138,7 @@ _REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, _Context], str]], ...] = (
 
 
 def word_anew(tx: Tx) -> int:
-    """Make the lexical index and the word rows of all turns and facts anew, and return how many."""
+    """Rebuild the lexical index and the word rows of all turns and facts, and return how many rows."""
     derived.reindex_words(tx)
     return _index(tx, None)
 

@@ -1,4 +1,4 @@
-"""What is stored, as the verbs that look at it return it: facts, sessions, timelines, trees and counts."""
+"""The values that views of a memory return: facts, sessions, timelines, trees and counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`verify`: every invariant that a memory can check of itself."""
+"""`verify`: checks every invariant that can be told from a memory's file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def verify(tx: Tx, attached: Attached) -> VerifyReport:
 
 
 def first_problem(tx: Tx, attached: Attached) -> str | None:
-    """Return the first thing that is wrong with a memory and what to do about it; None when nothing is."""
+    """Return the first problem of a memory and what to do about it; None when there is none."""
     problems = verify(tx, attached).problems
     if not problems:
         return None
@@ -111,7 +111,7 @@ def _words(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 
 def wrong_words(tx: Tx) -> list[tuple[Literal["turn", "fact"], int, str]]:
-    """Return (kind, item, what is wrong) of every word row that has to be made anew.
+    """Return (kind, item, what is wrong) of every word row that is wrong or missing.
 
     The words of a damaged turn stay as they are: they may be those of what was said.
     """
@@ -239,7 +239,7 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 
 def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
-    """Return (kind, item, what is wrong) of every vector that has to be made anew.
+    """Return (kind, item, what is wrong) of every vector that is wrong or missing.
 
     The vector of a damaged turn stays: it may be that of what was said, and none is made of what stands there now.
     """
@@ -261,7 +261,7 @@ def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
 
 
 def _jobs(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check that jobs have a state, a lease and a payload that can be."""
+    """Check that each job has a valid state, lease and payload."""
     checked["jobs"] = jobs.total(tx)
     return _of("job", jobs.job_problems(tx))
 

@@ -1,4 +1,4 @@
-"""From ranked evidence to an answer, and to the local answerer where a model cannot give one."""
+"""Answering from ranked evidence; the local answerer steps in where a model fails."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Memories:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be said of nodes that were left out."""
+        """Warnings about the nodes that were left out."""
         if not self.unmade:
             return ()
         which = "1 summary is" if len(self.unmade) == 1 else f"{len(self.unmade)} summaries are"

@@ -1,4 +1,4 @@
-"""Talk that tells nothing: what an AI assistant does in a conversation (offers, asks, is glad), and orders to the reader.
+"""Detecting statements without content: an AI assistant's courtesies (it offers, asks, is glad), and orders to the reader.
 
 Word lists per language are data (`memforest/data/chatter/*.toml`); in a language without one everything is kept.
 """

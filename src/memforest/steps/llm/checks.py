@@ -77,7 +77,7 @@ def most_statements(turns: int) -> int:
 
 @dataclass(slots=True)
 class _Checked:
-    """What has become of a reply so far."""
+    """The statements of a reply that were kept and skipped so far."""
 
     source: Source
     candidates: list[Candidate] = field(default_factory=list)
@@ -91,7 +91,7 @@ class _Checked:
 
 
 def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate], list[Skipped]]:
-    """Return the statements of a reply that hold, in order, and what was left out, with its reason."""
+    """Return the statements of a reply that pass the checks, in order, and those left out, with reasons."""
     done = _Checked(source)
     most = most_statements(len(source.said))
     read = reply.statements[: _READ_PER_KEPT * most]
@@ -111,7 +111,7 @@ def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate]
 
 
 def _shape(statement: Statement, turns: Sequence[int]) -> str | None:
-    """Return why a statement cannot be one, whatever it says."""
+    """Return why a statement is malformed; None if it is not."""
     if not any(ch.isalnum() for ch in statement.text):
         return "empty"
     if len(statement.text) > MAX_STATEMENT_CHARS:
@@ -146,7 +146,7 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
 
 
 def _speaker(supports: Sequence[Said]) -> Said:
-    """Return who says it: the first of the turns, but not one that only asks when another answers it."""
+    """Return the speaker of a statement: of its first turn, or of the answer where that turn only asks."""
     return next((one for one in supports if not one.only_asks), supports[0])
 
 

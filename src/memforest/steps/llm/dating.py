@@ -1,4 +1,4 @@
-"""When a statement holds: the model points at the words, the calendar says what they mean.
+"""Dating statements: the model points at the words, and the calendar says what they mean.
 
 A model's own arithmetic is not trusted with a date. What it says is used to choose among the dates that the turns
 state; the chosen one is resolved against the turn that states it, as the local extractor does.
@@ -92,7 +92,7 @@ def _own_dates(text: str, language: Code, supports: Sequence[Said], zone: tzinfo
 def _chosen(
     statement: Statement, own: Sequence[DateSpan], supports: Sequence[Said], zone: tzinfo
 ) -> tuple[DateSpan | None, str | None]:
-    """Return the date that the model points at, and what it points at in vain."""
+    """Return the date that the model points at, and the words or days it named when no turn states them."""
     given, named = _given(statement, zone), _by_own(own, supports)
     if statement.when is not None:
         found = _by_words(statement.when, given, supports)
@@ -147,7 +147,7 @@ def _stated(supports: Sequence[Said]) -> Iterable[DateSpan]:
 
 
 def _given(statement: Statement, zone: tzinfo) -> Interval | None:
-    """Return the days that the model gave, None if it gave none or no days."""
+    """Return the interval of the days that the model gave; None if it gave none, or invalid ones."""
     first, last = (_iso(text) for text in (statement.start, statement.end))
     if first is None and last is None:
         return None

@@ -77,7 +77,7 @@ class ChatExtractor:
 
 
 def _unread(chunk: Chunk) -> tuple[Skipped, ...]:
-    """Return what of a chunk no model gets to see."""
+    """Return the pieces of a chunk that are not sent to the model, with reasons."""
     found = []
     for turn in chunk.turns:
         runs = DATA_RUN.findall(turn.text)

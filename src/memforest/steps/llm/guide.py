@@ -1,4 +1,4 @@
-"""Planning of a browse by a chat model (port `BrowsePlanner`): one call, sub-queries for every recalled tree."""
+"""Planning a browse with a chat model (port `BrowsePlanner`): one call gives sub-queries for every recalled tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the JSON out of what a model wrote, in whatever it is wrapped, and as much of it as there is.
+"""Reading JSON out of a model's reply: whatever it is wrapped in, and as much of it as there is.
 
 Taken as they come: prose around it, code fences, ``<think>`` blocks closed or not, a byte-order mark, trailing commas,
 NaN, Python's literals, line breaks inside strings. A text that ends too early yields what was complete: whole items of
@@ -171,16 +171,16 @@ class _Reader:
         return None
 
     def _cut(self) -> Found:
-        """Return what is there when the text ends inside a string, a number or a word."""
+        """Return the value read so far when the text ends inside a string, a number or a word."""
         self.at, self.ended = len(self.text), True
         return Found(self._closed(), "cut")
 
     def _failed(self) -> Found:
-        """Return what is there when something stands here that cannot."""
+        """Return the value read so far when the next character is not allowed."""
         return Found(self._closed(), "broken")
 
     def _closed(self) -> Any:
-        """Close the open levels. What is open in an object stays, with what it has; an item of a list goes."""
+        """Return the value with its open levels closed: unfinished members of objects stay, unfinished items of lists go."""
         value: Any = None
         inner = False
         while self.levels:
@@ -288,7 +288,7 @@ def _is_shallow(value: Any) -> bool:
 
 
 def _said(text: str) -> str:
-    """Return a reply without the thinking in front of it; one that starts with its JSON thinks nothing."""
+    """Return a reply without the reasoning in front of it; one that starts with its JSON has none."""
     text = text.lstrip("\ufeff \t\r\n")
     if text.startswith(("{", "[")):
         return text

@@ -1,4 +1,4 @@
-"""What the model-guided steps expect to be answered: one pydantic model per reply, and its JSON schema.
+"""The replies that model-guided steps expect: one pydantic model each, and its JSON schema.
 
 A list is read item by item: an item that does not fit is dropped and noted, and the others stay. What a model adds
 is left aside. The schemas are those that strict structured output takes: every property required, no others allowed,
@@ -56,14 +56,14 @@ _DROPPED = object()
 
 
 def _listed(value: Any) -> Any:
-    """Return a list for what was meant as one: nothing, or a single item."""
+    """Return a value as a list: None as an empty one, a single item as a list of it."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
 
 
 def _or_dropped(value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Return the item, or the mark of one that is dropped; the context's list is told why."""
+    """Return the item, or `_DROPPED` for an invalid one; the reason is added to the context's list."""
     try:
         return handler(value)
     except ValidationError as exc:
@@ -83,7 +83,7 @@ Items = Annotated[
 
 
 def _worded(value: Any) -> Any:
-    """Return None for the words that stand for nothing."""
+    """Return None for words that mean it, such as "null" or "n/a"; any other value unchanged."""
     if isinstance(value, str) and value.strip().lower() in ("", "null", "none", "n/a", "unknown"):
         return None
     return value
@@ -117,7 +117,7 @@ class Reply(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _printable(cls, value: Any) -> Any:
-        """Take out what no file and no terminal takes: a model may escape it in its JSON."""
+        """Remove control characters and lone surrogates, which a model may escape in its JSON."""
         if isinstance(value, list):
             return [printable(one) if isinstance(one, str) else one for one in value]
         return printable(value) if isinstance(value, str) else value
@@ -259,7 +259,7 @@ class AnswerReply(Reply):
 
 
 def problems_of(error: ValidationError) -> str:
-    """Return what is wrong, without what was given: that is the model's text, and may be the user's."""
+    """Return the problems without the values: those are the model's text, and may be the user's."""
     found = []
     for one in error.errors(include_input=False, include_url=False, include_context=False)[:4]:
         where = ".".join(str(part) for part in one["loc"])

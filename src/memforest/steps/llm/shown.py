@@ -50,7 +50,7 @@ def shown_days(start: datetime, end: datetime | None, zone: tzinfo) -> str:
 def shown_cards(
     cards: Sequence[TreeCard], zone: tzinfo, *, number: str, chars: int, scope: bool
 ) -> list[dict[str, Any]]:
-    """Return cards as rows, numbered from 1.
+    """Return cards of trees or nodes as rows, numbered from 1.
 
     Args:
         cards: trees, or nodes of one tree.

@@ -1,4 +1,4 @@
-"""What a chunk says, prepared for checking statements against it: its turns, words, numbers and dates."""
+"""A chunk prepared for checking statements against it: its turns, words, numbers and dates."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One turn as far as it is read: its language, the forms of its words, and the dates that it states."""
+    """One turn prepared for checks: its language, the forms of its words, and the dates that it states."""
 
     turn: Turn
     text: str
@@ -162,7 +162,7 @@ def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) 
 
 
 def folded(text: str) -> str:
-    """Return a text in the form in which a phrase is looked for in it."""
+    """Return a text in the form in which `stands_in` compares it."""
     return fold(text).replace("’", "'")
 
 

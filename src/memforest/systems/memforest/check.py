@@ -1,4 +1,4 @@
-"""What must hold of the forest beside the shape of its trees: fan-outs, what has leaves where, and scenes."""
+"""Checks of the forest beside the shape of its trees: fan-outs, placements and scenes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenes: facts that talk about one thing, grouped as they come in.
+"""Scenes: clusters of facts about one thing, maintained as facts come in.
 
 A scene is known by the mean of its facts' unit vectors. Likeness is measured from the *background*, the mean
 of everything: what all of a memory's facts share, such as the names of its two speakers and what an embedder
@@ -81,7 +81,7 @@ class Member(NamedTuple):
 
 
 class Places(Protocol):
-    """Where scenes are kept: who is in which."""
+    """The storage of scenes and their members."""
 
     def begin(self) -> int:
         """Return a new, empty scene, numbered higher than any before."""
@@ -210,7 +210,7 @@ class Clusters:
     # -- one fact ---------------------------------------------------------------------------------
 
     def _measure(self, arrivals: Sequence[Member]) -> None:
-        """Take the mean of everything, with what arrives now, for the background."""
+        """Set the background: the mean vector of all facts, with those that arrive now."""
         if not self.ids:
             self.means = np.zeros((0, len(arrivals[0].vector)), dtype=np.float32)
         total = np.einsum("s,sd->d", self.sizes.astype(np.float64), self.means)
@@ -236,7 +236,7 @@ class Clusters:
         return touched
 
     def _best(self, one: Member, thresholds: SceneThresholds) -> list[int]:
-        """Return the positions of the one or two scenes that a fact belongs in; none when it is like none."""
+        """Return the positions of the one or two scenes that a fact joins; none when it is like none of them."""
         if not self.ids:
             return []
         own = one.vector - self._background
@@ -284,7 +284,7 @@ class Clusters:
         return new
 
     def _merge(self, touched: set[int], least: float) -> None:
-        """Join scenes that have grown alike to one of those that were touched, the most alike first."""
+        """Merge scenes that have grown alike, at least one of them touched, the most alike first."""
         while (pair := self._most_alike(touched, least)) is not None:
             into, gone = sorted(pair, key=lambda at: (-self.sizes[at], at))
             scene, source = self.ids[into], self.ids[gone]

@@ -81,7 +81,7 @@ class MemForestIndex(Index):
         return ForestPlacing(tx, self.settings)
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return what nodes are to be summarised from; those of scenes need no vector.
+        """Return the summary requests of nodes; those of scenes need no vector.
 
         How near a scene's nodes are to a question is how near the facts below them are on average
         (`memforest.systems.memforest.recall`).
@@ -132,7 +132,7 @@ class MemForestIndex(Index):
         return {"active": rows.active_count(tx), **rows.scene_counts(tx)}
 
     def notes(self, tx: Tx) -> list[str]:
-        """Say why there are no scene trees, if there are none."""
+        """Return why there are no scene trees, if there are none."""
         lack = no_scenes(tx)
         return [] if lack is None else [lack]
 
@@ -227,7 +227,7 @@ class MemForestIndex(Index):
         return of_leaves(snapshot, found.forest, request, base, recalled, self.settings)
 
     def _nothing(self, request: Search) -> Found:
-        """Say why there is no evidence at all."""
+        """Return why there is no evidence at all."""
         why = f"the memory has no tree of the kinds {', '.join(self.settings.families)} to recall"
         if request.vector is None:
             why = "without vectors no trees are recalled"

@@ -1,4 +1,4 @@
-"""Which of a memory's values are of one kind, so that one takes the other's place.
+"""Kinds of values: those of a memory's values that are alike, so that one can supersede another.
 
 "Dropped the oolong for the sencha" says that two things take each other's place, and "trains at Ironworks", "signed
 up at Fitbox" show two that stand in the same frames. Two values are alike when they replaced each other, were
@@ -120,7 +120,7 @@ Frame = Counter[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """In what surroundings values stand, counted over the sentences of a memory. Never changed once made."""
+    """The contexts of values, counted over the sentences of a memory. Immutable."""
 
     sentences: Mapping[str, int] = field(default_factory=dict)
     """Value -> how many sentences name it."""
@@ -162,7 +162,7 @@ class Contexts:
 
 
 def _sum(counts: Mapping[T, int], delta: Mapping[T, int]) -> Counter[T]:
-    """Return the sums that are not nothing."""
+    """Return the sum of two counts, without zeros."""
     found = Counter(counts)
     for key, n in delta.items():
         found[key] += n
@@ -173,7 +173,7 @@ def _sum(counts: Mapping[T, int], delta: Mapping[T, int]) -> Counter[T]:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """What sentences add to the contexts, or take from them."""
+    """The counts that some sentences add to the contexts, or subtract from them."""
 
     sentences: Counter[str] = field(default_factory=Counter)
     beside: Counter[tuple[str, str]] = field(default_factory=Counter)

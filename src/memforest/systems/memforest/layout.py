@@ -1,4 +1,4 @@
-"""Where turns and facts stand in the forest: the nodes above each, by family of trees.
+"""The places of turns and facts in the forest: the nodes above each, by family of trees.
 
 Each is computed once for a forest, at the first search that needs it.
 """
@@ -132,7 +132,7 @@ def scene_leaves(forest: Forest) -> SceneLeaves:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trees:
-    """What recall asks of the trees whatever the question."""
+    """Trees laid out for recall, the same for every question: leaves with their items, and roots."""
 
     fact_rows: Ints
     fact_items: Ints

@@ -1,4 +1,4 @@
-"""Recalled trees and their nodes as the planner and the browser see them: scope, interval, leaves, and text."""
+"""Cards of recalled trees and their nodes, as planner and browser see them: scope, interval, leaves, and summary."""
 
 from __future__ import annotations
 

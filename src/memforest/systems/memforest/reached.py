@@ -28,7 +28,7 @@ def of_leaves(
     recalled: Recalled,
     settings: MemForestSettings,
 ) -> Found:
-    """Return what the leaves that browse reached stand for, best first.
+    """Return the turns and facts of the leaves that browse reached, best first.
 
     A leaf of a session tree stands for its turns; where all leaves are compared by facts, for the facts that its turns
     support, or for the turns if there are none.

@@ -79,13 +79,13 @@ def read(text: str) -> Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Statements that were counted and are so no longer, and those that are new."""
+    """The statements to be subtracted from the sums, and those to be added."""
 
     gone: Mapping[int, Reading] = field(default_factory=dict)
     come: Mapping[int, Reading] = field(default_factory=dict)
 
     def sums(self, before: Counter[T], of: Callable[[Reading], Iterable[T]]) -> Counter[T]:
-        """Return the counts of what the statements hold."""
+        """Return updated counts of the things that statements hold."""
         found = Counter(before)
         for one in self.come.values():
             found.update(of(one))
@@ -116,7 +116,7 @@ class _Changes:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What one statement shows of the terms of its memory."""
+    """The evidence of one statement about the terms of its memory: begun, held, or replaced."""
 
     begun: tuple[str, ...]
     held: tuple[str, ...]
@@ -125,7 +125,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """What the statements show of the terms. Never changed once made."""
+    """The evidence of all statements about the terms: begun, held, or replaced. Immutable."""
 
     begun: Counter[str] = field(default_factory=Counter)
     """How often each is begun or ended."""
@@ -140,7 +140,7 @@ class Turned:
     """Those terms -> the facts in whose statements they stand so."""
 
     def changed(self, changes: _Changes, of: Mapping[int, Reading], terms: Terms) -> Turned:
-        """Return the same of other statements: also of those in which another term counts now.
+        """Return the evidence updated by changed statements, and by those in which another term counts now.
 
         Args:
             changes: the statements that come and go.

@@ -78,7 +78,7 @@ class CellPlace(NamedTuple):
 
 
 def finished_cells(tx: Tx, cells: Collection[int]) -> list[CellPlace]:
-    """Return those of the cells that were read, or could not be, in the order of their sessions and turns."""
+    """Return those of the cells that were extracted or failed, in the order of their sessions and turns."""
     found = tx.execute(
         f"""SELECT c.id, c.session, a.said_ms, {place_tie("s.session_id", "c.ordinal")}, b.said_ms + 1
            FROM cell c JOIN session s ON s.id = c.session
@@ -95,7 +95,7 @@ def _among(tx: Tx, sql: str, items: Collection[int]) -> set[int]:
 
 
 def participants(tx: Tx, entities: Collection[int]) -> set[int]:
-    """Return those of the entities that take part."""
+    """Return those of the entities that are participants."""
     sql = f"SELECT id FROM entity WHERE kind = 'participant' AND id {AMONG}"
     return _among(tx, sql, entities)
 
@@ -112,7 +112,7 @@ def active_count(tx: Tx) -> int:
 
 
 def set_active(tx: Tx, entities: Collection[int]) -> None:
-    """Say that entities have a tree."""
+    """Record that entities have a tree."""
     tx.executemany(
         "INSERT INTO ix_memforest_active VALUES (?) ON CONFLICT DO NOTHING",
         [(one,) for one in sorted(entities)],
@@ -120,7 +120,7 @@ def set_active(tx: Tx, entities: Collection[int]) -> None:
 
 
 def set_inactive(tx: Tx, entity: int) -> None:
-    """Say that an entity has no tree."""
+    """Record that an entity has no tree."""
     tx.execute("DELETE FROM ix_memforest_active WHERE entity = ?", (entity,))
 
 
@@ -354,5 +354,5 @@ _CONTRADICTIONS: tuple[tuple[str, str], ...] = (
 
 
 def placement_problems(tx: Tx) -> list[str]:
-    """Return trees of nothing, leaves where they do not belong, and items without the leaves that they should have."""
+    """Return trees whose scope does not exist, leaves in the wrong tree, and items that lack a leaf."""
     return [message.format(*row) for sql, message in _CONTRADICTIONS for row in tx.execute(sql)]

@@ -41,7 +41,7 @@ def routed_by(tx: Tx) -> str | None:
 
 
 def no_scenes(tx: Tx) -> str | None:
-    """Say why a memory has no scene trees; None when it has them."""
+    """Return why a memory has no scene trees; None when it has them."""
     if routed_by(tx) is not None:
         return None
     if meta.get(tx, "embedder") is None:
@@ -174,7 +174,7 @@ class _Stored:
 def _become(
     places: _Stored, stored: Mapping[int, Mapping[int, bool]], wanted: Sequence[Mapping[int, bool]]
 ) -> dict[int, Mapping[int, bool]]:
-    """Change stored scenes into the wanted ones, moving only what differs, and return the wanted by number."""
+    """Change the stored scenes into the wanted ones, moving only the facts that differ, and return the wanted by number."""
     number = _numbers(stored, wanted)
     kept = {scene: wanted[at] for at, scene in number.items()}
     for scene, facts in stored.items():

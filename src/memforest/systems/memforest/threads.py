@@ -1,4 +1,4 @@
-"""Timelines of attributes that nobody has listed: threads of interchangeable values in a memory.
+"""Threads: timelines of interchangeable values in a memory, for attributes that are not in the lexicon.
 
 "What does Bob open with these days?" asks about something that no lexicon knows. The topic is a kind of values
 (`memforest.systems.memforest.topic`); the timeline is what was said of the one person and those values, read by
@@ -80,7 +80,7 @@ def find_thread(tx: Tx, snapshot: Snapshot, topic: Topic) -> Thread | None:
 
 
 def _exchanged(known: Vocabulary, values: Mapping[str, float], segments: Sequence[Segment]) -> bool:
-    """Return whether values are known to take each other's place, and did so in a timeline.
+    """Return whether values are known to supersede each other, and did so in a timeline.
 
     A memory is full of things that somebody talks about at different times; they make no timeline unless some
     statement says of two of them that one followed the other, or two are known of one attribute.
@@ -110,7 +110,7 @@ class _Told:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Line:
-    """What was said of a person and some values, and what was read for it. Never changed once made.
+    """The observations of a person and some values, and the statements they were read from. Immutable.
 
     `facts` are those that name the person and a value, ascending; `places` theirs in the order of what was said.
     """
@@ -131,7 +131,7 @@ class _Line:
     returned: frozenset[int] = frozenset()
 
     def unread(self, now: _Line, changed: Ints, moved: Ints) -> Ints:
-        """Return those facts of another line of which this one does not know what they tell.
+        """Return the facts of another line whose observations this one does not have.
 
         Args:
             now: the line to be made.
@@ -154,7 +154,7 @@ TOLD_BYTES = 1_000
 
 @dataclass(slots=True)
 class _Lines:
-    """The lines that questions have needed, the latest last, and what was written since those of an older snapshot."""
+    """The lines that questions have needed, the latest last, and the facts written since those of an older snapshot."""
 
     made: tuple[_Line, ...] = ()
     before: tuple[_Line, ...] = ()
@@ -174,7 +174,7 @@ _lines = once_per_snapshot(lambda _: _Lines(), _carried)
 
 
 def _line(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[str, float]) -> _Line:
-    """Return what was said of a person and some values, with the help of the most similar line that was made before."""
+    """Return the observations of a person and some values, starting from the most similar line made before."""
     lines = _lines(snapshot)
     for line in lines.made:
         if line.who == who and line.values == values:
@@ -200,7 +200,7 @@ def _made(
     base: _Line,
     changed: Set[int],
 ) -> _Line:
-    """Return what was said of a person and some values: statements that `base` has and that did not change are not read."""
+    """Return the observations of a person and some values; unchanged statements that `base` has are not read again."""
     rows = known.rows(values)
     rows = rows[known.about(who)[rows]]  # a statement that does not name the person says nothing of them
     facts, places = snapshot.facts.ids[rows], fact_places(snapshot)[rows]
@@ -236,7 +236,7 @@ def _made(
 def _kept(
     base: _Line, facts: Ints, unread: Ints
 ) -> tuple[dict[int, tuple[tuple[str, int], ...]], dict[int, _Told]]:
-    """Return what an older line knows of facts, but for those that are to be read."""
+    """Return what an older line has read of facts, without those that are to be read again."""
     if len(unread) == len(facts):
         return {}, {}
     ranked, of = dict(base.ranked), dict(base.of)
@@ -255,7 +255,7 @@ def _tell(
     ranked: tuple[tuple[str, int], ...],
     where: int,
 ) -> _Told:
-    """Return what the statement of a fact tells of a person and of those values, in whose order `ranked` has them."""
+    """Return the observations that the statement of a fact makes of a person and of the values in `ranked`."""
     facts = snapshot.facts
     fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
     reading, at = known.readings.of[fact], _moment(snapshot, row)

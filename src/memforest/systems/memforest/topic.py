@@ -1,4 +1,4 @@
-"""Which kind of thing a question about change asks for: "What does Bob open with these days?".
+"""The topic of a question about change: the kind of value it asks for ("What does Bob open with these days?").
 
 Every kind of a memory's values is scored by how near the statements that use them are to the question (about
 anybody: what counts is the topic), by the words in front of the values against the gap of the question
@@ -32,7 +32,7 @@ UNHEARD = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What a question asks about, of whom.
+    """The topic of a question: the person, and the thing asked about, as scores of facts and as words.
 
     `dense` and `lexical` are the cosine and BM25 of every fact to the question, shape (m,). `anchor` is text in
     which a value may be named ("before the oolong"), `attribute` the listed attribute that is asked for, if it is

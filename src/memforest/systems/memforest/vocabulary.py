@@ -92,7 +92,7 @@ class Vocabulary:
 
 @dataclass(slots=True)
 class _Kept:
-    """A snapshot's vocabulary, once a question has needed it; till then an older one's, and what has changed since."""
+    """The vocabulary of a snapshot, once a question has needed it; until then an older one, and the facts changed since."""
 
     made: Vocabulary | None = None
     base: Vocabulary | None = None
@@ -294,13 +294,13 @@ def _may_be_value(term: str, uses: int, seen: Readings) -> bool:
 
 
 def _is_sure(term: str, seen: Readings) -> bool:
-    """Return whether a term is a name, a common thing, a phrase that somebody had, or nothing but begun."""
+    """Return whether a term is a name, a common thing, or a phrase of several words that somebody began or has."""
     compound = " " in term and bool(seen.turned.begun[term] or seen.turned.held[term])
     return term in seen.named or is_thing(term) or compound
 
 
 def _partial(values: Iterable[str], terms: Mapping[str, Sequence[int]], named: Set[str]) -> set[str]:
-    """Return the values that are only a piece of another, or another with an accidental neighbour behind it."""
+    """Return the values that are only a part of another one, or another one followed by an accidental word."""
     by_word: dict[str, list[str]] = defaultdict(list)
     for value in values:
         for word in set(value.split()):

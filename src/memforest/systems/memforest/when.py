@@ -1,4 +1,4 @@
-"""Questions about change, answered by time order instead of similarity.
+"""Answering questions about change by time order instead of similarity.
 
 "Where did Bob live before Miami?" wants the value in front of Miami, which is neither the most similar nor
 the most recent statement. The states of an entity form a timeline per attribute, whether the entity has a
@@ -90,7 +90,7 @@ def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
 def _fits(
     tx: Tx, snapshot: Snapshot, plan: QuestionPlan, name: str, operator: TimeOperator, thread: Thread
 ) -> bool:
-    """Return whether a thread may answer a question: it is of the kind that is asked about, and that is a state.
+    """Return whether a thread may answer a question: its values are of the kind asked about, and are states.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """

@@ -1,0 +1,129 @@
+"""Writing sessions to one memory: extract, judge, commit, refresh - and resume from any point of it.
+
+Each stage ends in a short transaction, and what a stage needs is read back from the store, so that a crash
+between any two leaves work that `resume` finds: sessions not ingested, failed chunks, missing vectors,
+dirty nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memforest.concurrency import all_of
+from memforest.config import Config
+from memforest.errors import SessionConflictError
+from memforest.memory.host import MemoryHost
+from memforest.memory.ingest.catch_up import catch_up
+from memforest.memory.ingest.commit import CommittedSession
+from memforest.memory.ingest.extract import extract
+from memforest.memory.ingest.fill import fill_vectors
+from memforest.memory.ingest.judge import find_same
+from memforest.memory.ingest.parts import commit_in_parts
+from memforest.memory.ingest.receive import StoredSession, load
+from memforest.memory.summaries import Summaries
+from memforest.memory.timing import Timer
+from memforest.memory.vectors import VectorMaker
+from memforest.refresh.refresher import Refreshed
+from memforest.search.cache import SnapshotCache
+from memforest.steps.choose import Steps
+from memforest.store import trees as tree_rows
+from memforest.store.db import Database
+from memforest.systems.attached import Attached
+
+__all__ = ["SessionWriter"]
+
+
+@dataclass(slots=True)
+class SessionWriter:
+    """Writes one memory. `vectors` is None in a memory without an embedder."""
+
+    db: Database
+    config: Config
+    steps: Steps
+    vectors: VectorMaker | None
+    threshold: float | None
+    cache: SnapshotCache
+    attached: Attached
+    summaries: Summaries
+
+    async def process(self, stored: Sequence[StoredSession]) -> list[CommittedSession | SessionConflictError]:
+        """Take stored sessions, at least one, to `ingested`: extract their open cells, embed, judge, and commit each.
+
+        What models are asked is asked for all sessions at once. In the place of a session that another writer
+        has overwritten meanwhile there is an error.
+
+        Raises:
+            ModelError: if a model cannot be used at all; the sessions stay as they were received.
+            StoreError: if the memory cannot be written.
+        """
+        timer = stored[-1].timer
+        with timer.timed("store"):
+            loaded = await asyncio.to_thread(self._load, stored)
+        with timer.timed("extract"):
+            extracted = await all_of(
+                extract(one, self.steps, self.vectors, self.threshold)
+                for one in loaded
+                if isinstance(one, StoredSession)
+            )
+        if self.steps.judge is not None:
+            with timer.timed("judge"):
+                model = None if self.vectors is None else self.vectors.embedder.model_id
+                same = await find_same(self.steps.judge, self.db, self.cache, extracted, model)
+                extracted = [replace(one, same=same) for one in extracted]
+        with timer.timed("route"):
+            committed = iter(
+                [await commit_in_parts(self.db, self.config, self.attached, one, timer) for one in extracted]
+            )
+        return [next(committed) if isinstance(one, StoredSession) else one for one in loaded]
+
+    def _load(self, stored: Sequence[StoredSession]) -> list[StoredSession | SessionConflictError]:
+        found: list[StoredSession | SessionConflictError] = []
+        with self.db.read() as tx:
+            for one in stored:
+                try:
+                    found.append(load(tx, one))
+                except SessionConflictError as exc:
+                    found.append(exc)
+        return found
+
+    async def refresh(self, timer: Timer) -> Refreshed:
+        """Bring every dirty node up to date."""
+        return await self.summaries.make(self.vectors, timer)
+
+    async def refresh_above(self, trees: Collection[int], timer: Timer) -> Refreshed:
+        """Bring the roots of some trees up to date, and so every path that leads to them from what was written."""
+        return await self.summaries.make(self.vectors, timer, await asyncio.to_thread(self._roots, trees))
+
+    def _roots(self, trees: Collection[int]) -> list[int]:
+        with self.db.read() as tx:
+            return sorted(tree_rows.roots(tx, trees))
+
+    async def refresh_nothing(self) -> Refreshed:
+        """Return how many nodes are out of date."""
+        return Refreshed(left=await asyncio.to_thread(self._dirty))
+
+    def _dirty(self) -> int:
+        with self.db.read() as tx:
+            return tree_rows.dirty_count(tx)
+
+    async def fill_vectors(self) -> int:
+        """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
+        return 0 if self.vectors is None else await fill_vectors(self.db, self.attached, self.vectors)
+
+    async def catch_up(
+        self, names: Collection[str] | None = None, *, failed: bool = True, now: datetime | None = None
+    ) -> list[str]:
+        """Let indexes that are behind place what they have not; return which could not, and why.
+
+        Args:
+            names: of these; None for all that are behind, or deferred.
+            failed: also those that have failed before.
+            now: the present, aware; None is the clock's.
+        """
+        config = self.config if now is None else replace(self.config, clock=lambda: now)
+        embedder = None if self.vectors is None else self.vectors.embedder
+        host = MemoryHost(self.db, self.cache, config, self.steps, embedder, self.summaries)
+        return await catch_up(host, self.attached, names, failed=failed)
