@@ -2,7 +2,8 @@
 
 Run ``python benchmarks/paper_tables.py FILE`` (``--help`` for options) on a LoCoMo file; no model behind a key is asked.
 Every conversation becomes one memory, as in ``locomo_recall.py``, which also says how is counted. The memories are made
-once: the settings that are compared are of reading alone. Rows:
+once, in the paper's form: the settings that are compared are of reading alone, and what the form adds to a memory (summaries
+of cells, vectors of scenes) the default does not read. Rows:
 
 - ``emb, FAMILIES``: the paper's form (preset ``"paper"``): only the leaves that embedding browse of the recalled trees
   reached, by how near each is to the question, for each choice of families (Table 6).
@@ -49,11 +50,21 @@ DEPTH = 200
 Row = Mapping[str, Any]
 
 
+def in_form(config: Config, settings: Row) -> Config:
+    """Return a configuration with settings of the index that differ from the package's defaults."""
+    return replace(config, index_settings={"memforest": settings})
+
+
+def form() -> Row:
+    """Return the paper's settings of the index."""
+    found = load_default_config("paper", environ={}).index_settings["memforest"]
+    assert isinstance(found, Mapping)
+    return found
+
+
 def rows() -> dict[str, Row]:
     """Return the rows: name -> settings of the index that differ from the package's defaults."""
-    paper = load_default_config("paper", environ={}).index_settings["memforest"]
-    assert isinstance(paper, Mapping)
-    found: dict[str, Row] = {}
+    paper, found = form(), dict[str, Row]()
     for families in FAMILIES:
         name = "all" if len(families) == 3 else "+".join(families)
         found[f"emb, {name}"] = {**paper, "families": list(families)}
@@ -70,13 +81,13 @@ def rows() -> dict[str, Row]:
 def measured(directory: Path, config: Config, conversations: Sequence[Conversation], seed: int) -> Scored:
     """Ask everything of every row, in memories that are made when they are not there."""
     scored = Scored(conversations, seed)
-    with MemForest(directory, config) as forest:
+    with MemForest(directory, in_form(config, form())) as forest:
         note("ingesting what is not there yet")
         memories.build(forest, conversations)
     for name, settings in rows().items():
         note(name)
         index = "facts" if name == FLAT else "memforest"
-        with MemForest(directory, replace(config, index_settings={"memforest": settings})) as forest:
+        with MemForest(directory, in_form(config, settings)) as forest:
             scored.add(name, memories.ask_all(forest, conversations, depth=DEPTH, index=index, mode="emb"))
     return scored
 
@@ -120,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for key, value in {**about, "configuration": "as each row says"}.items():
         print(f"{key}: {value}")
     with tempfile.TemporaryDirectory(prefix="paper-tables-") as folder:
-        directory = (options.work or Path(folder)) / options.embedder / "memories"
+        directory = (options.work or Path(folder)) / options.embedder / "paper"
         directory.mkdir(parents=True, exist_ok=True)
         print_table(measured(directory, config, conversations, options.seed))
     return 0

@@ -43,9 +43,11 @@ class Crasher:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, folder: str, calls: list[Call], at: int, moment: str = "after") -> tuple[int, int, int]:
+    def run(
+        self, folder: str, calls: list[Call], at: int, moment: str = "after", **settings: Any
+    ) -> tuple[int, int, int]:
         """Make the calls in a child that dies at write `at`; return (signal, writes begun, calls acknowledged)."""
-        return self._run({"folder": folder, "calls": calls, "at": at, "moment": moment})
+        return self._run({"folder": folder, "calls": calls, "at": at, "moment": moment, "settings": settings})
 
     def index(
         self, folder: str, *, step: int, within_s: float | None = None, at: int = -1, moment: str = "after"
@@ -99,7 +101,7 @@ def kill_at(number: int, moment: str, log: int) -> None:
 
 async def ingest(job: dict[str, Any], log: int) -> None:
     """Make the calls of a job, and note each one that came back."""
-    async with AsyncMemForest(job["folder"], eager_config()) as forest:
+    async with AsyncMemForest(job["folder"], eager_config(**job["settings"])) as forest:
         for session_id, turns, replace in job["calls"]:
             await forest.ingest_session("u", session_id, turns, replace=replace)
             os.write(log, b"a")

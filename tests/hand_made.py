@@ -172,7 +172,7 @@ class _Planting:
         self.axis: list[int] = []
 
     def plant(self, tree: int, shape: tuple[object, ...], axes: dict[int, int]) -> int:
-        """Add a subtree and return the row of its top; `axes` gives inner nodes' vectors by row."""
+        """Add a subtree and return the row of its top; `axes` gives vectors of summaries by row; a leaf has one of its own only there."""
         children: tuple[int, ...] = ()
         kind, item = 0, (-1, -1)
         if shape[0] == "turns":
@@ -221,5 +221,9 @@ def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
         tree_scope=np.array([tree.scope for tree in trees], dtype=np.int64),
         turns=snapshot.turns,
         facts=snapshot.facts,
+        summarised=np.array(
+            [row for row, axis in enumerate(planting.axis) if axis >= 0 and planting.kind[row]],
+            dtype=np.int64,
+        ),
     )
-    return EmbeddedForest(forest, _table([planting.axis[row] for row in inner.tolist()]))
+    return EmbeddedForest(forest, _table([planting.axis[row] for row in forest.embedded.tolist()]))

@@ -167,9 +167,13 @@ def test_a_file_that_the_environment_names_is_checked_too(
 def test_what_a_memory_keeps_goes_before_the_configuration() -> None:
     """A fan-out stays what it was at the first write; what only reads trees is that of the present configuration."""
     kept = kept_json(MemForestSettings(scene_k=7, families=("scene",)))
-    assert json.loads(kept) == {"entity_k": 8, "scene_k": 7, "session_k": 3}
+    shape = {"entity_k": 8, "scene_k": 7, "session_k": 3}
+    assert json.loads(kept) == {"cells": "said", "scene_vectors": "facts", **shape}
     now = MemForestSettings(scene_k=9, evidence="reached")
     assert with_kept("memforest", now, kept) == replace(now, scene_k=7)
+    now = MemForestSettings(cells="summarised", evidence="reached")
+    older = with_kept("memforest", now, json.dumps(shape))  # of a version that had no other
+    assert (older.cells, older.scene_k, older.evidence) == ("said", 7, "reached")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.crashing import Call, Crasher
 from tests.worlds import (
+    PAPER,
     differences,
     dump,
     eager_config,
@@ -84,12 +86,12 @@ def check_before_resume(forest: MemForest, path: Path, calls: list[Call], acknow
     assert {evidence.quote for evidence in result.evidence} <= shown
 
 
-def survive(crasher: Crasher, calls: list[Call], at: int, moment: str, whole: Path) -> None:
+def survive(crasher: Crasher, calls: list[Call], at: int, moment: str, whole: Path, **settings: Any) -> None:
     """Kill at one write, look, resume, make the calls again that were not acknowledged, and compare."""
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-        ended, _, acknowledged = crasher.run(folder, calls, at, moment)
+        ended, _, acknowledged = crasher.run(folder, calls, at, moment, **settings)
         assert ended == signal.SIGKILL
-        with MemForest(folder, eager_config()) as forest:
+        with MemForest(folder, eager_config(**settings)) as forest:
             if forest.has_user("u"):
                 path = file_of(Path(folder))
                 forest.register_user("u")
@@ -110,18 +112,27 @@ def survive(crasher: Crasher, calls: list[Call], at: int, moment: str, whole: Pa
         }
 
 
+def survive_all(crasher: Crasher, folder: str, seed: int, most: int, **settings: Any) -> None:
+    """Survive a kill at so many writes of a history, drawn by chance."""
+    calls = history(seed)
+    ended, writes, acknowledged = crasher.run(folder, calls, at=-1, **settings)
+    assert (ended, acknowledged) == (0, len(calls))
+    points = [(at, moment) for at in range(writes) for moment in ("before", "after")]
+    for at, moment in Random(seed).sample(points, min(most, len(points))):
+        survive(crasher, calls, at, moment, file_of(Path(folder)), **settings)
+
+
 @pytest.mark.timeout(300)
 def test_killed_at_any_write(crasher: Crasher, folder: str, soak_seed: int) -> None:
     """Every acknowledged turn is there, `resume` completes, and the end equals an uninterrupted run."""
-    calls = history(soak_seed)
-    ended, writes, acknowledged = crasher.run(folder, calls, at=-1)
-    assert (ended, acknowledged) == (0, len(calls))
-    whole = file_of(Path(folder))
-    points = [(at, moment) for at in range(writes) for moment in ("before", "after")]
-    if soak_seed < 3:  # every point in `make soak`, some in the default run
-        points = Random(soak_seed).sample(points, 5)
-    for at, moment in points:
-        survive(crasher, calls, at, moment, whole)
+    # Every point in `make soak`, some in the default run.
+    survive_all(crasher, folder, soak_seed, 5 if soak_seed < 3 else sys.maxsize)
+
+
+@pytest.mark.timeout(300)
+def test_killed_in_the_paper_s_form(crasher: Crasher, folder: str) -> None:
+    """So it is where cells have summaries of their own, and nodes of scenes vectors."""
+    survive_all(crasher, folder, 1, 4, index_settings=PAPER)
 
 
 def test_killed_twice(crasher: Crasher, folder: str) -> None:

@@ -150,8 +150,8 @@ def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
     """Eq. 7 over leaves of one kind: a cell is as near as its turn, as a fact that it supports, or on the facts' scale."""
     snapshot = mixed()
     base = based(snapshot)
-    assert leaf_similarity(snapshot, planted(snapshot).forest, base).tolist() == [1, 0, 1, 0, 0, 1, 0]
-    assert leaf_similarity(snapshot, planted(snapshot).forest, base, "facts").tolist() == [
+    assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION).tolist() == [1, 0, 1, 0, 0, 1, 0]
+    assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION, "facts").tolist() == [
         0,
         1,
         -1,
@@ -160,13 +160,14 @@ def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
         1,
         0,
     ]
-    aligned = leaf_similarity(snapshot, planted(snapshot).forest, base, "aligned")
+    aligned = leaf_similarity(snapshot, planted(snapshot), base, QUESTION, "aligned")
     assert aligned[[4, 5]].tolist() == [0, 1]
     assert aligned[:3].mean() == pytest.approx(0.5)
     assert aligned[:3].std() == pytest.approx(0.5)
-    near = nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, "facts")
+    near = nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, MemForestSettings(leaves="facts"))
     assert near([0, 1, 2]) == [0, 1, -1]
-    assert nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, "aligned")([0, 1, 2]) == [1, 0, 1]
+    aligned_too = MemForestSettings(leaves="aligned")
+    assert nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, aligned_too)([0, 1, 2]) == [1, 0, 1]
 
 
 def test_how_leaves_are_compared_decides_which_tree_is_recalled() -> None:
@@ -188,7 +189,7 @@ def reached(snapshot: Snapshot, paths: dict[int, float], **settings: Any) -> lis
     request = searching(axis=0)
     found = of_leaves(
         snapshot,
-        planted(snapshot).forest,
+        planted(snapshot),
         request,
         based(snapshot, request),
         Recalled((), paths),

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, file_of, make_sessions
+from tests.worlds import PAPER, fast_config, file_of, make_sessions
 
 from memforest import MemForest
 from memforest.search.advance import advance
@@ -64,6 +64,7 @@ def forest_contents(found: EmbeddedForest) -> dict[str, Any]:
     return told | {
         "stored": None,
         "vectors": plain(found.vectors),
+        "embedded": plain(forest.embedded),
         "children": plain(forest.children),
         "intervals": plain(np.stack(forest.intervals)),
         "cell_of_turn": plain(cell_of_turn(forest)),
@@ -103,10 +104,13 @@ def write_something(forest: MemForest, random: Random, step: str) -> None:
         forest.resume("u")
 
 
-def test_any_history_brings_a_snapshot_to_what_is_stored(folder: Path, soak_seed: int) -> None:
+@pytest.mark.parametrize("form", [{}, PAPER], ids=["default", "paper"])
+def test_any_history_brings_a_snapshot_to_what_is_stored(
+    folder: Path, soak_seed: int, form: dict[str, Any]
+) -> None:
     """After each of many random writes, the advanced snapshot and forest equal those that are read as a whole."""
     random = Random(soak_seed)
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, fast_config(index_settings=form)) as forest:
         for session_id, turns in make_sessions(soak_seed, sessions=8, most_turns=12):
             forest.ingest_session("u", session_id, turns)
         db = Database(file_of(folder))

@@ -35,7 +35,8 @@ from memforest.store.changes import changes_since, position, prune
 from memforest.store.db import Database
 from memforest.store.derived import vectors_of_leaf
 from memforest.store.evidence import turn_texts
-from memforest.store.trees import leaf_texts, nodes_with_ids
+from memforest.store.leaves import leaf_texts
+from memforest.store.trees import nodes_with_ids
 from memforest.systems import registry
 from memforest.systems.attached import Attached
 

@@ -40,7 +40,7 @@ def test_a_leaf_is_as_near_as_its_item() -> None:
     turns = [Said("Ana", 1, axis=1), Said("Ana", 1, axis=0)]
     trees = [Tree("session", 1, (("turns", 0, 2),)), Tree("entity", 1, (("fact", 0),), axes={3: 0})]
     snapshot = hand_made(turns, [Fact((0,), axis=0)], trees)
-    assert leaf_similarity(snapshot, planted(snapshot).forest, based(snapshot)).tolist() == [1, 0, 1, 0]
+    assert leaf_similarity(snapshot, planted(snapshot), based(snapshot), QUESTION).tolist() == [1, 0, 1, 0]
 
 
 def test_trees_are_recalled_by_root_and_by_leaf() -> None:
@@ -97,7 +97,7 @@ def test_the_beam_keeps_the_best_nodes_of_a_level() -> None:
     snapshot = hand_made(turns, trees=[Tree("session", 1, shape, axes={2: 1, 5: 0, 6: 0})])
     similarity = np.zeros(len(planted(snapshot).forest.ids))
     similarity[planted(snapshot).forest.inner] = planted(snapshot).vectors.cosines(QUESTION)
-    similarity += leaf_similarity(snapshot, planted(snapshot).forest, based(snapshot)) * (
+    similarity += leaf_similarity(snapshot, planted(snapshot), based(snapshot), QUESTION) * (
         planted(snapshot).forest.kind != 0
     )
     near = lambda nodes: similarity[nodes].tolist()  # noqa: E731  # shorter than a function

@@ -68,6 +68,10 @@ def fast_config(**settings: Any) -> Config:
     return Config(**{"embedder": HashEmbedder(32), "clock": lambda: CLOCK, **settings})
 
 
+PAPER = {"memforest": {"cells": "summarised", "scene_vectors": "summary", "summarise": "every"}}
+"""Settings with which cells have summaries and nodes of scenes vectors, as in the paper's Algorithm 1."""
+
+
 def eager_config(**settings: Any) -> Config:
     """Return `fast_config` with summaries that each write makes itself, for tests that compare them."""
     return fast_config(**{"refresh": "path", **settings})
@@ -174,7 +178,7 @@ def dump(path: Path) -> dict[str, Any]:
 
 
 def summaries(path: Path) -> dict[str, tuple[str | None, str | None]]:
-    """Return (summary, vector) of every inner node, keyed by its tree and the shape of everything below it."""
+    """Return (summary, vector) of every node that has some, keyed by its tree and the shape of everything below it."""
     found = {}
     for tree, _, nodes in _trees(path):
         found.update({f"{tree} {shape}": made for shape, made in nodes})
@@ -227,6 +231,8 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
             if not ids:
                 leaf = [key_ms, key_tie, item_kind, names[item_kind, item]]
                 leaves.append(leaf)
+                if node in made:
+                    shaped.append((json.dumps(leaf), made[node]))
                 return leaf
             below = [shape(child) for child in ids]
             shaped.append((json.dumps(below), made[node]))

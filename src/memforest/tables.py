@@ -201,6 +201,8 @@ def kept_json(settings: Any, given: Any = None) -> str:
 def with_kept(index: str, settings: T, text: str) -> T:
     """Return settings of an index with those that `kept_json` made `text` of.
 
+    Of those that are kept, one that `text` does not have came later: what is in the file was made with its default.
+
     Raises:
         ConfigError: if the text is of another version of the index: a setting is unknown, or of another type.
     """
@@ -208,5 +210,7 @@ def with_kept(index: str, settings: T, text: str) -> T:
     if not isinstance(stored, dict):
         raise ConfigError(f"{brief(stored)} is no table")
     refuse_unknown(stored, hints_of(type(settings)), "")
-    values = checked(stored, hints_of(type(settings)), f"[index.{index}] ")
+    kind = type(settings)
+    kept = {name: getattr(kind(), name) for name in settings.KEPT}  # type: ignore[attr-defined]
+    values = {**kept, **checked(stored, hints_of(kind), f"[index.{index}] ")}
     return replace(settings, **values)  # type: ignore[type-var]  # a dataclass

@@ -180,11 +180,11 @@ class ChunkOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """What one inner node's summary is to be made of, and how; all of it is in the digest that the summary is known by.
+    """What one node's summary is to be made of, and how; all of it is in the digest that the summary is known by.
 
-    `inputs` are its children's texts in time order. `kind` is the tree kind (``session``, ``entity``, ``scene``), `label`
+    `inputs` are its children's texts in time order, of a leaf that has a summary of its own what was said. `kind` is the tree kind (``session``, ``entity``, ``scene``), `label`
     names the scope, `start` and `end` are the node's interval, `max_words` bounds the result. `level` counts from the
-    leaves, 1 for a node right above them; `root` is true for the node that stands for the whole tree.
+    leaves, 0 for one itself, 1 for a node right above them; `root` is true for the node that stands for the whole tree.
 
     An index whose levels are more than a summary of what is below them says so: `instruction` is what a record of this
     level holds, `history` the earlier records of it in time order, which need not be told again, `window` the key of the

@@ -78,7 +78,8 @@ class _Made:
         """A node with its children's texts has their mean for a vector; a root is compared as a whole."""
         if not self.compared:
             return "none"
-        return "mean" if isinstance(self.text, Kept) and not self.request.root else "own"
+        kept = isinstance(self.text, Kept) and self.node.level and not self.request.root
+        return "mean" if kept else "own"
 
 
 class Refresher:
@@ -110,7 +111,7 @@ class Refresher:
         """Bring these nodes up to date with everything that is dirty beneath them, and no others.
 
         Args:
-            nodes: ids of inner nodes; those that are up to date, or gone, cost nothing.
+            nodes: ids; those that are up to date, have nothing to be brought up to date, or are gone cost nothing.
 
         Raises:
             StoreError: if the database cannot be read or written.
@@ -269,7 +270,10 @@ def _timed(done: Refreshed, part: str) -> Iterator[None]:
 
 
 def _dirty_beneath(db: Database, nodes: Collection[int] | None) -> dict[int, tuple[int, ...]]:
-    """Return the children of every dirty node, or of those among nodes and beneath them, from the leaves up."""
+    """Return the children of every dirty node, or of those among nodes and beneath them, from the leaves up.
+
+    Leaves that have a summary of their own are among them, without children.
+    """
     with db.read() as tx:
         if nodes is None:
             return tree_rows.dirty_children(tx)
@@ -278,7 +282,7 @@ def _dirty_beneath(db: Database, nodes: Collection[int] | None) -> dict[int, tup
         frontier = set(nodes)
         while frontier:
             read = tree_rows.nodes_with_ids(tx, sorted(frontier))
-            dirty = {node.id: node for node in read.values() if node.level and node.dirty}
+            dirty = {node.id: node for node in read.values() if node.dirty}
             found |= dirty
             frontier = {child for node in dirty.values() for child in node.children} - found.keys()
     ordered = sorted(found.values(), key=lambda node: (node.level, node.id))
@@ -297,7 +301,7 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_
     found = tree_rows.nodes_with_ids(tx, wanted)
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
     children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
-    ready = [n for n in nodes if not any(children[c].dirty and children[c].level > 0 for c in n.children)]
+    ready = [node for node in nodes if not any(children[child].dirty for child in node.children)]
     told, left = describe(tx, ready, inputs_of(tx, ready, children))
     work = {one.node: one for one in told}
     jobs = [_Job(node, work[node.id]) for node in ready if node.id in work]

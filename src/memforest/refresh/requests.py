@@ -11,6 +11,7 @@ from typing import Protocol
 from memforest.search.texts import digest
 from memforest.store import derived
 from memforest.store import trees as tree_rows
+from memforest.store.leaves import leaf_texts
 from memforest.store.tx import Tx
 from memforest.tree import Node
 from memforest.types import SummaryRequest
@@ -45,15 +46,11 @@ left as they are."""
 
 
 def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
-    """Return the inputs of each node's summary: its children's texts, in order."""
-    texts = _texts(tx, [children[child] for node in nodes for child in node.children])
-    return {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
-
-
-def _texts(tx: Tx, nodes: Sequence[Node]) -> dict[int, str]:
-    """Return each node's own text: an inner node's summary, a leaf's item."""
-    found = derived.summaries(tx, [node.id for node in nodes if node.level > 0])
-    return found | tree_rows.leaf_texts(tx, [node for node in nodes if node.level == 0])
+    """Return the inputs of each node's summary: its children's texts, in order; of a leaf, what its item says."""
+    texts = tree_rows.node_texts(tx, [children[child] for node in nodes for child in node.children])
+    items = leaf_texts(tx, [node for node in nodes if not node.level])
+    own = {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
+    return own | {leaf: (text,) for leaf, text in items.items()}
 
 
 def fingerprint(request: SummaryRequest, maker: str) -> bytes:

@@ -97,14 +97,15 @@ def write_means(db: Database, nodes: Sequence[int]) -> None:
 
 
 def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
-    """Return the unit mean of nodes' vectors: a fact's, the mean of a chunk's or run's turns', an inner node's own."""
+    """Return the unit mean of nodes' vectors: of their summaries; of a leaf without one its fact's, the mean of its turns'."""
     rows: list[NDArray[np.float32]] = []
+    children = list(children)
+    told = derived.summaries(tx, [child.id for child in children])
     for child in children:
-        if child.item_kind is None:
-            own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
-        elif child.item_kind == "fact":
+        own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
+        if child.id not in told and child.item_kind == "fact":
             own = list(derived.vectors_of_items(tx, "fact", [child.item or 0]).values())
-        else:
+        elif child.id not in told and child.item_kind is not None:
             own = derived.vectors_of_leaf(tx, child.id)
         if not own:
             return None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.forest import CELL, FACT, INNER, NONE, TURNS, Forest, Inner
-from memforest.search.load_forest import Nodes, adopt, inner_ids, item_rows, read_nodes
+from memforest.search.load_forest import Nodes, adopt, embedded_ids, item_rows, read_nodes
 from memforest.search.snapshot import Snapshot
 from memforest.search.splice import Splice, as_array, read_again, rows_of, sorted_splice
 from memforest.search.vectors import VectorTable
@@ -31,7 +31,7 @@ SHARE = 0.5
 
 
 class OldVectors(NamedTuple):
-    """Vectors of the inner nodes with the given ids, as they were at a position of the change log."""
+    """Vectors of the summaries of nodes with the given ids, as they were at a position of the change log."""
 
     position: int
     ids: Ints
@@ -93,7 +93,15 @@ def _spliced(
         tree_root=np.concatenate([_renumbered(splice.now, old.tree_root), roots])[heads.take],
         turns=snapshot.turns,
         facts=snapshot.facts,
+        summarised=np.union1d(_staying(splice.now, old.summarised), splice.read[read.summarised]),
     )
+
+
+def _staying(now: Ints, old: Ints) -> Ints:
+    """Return where rows stand now, without those that are gone."""
+    stay = now[old]
+    found: Ints = stay[stay >= 0]
+    return found
 
 
 def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
@@ -151,11 +159,11 @@ def _spliced_stored(old: Forest, read: Nodes, take: Ints) -> Inner:
 def advance_vectors(
     tx: Tx, snapshot: Snapshot, forest: Forest, old: OldVectors, changed: Changes
 ) -> VectorTable | None:
-    """Return the vectors of inner nodes made from older ones; None when that is impossible, or costs more than reading."""
+    """Return the vectors of summaries made from older ones; None when that is impossible, or costs more than reading."""
     if old.table.dimension != snapshot.dimension:
         return None
     had, before = old.table, old.ids
-    ids, noted = inner_ids(forest), as_array(changed.node)
+    ids, noted = embedded_ids(forest), as_array(changed.node)
     own = noted[rows_of(ids, noted) >= 0].tolist()
     if len(own) > SHARE * len(before):
         return None

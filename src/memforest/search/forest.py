@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -99,6 +99,8 @@ class Forest:
     turns: Turns
     facts: Facts
     """Those that rows of items mean."""
+    summarised: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The rows of the leaves that have a summary of their own, ascending."""
 
     def __post_init__(self) -> None:
         """Raise if a child's level is not below its parent's, or a leaf has no item."""
@@ -114,6 +116,11 @@ class Forest:
     def roots(self) -> Ints:
         """The rows of all roots, by tree."""
         return self.tree_root[self.tree_root >= 0]
+
+    @cached_property
+    def embedded(self) -> Ints:
+        """The rows of the nodes that have summaries, and vectors of these, ascending: inner nodes, and `summarised`."""
+        return np.union1d(self.inner, self.summarised) if len(self.summarised) else self.inner
 
     def of_kind(self, kind: str) -> NDArray[np.bool_]:
         """Return which trees are of a kind, shape (trees,)."""
@@ -163,32 +170,32 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedForest:
-    """A forest with the vectors of its inner nodes, for browsing."""
+    """A forest with the vectors of its summaries, for browsing."""
 
     forest: Forest
     vectors: VectorTable
-    """A row for each of `Forest.inner`; zeros for a node without one."""
+    """A row for each of `Forest.embedded`; zeros for a node without one."""
 
     @cached_property
-    def inner_roots(self) -> Ints:
-        """The rows of the roots that are inner nodes, by tree."""
+    def embedded_roots(self) -> Ints:
+        """The rows of the roots that have summaries, by tree."""
         roots: Ints = self.forest.roots
-        found: Ints = roots[self.forest.kind[roots] == INNER]
+        found: Ints = roots[np.isin(roots, self.forest.embedded)]
         return found
 
     @cached_property
     def _root_vectors(self) -> NDArray[np.float32]:
-        return self.vectors[self._places(self.inner_roots)]
+        return self.vectors[self._places(self.embedded_roots)]
 
     def _places(self, nodes: Ints) -> Ints:
-        return np.searchsorted(self.forest.inner, nodes)
+        return np.searchsorted(self.forest.embedded, nodes)
 
     def root_cosines(self, vector: NDArray[np.float32]) -> Scores:
-        """Return the cosine of each of `inner_roots` with a unit vector."""
+        """Return the cosine of each of `embedded_roots` with a unit vector."""
         return cosines(self._root_vectors, vector)
 
     def cosines_at(self, nodes: Ints, vector: NDArray[np.float32]) -> Scores:
-        """Return the cosine of each of some inner nodes with a unit vector."""
+        """Return the cosine of each of some nodes of `Forest.embedded` with a unit vector."""
         return self.vectors.cosines_at(self._places(nodes), vector)
 
 

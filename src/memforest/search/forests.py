@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from memforest.search.advance_forest import OldVectors, advance_forest, advance_vectors
 from memforest.search.forest import EmbeddedForest, Forest
-from memforest.search.load_forest import inner_ids, load_forest, load_vectors
+from memforest.search.load_forest import embedded_ids, load_forest, load_vectors
 from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store.changes import Changes, changes_since
@@ -76,7 +76,7 @@ def forest_of(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
 
 
 def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
-    """Return the trees of an index with the vectors of their inner nodes.
+    """Return the trees of an index with the vectors of their summaries.
 
     These are read apart, as a search that does not browse needs none of them. Arguments and errors are those of
     `forest_of`.
@@ -112,7 +112,7 @@ def carry_forests(old: Snapshot, new: Snapshot) -> None:
         forest, embedded = kept.forest, kept.embedded
         vectors = kept.older_vectors
         if embedded is not None:
-            vectors = OldVectors(old.position, inner_ids(embedded.forest), embedded.vectors)
+            vectors = OldVectors(old.position, embedded_ids(embedded.forest), embedded.vectors)
         carried.of[owner] = _Kept(
             older_forest=kept.older_forest if forest is None else (old.position, forest),
             older_vectors=vectors,

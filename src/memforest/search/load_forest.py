@@ -1,8 +1,8 @@
-"""Reading the forest of an index from the store: columns of its trees and nodes, and the vectors of inner nodes."""
+"""Reading the forest of an index from the store: columns of its trees and nodes, and the vectors of its summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,7 +18,7 @@ from memforest.store import derived
 from memforest.store import forests as rows
 from memforest.store.tx import Tx
 
-__all__ = ["Nodes", "adopt", "inner_ids", "item_rows", "load_forest", "load_vectors", "read_nodes"]
+__all__ = ["Nodes", "adopt", "embedded_ids", "item_rows", "load_forest", "load_vectors", "read_nodes"]
 
 Ints = NDArray[np.int64]
 
@@ -26,9 +26,9 @@ BLOCK = 4096
 """Rows turned into columns at a time."""
 
 
-def inner_ids(forest: Forest) -> Ints:
-    """Return the ids of inner nodes, in the order of their vectors."""
-    found: Ints = forest.ids[forest.inner]
+def embedded_ids(forest: Forest) -> Ints:
+    """Return the ids of the nodes that have summaries, in the order of their vectors."""
+    found: Ints = forest.ids[forest.embedded]
     return found
 
 
@@ -46,11 +46,14 @@ class Nodes:
     children: Ints
     """Ids of the children of all, one behind the other."""
     stored: Inner
+    summarised: Ints
+    """Places among these nodes of the leaves that have a summary of their own."""
 
 
 def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes:
     """Return the nodes of an index, all of them when `only` is None."""
-    inner, packed, windows, states = _inner_columns(rows.inner_rows(tx, owner, only))
+    summarised: list[int] = []
+    inner, packed, windows, states = _inner_columns(_inner(rows.inner_rows(tx, owner, only), summarised))
     leaf = _number_columns(rows.leaf_rows(tx, owner, only), len(rows.LeafRow._fields))
     ids = np.concatenate([inner[0], leaf[0]])
     order = np.argsort(ids, kind="stable")
@@ -60,8 +63,10 @@ def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes
     def both(of_inner: Ints, of_leaf: Ints) -> Ints:
         return np.concatenate([of_inner, of_leaf])[order]
 
+    ids = ids[order]
+    places = rows_of(ids, as_array(summarised))
     return Nodes(
-        ids=ids[order],
+        ids=ids,
         tree=both(inner[1], leaf[1]),
         level=both(inner[2], none),
         kind=both(nothing, leaf[2] + 1).astype(np.int8),
@@ -70,7 +75,17 @@ def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes
         child_count=both(inner[3], none),
         children=packed,  # leaves have none, so the order of inner nodes is that of all
         stored=Inner(inner[4], inner[5], inner[6], inner[7], windows, states),
+        summarised=places[places >= 0],
     )
+
+
+def _inner(found: Iterable[rows.InnerRow], leaves: list[int]) -> Iterator[rows.InnerRow]:
+    """Yield the inner nodes of some rows, and put the ids of the others, which are leaves, into a list."""
+    for row in found:
+        if row.level:
+            yield row
+        else:
+            leaves.append(row.id)
 
 
 def _blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
@@ -177,12 +192,13 @@ def load_forest(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
         tree_root=rows_of(nodes.ids, as_array([tree.root or NONE for tree in trees])),
         turns=snapshot.turns,
         facts=snapshot.facts,
+        summarised=nodes.summarised,
     )
 
 
 def load_vectors(tx: Tx, snapshot: Snapshot, forest: Forest) -> VectorTable:
-    """Read the vectors of all inner nodes of a forest; zeros for those that have none."""
-    ids = inner_ids(forest)
+    """Read the vectors of all summaries of a forest; zeros for those that have none."""
+    ids = embedded_ids(forest)
     table, only = VectorTable.blank(len(ids), snapshot.dimension), ids.tolist()
     for start in range(0, len(only), BLOCK):
         for items, vectors in derived.vector_blocks(tx, "node", only[start : start + BLOCK]):

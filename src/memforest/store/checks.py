@@ -100,7 +100,7 @@ def orphans(tx: Tx) -> list[tuple[int, str | None]]:
         child for (packed,) in tx.execute("SELECT children FROM node") for child in unpack_ids(packed)
     }
     rows = tx.execute(
-        """SELECT n.id, t.owner FROM (SELECT id, tree FROM node UNION ALL SELECT id, tree FROM leaf) n
+        """SELECT n.id, t.owner FROM (SELECT id, tree FROM node UNION SELECT id, tree FROM leaf) n
            LEFT JOIN tree t ON t.id = n.tree
            WHERE n.id NOT IN (SELECT root FROM tree WHERE root IS NOT NULL) ORDER BY n.id"""
     )

@@ -149,7 +149,8 @@ _LEAVES: tuple[Check, ...] = (
     ),
     (
         """SELECT t.owner, n.id FROM node n LEFT JOIN tree t ON t.id = n.tree WHERE n.dirty NOT IN (0, 1)
-            OR n.version < 0 OR n.level < 1 OR n.span_lo >= n.span_hi OR (n.span_lo IS NULL) != (n.span_hi IS NULL)""",
+            OR n.version < 0 OR n.level < 0 OR n.span_lo >= n.span_hi OR (n.span_lo IS NULL) != (n.span_hi IS NULL)
+            OR (n.level = 0) != EXISTS (SELECT 1 FROM leaf WHERE id = n.id)""",
         "node {1}: its marks cannot be",
     ),
 )

@@ -66,7 +66,7 @@ _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
 
 def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inputs: bytes) -> None:
-    """Store an inner node's summary, what made it, what vector it gets, and the digest of the request."""
+    """Store a node's summary, what made it, what vector it gets, and the digest of the request."""
     tx.execute(
         """INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?) ON CONFLICT (node) DO UPDATE
            SET text = excluded.text, maker = excluded.maker, vector = excluded.vector, inputs = excluded.inputs""",

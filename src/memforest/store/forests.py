@@ -24,7 +24,10 @@ class TreeRow(NamedTuple):
 
 
 class InnerRow(NamedTuple):
-    """An inner node. `children` are packed ids; what it does not have is None."""
+    """An inner node, or with level 0 a leaf that has a summary of its own, which is a `LeafRow` too.
+
+    `children` are packed ids; what it does not have is None.
+    """
 
     id: int
     tree: int
@@ -70,7 +73,7 @@ def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[TreeRow]:
 
 
 def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
-    """Yield inner nodes, by id."""
+    """Yield inner nodes, and leaves that have a summary of their own, by id."""
     source, where, args = _own(tx, "node", owner, only)
     rows = tx.execute(
         f"""SELECT n.id, n.tree, n.level, n.children, n.start_ms, n.end_ms, n.span_lo, n.span_hi, n.window, n.state

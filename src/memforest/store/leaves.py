@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from memforest.store.dialect import AMONG_IDS, place_tie
+from memforest.store.dialect import AMONG, AMONG_IDS, place_tie
+from memforest.store.digests import damaged_turns
 from memforest.store.packing import unpack_ids
 from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
-__all__ = ["drop_leaves", "drop_strays", "leaves_of", "leaves_with_ids", "placements", "put_leaf"]
+__all__ = [
+    "drop_leaves",
+    "drop_strays",
+    "leaf_texts",
+    "leaves_of",
+    "leaves_with_ids",
+    "placements",
+    "put_leaf",
+]
 
 _START = "coalesce(f.start_ms, f.said_ms)"
 
@@ -55,7 +64,7 @@ def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
             item_kind=kind,
             item=item,
             version=1,
-            dirty=False,  # a leaf has nothing of its own to refresh
+            dirty=False,  # unless it has a summary of its own (`memforest.store.trees`)
             item_last=last,
         )
     return found
@@ -76,7 +85,7 @@ def drop_leaves(tx: Tx, ids: Iterable[int]) -> None:
 
 def leaves_of(tx: Tx, head: TreeHead) -> list[int]:
     """Return the ids of the leaves of a tree, by way of its nodes: there is no index of leaves by tree."""
-    rows = tx.execute("SELECT id, children FROM node WHERE tree = ?", (head.tree,)).fetchall()
+    rows = tx.execute("SELECT id, children FROM node WHERE tree = ? AND level", (head.tree,)).fetchall()
     if not rows:
         return [] if head.root is None else [head.root]
     inner = {row[0] for row in rows}
@@ -96,3 +105,40 @@ def placements(tx: Tx, owner: str, item_kind: str, item: int) -> list[tuple[int,
         (owner, item),
     )
     return [(row[0], row[1]) for row in rows]
+
+
+_LEAF_TURNS = f"""
+    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN cell c ON c.id = l.cell
+        JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
+        WHERE l.id {AMONG_IDS}
+    UNION ALL
+    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN turn a ON a.id = l.turn
+        JOIN turn b ON b.id = coalesce(l.last, l.turn)
+        JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
+        WHERE l.id {AMONG_IDS}
+    ORDER BY 1, 4"""
+
+
+def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
+    """Return what leaves say, by their ids: a fact's text; the turns of a chunk or a run, a line each, with the speaker.
+
+    In the place of a damaged turn there is a line that says so.
+    """
+    facts: list[int] = []
+    runs: list[int] = []
+    for leaf in found:
+        (facts if leaf.item_kind == "fact" else runs).append(leaf.id)
+    texts: dict[int, str] = dict(
+        tx.execute(
+            f"""SELECT l.id, f.text FROM leaf l JOIN fact f ON f.id = l.fact
+               WHERE l.id {AMONG}""",
+            (tx.ids(facts),),
+        ).fetchall()
+    )
+    turns = tx.execute(_LEAF_TURNS, {"ids": tx.ids(runs)}).fetchall() if runs else []
+    damaged = damaged_turns(tx, [turn for _, turn, _, _ in turns]) if turns else {}
+    lines: dict[int, list[str]] = {}
+    for leaf_id, turn, line, _ in turns:
+        told = f"[{damaged[turn].name} is damaged]" if turn in damaged else line
+        lines.setdefault(leaf_id, []).append(told)
+    return texts | {leaf_id: "\n".join(said) for leaf_id, said in lines.items()}

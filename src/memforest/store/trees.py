@@ -1,12 +1,15 @@
-"""Trees and their inner nodes in SQLite: a write-back `Arena` for one transaction. Leaves: `memforest.store.leaves`."""
+"""Trees and their inner nodes in SQLite: a write-back `Arena` for one transaction. Leaves: `memforest.store.leaves`.
+
+A leaf that has a summary of its own has a row among the nodes too, of level 0 and with the same id: it has what a leaf
+has not, a version and a dirty mark, and the summary hangs on it as on any node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
-from memforest.store import leaves, meta
-from memforest.store.dialect import AMONG, AMONG_IDS
-from memforest.store.digests import damaged_turns
+from memforest.store import derived, leaves, meta
+from memforest.store.dialect import AMONG
 from memforest.store.packing import pack_ids, unpack_ids
 from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
@@ -22,11 +25,11 @@ __all__ = [
     "head_of",
     "heads",
     "leaf_count",
-    "leaf_texts",
     "mark_all_dirty",
     "mark_clean",
     "mark_dirty",
     "node_count",
+    "node_texts",
     "nodes_with_ids",
     "owner_of_node",
     "owners",
@@ -67,11 +70,16 @@ def _node(row: tuple[object, ...]) -> Node:
 class SqliteArena:
     """The nodes of one file, read when first touched. Leaves are written at once, inner nodes back by `flush`.
 
-    Lives inside one write transaction. `written` counts the rows that were written or dropped.
+    Lives inside one write transaction. `written` counts the nodes that were written or dropped.
+
+    Args:
+        tx: the transaction.
+        summarised: the kinds of items whose leaves get a summary of their own.
     """
 
-    def __init__(self, tx: Tx) -> None:
+    def __init__(self, tx: Tx, summarised: Collection[str] = ()) -> None:
         self._tx = tx
+        self._summarised = summarised
         self._nodes: dict[int, Node] = {}
         self._changed: set[int] = set()
         self._dropped: set[int] = set()
@@ -106,10 +114,11 @@ class SqliteArena:
     def put(self, node: Node) -> None:
         """Insert or change an inner node, or insert a leaf."""
         self._nodes[node.id] = node
-        if node.level:
+        if not node.level:
+            leaves.put_leaf(self._tx, node)
+        if node.level or node.item_kind in self._summarised:
             self._changed.add(node.id)
         else:
-            leaves.put_leaf(self._tx, node)
             self.written += 1
 
     def drop(self, node_id: int) -> None:
@@ -118,10 +127,9 @@ class SqliteArena:
         Raises:
             KeyError: if there is none with that id.
         """
-        if self.get(node_id).level:
-            self._changed.discard(node_id)
-        else:
+        if not self.get(node_id).level:
             leaves.drop_leaves(self._tx, (node_id,))
+        self._changed.discard(node_id)
         del self._nodes[node_id]
         self._dropped.add(node_id)
 
@@ -260,10 +268,20 @@ def drop_tree(tx: Tx, head: TreeHead) -> None:
 def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
     """Return nodes and leaves by id."""
     rows = tx.execute(f"SELECT {_COLUMNS} FROM node WHERE id {AMONG}", (tx.ids(ids),))
-    found = {row[0]: _node(row) for row in rows}
+    stored = {row[0]: _node(row) for row in rows}
+    found = {i: node for i, node in stored.items() if node.level}
     if rest := [i for i in ids if i not in found]:
-        found.update(leaves.leaves_with_ids(tx, rest))
+        for i, leaf in leaves.leaves_with_ids(tx, rest).items():
+            if (marks := stored.get(i)) is not None:
+                leaf.version, leaf.dirty = marks.version, marks.dirty
+            found[i] = leaf
     return found
+
+
+def node_texts(tx: Tx, nodes: Collection[Node]) -> dict[int, str]:
+    """Return what nodes say: their summaries, or of leaves without one their items; of other nodes nothing."""
+    found = derived.summaries(tx, [node.id for node in nodes])
+    return found | leaves.leaf_texts(tx, [node for node in nodes if not node.level and node.id not in found])
 
 
 def roots(tx: Tx, trees: Collection[int]) -> set[int]:
@@ -275,45 +293,8 @@ def roots(tx: Tx, trees: Collection[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-_LEAF_TURNS = f"""
-    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN cell c ON c.id = l.cell
-        JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
-        WHERE l.id {AMONG_IDS}
-    UNION ALL
-    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN turn a ON a.id = l.turn
-        JOIN turn b ON b.id = coalesce(l.last, l.turn)
-        JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
-        WHERE l.id {AMONG_IDS}
-    ORDER BY 1, 4"""
-
-
-def leaf_texts(tx: Tx, leaves: Iterable[Node]) -> dict[int, str]:
-    """Return the texts of leaves, by id: a fact's text; the turns of a chunk or a run, a line each, with the speaker.
-
-    In the place of a damaged turn there is a line that says so.
-    """
-    facts: list[int] = []
-    runs: list[int] = []
-    for leaf in leaves:
-        (facts if leaf.item_kind == "fact" else runs).append(leaf.id)
-    texts: dict[int, str] = dict(
-        tx.execute(
-            f"""SELECT l.id, f.text FROM leaf l JOIN fact f ON f.id = l.fact
-               WHERE l.id {AMONG}""",
-            (tx.ids(facts),),
-        ).fetchall()
-    )
-    turns = tx.execute(_LEAF_TURNS, {"ids": tx.ids(runs)}).fetchall() if runs else []
-    damaged = damaged_turns(tx, [turn for _, turn, _, _ in turns]) if turns else {}
-    lines: dict[int, list[str]] = {}
-    for leaf_id, turn, line, _ in turns:
-        told = f"[{damaged[turn].name} is damaged]" if turn in damaged else line
-        lines.setdefault(leaf_id, []).append(told)
-    return texts | {leaf_id: "\n".join(found) for leaf_id, found in lines.items()}
-
-
 def dirty_children(tx: Tx, owner: str | None = None) -> dict[int, tuple[int, ...]]:
-    """Return the children of every dirty inner node of an index's trees, or of all, from the leaves up."""
+    """Return the children of every dirty node of an index's trees, or of all, from the leaves up; a leaf has none."""
     rows = tx.execute(
         """SELECT n.id, n.children FROM node n JOIN tree t ON t.id = n.tree
            WHERE n.dirty AND t.owner = coalesce(?, t.owner) ORDER BY n.level, n.id""",
@@ -331,12 +312,12 @@ def dirty_mark(tx: Tx) -> tuple[int, int, int]:
 
 
 def mark_all_dirty(tx: Tx) -> None:
-    """Mark every inner node dirty, with a new version, so that a refresh under way commits nothing it read before."""
+    """Mark every node that has a summary dirty, with a new version, so that a refresh under way commits nothing it read before."""
     tx.execute("UPDATE node SET dirty = 1, version = version + 1")
 
 
 def mark_dirty(tx: Tx, nodes: Collection[int]) -> None:
-    """Mark inner nodes, and all above them."""
+    """Mark nodes that have a summary, and all above them."""
     marked = set(nodes)
     if not marked:
         return
@@ -365,15 +346,16 @@ def sizes(tx: Tx) -> dict[str, tuple[int, int, int]]:
     """Return the numbers of trees, inner nodes and leaves by owner."""
     rows = tx.execute(
         """SELECT t.owner, count(*), coalesce(sum(n.found), 0), coalesce(sum(l.found), 0) FROM tree t
-           LEFT JOIN (SELECT tree, count(*) AS found FROM node GROUP BY tree) n ON n.tree = t.id
+           LEFT JOIN (SELECT tree, count(*) AS found FROM node WHERE level GROUP BY tree) n ON n.tree = t.id
            LEFT JOIN (SELECT tree, count(*) AS found FROM leaf GROUP BY tree) l ON l.tree = t.id GROUP BY t.owner"""
     )
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
 def node_count(tx: Tx) -> tuple[int, int]:
-    """Return how many nodes there are and how many inner ones are dirty."""
-    total = tx.execute("SELECT (SELECT count(*) FROM node) + (SELECT count(*) FROM leaf)").fetchone()[0]
+    """Return how many nodes there are and how many are dirty."""
+    sql = "SELECT (SELECT count(*) FROM node WHERE level) + (SELECT count(*) FROM leaf)"
+    total = tx.execute(sql).fetchone()[0]
     return total, dirty_count(tx)
 
 
@@ -383,5 +365,5 @@ def leaf_count(tx: Tx) -> int:
 
 
 def dirty_count(tx: Tx) -> int:
-    """Return how many inner nodes are dirty; reads no others."""
+    """Return how many nodes are dirty; reads no others."""
     return int(tx.execute("SELECT count(*) FROM node WHERE dirty").fetchone()[0])

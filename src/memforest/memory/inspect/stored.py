@@ -113,7 +113,7 @@ class TreeView(Result):
 
     Where trees of several indexes are shown, the title names the index too. `leaves` counts those below the node.
 
-    `summary` of a leaf is its item's text; `quotes` are the words that a fact was taken from, and `sources`
+    `summary` of a leaf is its item's text, unless it has a summary of its own; `quotes` are the words that a fact was taken from, and `sources`
     the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
     and no `children` was not unfolded.
     """

@@ -14,7 +14,6 @@ from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms
 from memforest.memory.inspect.stored import Source, TreeView, turn_sources
 from memforest.memory.inspect.views import Look
-from memforest.store import derived
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
@@ -49,13 +48,13 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
 
 
 def shown_nodes(look: Look, *, scope: str | None, depth: int, limit: int | None = None) -> list[int]:
-    """Return the inner nodes of which `tree_views` shows the summaries.
+    """Return the nodes of which `tree_views` shows the summaries.
 
     Raises:
         InputError: as there.
         NotFoundError: as there.
     """
-    return [node.id for node in _shown(look, scope, depth, limit)[1].values() if node.level]
+    return [node.id for node in _shown(look, scope, depth, limit)[1].values() if node.level or node.dirty]
 
 
 def _shown(
@@ -141,8 +140,7 @@ class _Texts:
         facts = [node.item or 0 for node in nodes if node.item_kind == "fact"]
         said = fact_rows.occurrences(tx, facts)
         return cls(
-            derived.summaries(tx, [node.id for node in nodes if node.level])
-            | tree_rows.leaf_texts(tx, [node for node in nodes if not node.level]),
+            tree_rows.node_texts(tx, nodes),
             {fact: tuple(dict.fromkeys(one.quote for one in found)) for fact, found in said.items()},
             {fact: turn_sources(pairs) for fact, pairs in texts.fact_sources(tx, facts).items()},
         )
@@ -158,7 +156,7 @@ def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) ->
         level=node.level,
         leaves=node.count,
         summary=written.of.get(node.id, ""),
-        dirty=node.dirty and node.level > 0,
+        dirty=node.dirty,
         children=tuple(_view(nodes, written, nodes[child], "") for child in below),
         quotes=written.quotes.get(fact, ()),
         sources=written.sources.get(fact, ()),

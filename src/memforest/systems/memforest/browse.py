@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memforest.search.forest import CELL, FACT, INNER, EmbeddedForest, Forest
 from memforest.search.snapshot import Snapshot, ranges
-from memforest.systems.memforest.settings import DEFAULTS, Leaves
+from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 from memforest.systems.speak import told_by
 
 __all__ = ["MOST_CHILDREN", "UNASKED", "Descent", "browse_by", "merged", "nearness_to", "split"]
@@ -118,24 +118,31 @@ def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
 
 
 def nearness_to(
-    snapshot: Snapshot, found: EmbeddedForest, vector: Row, bare: Row, leaves: Leaves = "mixed"
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    vector: Row,
+    bare: Row,
+    settings: MemForestSettings = DEFAULTS,
 ) -> Callable[[Sequence[int]], list[float]]:
     """Return a function from forest rows to how near they are to a sub-query.
 
-    As in `recall`: a leaf is as near as its fact or its best turn, an inner node as its summary, and one of a scene as
-    the facts below it on average. With `leaves` "facts" a leaf of turns is as near as the best fact that they support.
+    As in `recall`: a node is as near as its summary, and a leaf without one as its fact or its best turn. An inner node of
+    a scene is as near as the facts below it on average, if `scene_vectors` says so. With `leaves` "facts" a leaf of turns
+    without a summary is as near as the best fact that they support.
 
     Args:
         snapshot: of the memory.
         found: the trees with their vectors.
         vector: of the sub-query, unit length.
         bare: of the sub-query without participants' names.
-        leaves: see `MemForestSettings.leaves`; "aligned" changes nothing inside of a tree.
+        settings: `scene_vectors` and `leaves` count; of these "aligned" changes nothing inside of a tree.
     """
     forest = found.forest
-    scenes = forest.of_kind("scene")
+    by_vector = np.isin(np.arange(len(forest.ids)), forest.embedded)
+    if settings.scene_vectors == "facts":
+        by_vector &= ~forest.of_kind("scene")[forest.tree]
     by_facts = None
-    if leaves == "facts":
+    if settings.leaves == "facts":
         none = np.full(len(snapshot.turns.ids), -1.0)
         by_facts = told_by(snapshot).best(snapshot.facts.vectors.cosines(bare), none)
 
@@ -147,16 +154,15 @@ def nearness_to(
     def nearness(rows: Sequence[int]) -> list[float]:
         nodes = np.array(rows, dtype=np.int64)
         out = np.zeros(len(nodes))
-        kind, scene = forest.kind[nodes], scenes[forest.tree[nodes]]
-        inner = (kind == INNER) & ~scene
-        out[inner] = found.cosines_at(nodes[inner], vector)
-        cells = np.flatnonzero(kind == CELL)
+        kind, own = forest.kind[nodes], by_vector[nodes]
+        out[own] = found.cosines_at(nodes[own], vector)
+        cells = np.flatnonzero((kind == CELL) & ~own)
         starts, ends = forest.item[nodes[cells]], forest.item_end[nodes[cells]]
         if len(cells):
             turns = ranges(starts, ends)
             cosines = forest.turns.vectors.cosines_at(turns, vector) if by_facts is None else by_facts[turns]
             out[cells] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
-        for i in np.flatnonzero((kind == FACT) | ((kind == INNER) & scene)):
+        for i in np.flatnonzero((kind == FACT) | ((kind == INNER) & ~own)):
             facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)
             out[i] = forest.facts.vectors.cosines_at(facts, bare).mean()
         return [float(value) for value in out]

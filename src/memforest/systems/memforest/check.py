@@ -24,6 +24,7 @@ def check_forest(tx: Tx, settings: MemForestSettings) -> list[IndexProblem]:
     return [
         *(IndexProblem("tree", message) for message in _fan_outs(tx, settings)),
         *(IndexProblem("placement", message) for message in rows.placement_problems(tx)),
+        *(IndexProblem("placement", message) for message in _cells(tx, settings)),
         *(IndexProblem("scene", message) for message in _scenes(tx)),
     ]
 
@@ -33,6 +34,15 @@ def _fan_outs(tx: Tx, settings: MemForestSettings) -> list[str]:
         f"{kind} tree {scope} has a fan-out of {head.k}, which is not the memory's"
         for kind, scope, head in tree_rows.heads(tx, OWNER)
         if head.k != getattr(settings, f"{kind}_k", head.k)
+    ]
+
+
+def _cells(tx: Tx, settings: MemForestSettings) -> list[str]:
+    """Check that the cells, and they alone among leaves, have summaries where they are to have some, and else none."""
+    wanted = settings.cells == "summarised"
+    lack, much = rows.unmarked_cells(tx) if wanted else [], rows.marked_leaves(tx, cells=not wanted)
+    return [f"chunk {cell} has a leaf that is not marked for its summary" for cell in lack] + [
+        f"leaf {leaf} is marked for a summary, which it is not to have" for leaf in much
     ]
 
 

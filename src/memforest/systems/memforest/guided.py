@@ -32,7 +32,7 @@ from memforest.systems.base import Prepared, Search
 from memforest.systems.host import Host
 from memforest.systems.memforest.browse import Descent, browse_by, merged, nearness_to, split
 from memforest.systems.memforest.node_summaries import RecalledTree, node_cards
-from memforest.systems.memforest.settings import Leaves, MemForestSettings
+from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.modes import FALLS_BACK, adopted, sub_queries
 from memforest.text import cut
 from memforest.types import QuestionPlan, TreeCard
@@ -286,7 +286,7 @@ class GuidedBrowse:
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
             left = [(way, self._host.question) for way, _ in left]
             vectors = await self._vectors(snapshot, ())
-        await asyncio.to_thread(_by_vectors, snapshot, forest, left, vectors, self._settings.leaves)
+        await asyncio.to_thread(_by_vectors, snapshot, forest, left, vectors, self._settings)
         return warnings
 
     async def _vectors(self, snapshot: Snapshot, queries: Iterable[str]) -> Mapping[str, tuple[Row, Row]]:
@@ -322,9 +322,9 @@ def _by_vectors(
     forest: EmbeddedForest,
     ways: Sequence[tuple[Descent, str]],
     vectors: Mapping[str, tuple[Row, Row]],
-    leaves: Leaves,
+    settings: MemForestSettings,
 ) -> None:
-    nearness = {query: nearness_to(snapshot, forest, *both, leaves) for query, both in vectors.items()}
+    nearness = {query: nearness_to(snapshot, forest, *both, settings) for query, both in vectors.items()}
     for way, query in ways:
         browse_by(way, nearness[query])
 

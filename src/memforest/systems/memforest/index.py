@@ -81,11 +81,12 @@ class MemForestIndex(Index):
         return ForestPlacing(tx, self.settings)
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return the summary requests of nodes; those of scenes need no vector.
+        """Return the summary requests of nodes; those of scenes need no vector if `scene_vectors` says so.
 
-        How near a scene's nodes are to a question is how near the facts below them are on average
-        (`memforest.systems.memforest.recall`).
+        How near a scene's nodes are to a question is then how near the facts below them are on average
+        (`memforest.systems.memforest.recall`). A cell's summary is always made: what was said is there anyway.
         """
+        compared = {"session", "entity"} | ({"scene"} if self.settings.scene_vectors == "summary" else set())
         trees = {node.tree for node in nodes}
         scopes, labels, roots = (
             tree_rows.scopes(tx, trees),
@@ -103,9 +104,9 @@ class MemForestIndex(Index):
                     inputs=inputs[node.id],
                     level=node.level,
                     root=node.id in roots,
-                    summarise=self.settings.summarise,
+                    summarise=self.settings.summarise if node.level else "every",
                 ),
-                vector=scopes[node.tree][0] != "scene",
+                vector=scopes[node.tree][0] in compared,
             )
             for node in nodes
         ]
@@ -224,7 +225,7 @@ class MemForestIndex(Index):
         recalled = self._recalled(tx, snapshot, request, base)
         if not recalled.leaves:
             return self._nothing(request)
-        return of_leaves(snapshot, found.forest, request, base, recalled, self.settings)
+        return of_leaves(snapshot, found, request, base, recalled, self.settings)
 
     def _nothing(self, request: Search) -> Found:
         """Return why there is no evidence at all."""

@@ -147,8 +147,10 @@ class Trees:
     with_leaves: Ints
     """The tree of each of these groups."""
     roots: Ints
-    compared: NDArray[np.bool_]
-    """The inner nodes that are compared by their vector: all but those of scene trees, shape (N,)."""
+    embedded: NDArray[np.bool_]
+    """The nodes that have summaries, shape (N,)."""
+    in_scenes: NDArray[np.bool_]
+    """The nodes of scene trees, shape (N,)."""
     lone: NDArray[np.bool_]
     """Trees that are scenes of a single fact: they have nothing to descend, and say what the fact says."""
 
@@ -174,6 +176,7 @@ def trees_of(forest: Forest) -> Trees:
         leaves=leaves,
         with_leaves=forest.tree[rows[leaves.starts]],
         roots=roots,
-        compared=(forest.kind == INNER) & ~scene[forest.tree],
+        embedded=np.isin(np.arange(len(forest.ids)), forest.embedded),
+        in_scenes=scene[forest.tree],
         lone=lone & scene,
     )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from memforest.interval import from_ms
 from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
-from memforest.store import derived
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.systems.base import MemoryIndex
@@ -59,15 +58,16 @@ def recalled_trees(
 
 
 def node_cards(tx: Tx, nodes: Mapping[int, tuple[str, str]]) -> dict[int, TreeCard]:
-    """Return the cards of nodes by id; those that are gone have none, and the text of one without a summary is "".
+    """Return the cards of nodes by id; those that are gone have none.
+
+    The text is the summary, of a leaf without one what its item says, and else "".
 
     Args:
         tx: a read transaction.
         nodes: node id -> (kind of its tree, name of the tree's scope).
     """
     found = tree_rows.nodes_with_ids(tx, nodes)
-    texts = tree_rows.leaf_texts(tx, [node for node in found.values() if not node.level])
-    texts |= derived.summaries(tx, [node.id for node in found.values() if node.level])
+    texts = tree_rows.node_texts(tx, found.values())
     return {
         id_: TreeCard(
             *nodes[id_],

@@ -48,7 +48,7 @@ class ForestPlacing:
     def __init__(self, tx: Tx, settings: MemForestSettings) -> None:
         self._tx = tx
         self._settings = settings
-        self._arena = SqliteArena(tx)
+        self._arena = SqliteArena(tx, ("cell",) if settings.cells == "summarised" else ())
         self._heads: dict[tuple[str, int], TreeHead] = {}
         self._scopes: dict[int, tuple[str, int]] = {}
         self._touched: set[int] = set()

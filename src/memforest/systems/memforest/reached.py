@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memforest.search.forest import FACT, INNER, Forest
+from memforest.search.forest import FACT, INNER, EmbeddedForest, Forest
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Found, Hit, NodeHit, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
@@ -22,7 +22,7 @@ __all__ = ["of_leaves", "of_roots"]
 
 def of_leaves(
     snapshot: Snapshot,
-    forest: Forest,
+    trees: EmbeddedForest,
     request: Search,
     base: Base,
     recalled: Recalled,
@@ -35,14 +35,15 @@ def of_leaves(
 
     Args:
         snapshot: of the memory.
-        forest: the index's.
-        request: the question; of its filters all count, of its weights none.
+        trees: the index's.
+        request: the question, with a vector; of its filters all count, of its weights none.
         base: the raw relevance of turns and facts.
         recalled: the leaves, by forest row.
         settings: `leaves` and `reached_by` count.
     """
-    keep = allowed(snapshot, request)
-    near = leaf_similarity(snapshot, forest, base, settings.leaves)
+    assert request.vector is not None  # else nothing was reached
+    forest, keep = trees.forest, allowed(snapshot, request)
+    near = leaf_similarity(snapshot, trees, base, request.vector, settings.leaves)
     found: dict[tuple[int, int], Hit] = {}
     for leaf, path in recalled.leaves.items():
         for turn, fact in _stands_for(snapshot, forest, keep, leaf, resolve=settings.leaves == "facts"):

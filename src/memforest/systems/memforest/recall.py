@@ -34,18 +34,28 @@ class Recalled:
     """Forest row of a leaf -> mean similarity of the nodes on its path."""
 
 
-def leaf_similarity(snapshot: Snapshot, forest: Forest, base: Base, leaves: Leaves = "mixed") -> Scores:
+def leaf_similarity(
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32],
+    leaves: Leaves = "mixed",
+) -> Scores:
     """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,).
 
-    `leaves` says how cells are compared with facts; see `MemForestSettings.leaves`.
+    `leaves` says how cells are compared with facts; see `MemForestSettings.leaves`. If not by facts, a cell that has a
+    summary is compared by that.
     """
-    trees = trees_of(forest)
+    forest, trees = found.forest, trees_of(found.forest)
     out = np.zeros(len(forest.ids))
     out[trees.fact_rows] = base.fact[trees.fact_items]
     of_turns = base.turn
     if leaves == "facts":
         of_turns = told_by(snapshot).best(base.fact, np.full(len(base.turn), -1.0))
     cells = trees.cells.best(of_turns)
+    if leaves != "facts" and len(forest.summarised):
+        own = np.isin(trees.cell_rows, forest.summarised)
+        cells[own] = found.cosines_at(trees.cell_rows[own], vector)
     if leaves == "aligned" and len(base.fact):
         cells = standardise(cells) * base.fact.std() + base.fact.mean()
     out[trees.cell_rows] = cells
@@ -69,9 +79,11 @@ def recall(
     forest, trees = found.forest, trees_of(found.forest)
 
     def nearness(nodes: Sequence[int]) -> list[float]:
-        """Compare the question with those inner nodes that browse comes to, and with no others."""
+        """Compare the question with those summaries that browse comes to, and with no others."""
         rows = np.array(nodes, dtype=np.int64)
-        compared = rows[trees.compared[rows]]
+        compared = rows[trees.embedded[rows]]
+        if settings.scene_vectors == "facts":
+            compared = compared[~trees.in_scenes[compared]]
         similarity[compared] = found.cosines_at(compared, vector)
         return [float(value) for value in similarity[rows]]
 
@@ -107,12 +119,13 @@ def _recall(
     if vector is None or not len(forest.roots):
         return (), np.zeros(0)
     trees = trees_of(forest)
-    similarity = leaf_similarity(snapshot, forest, base, settings.leaves)
+    similarity = leaf_similarity(snapshot, found, base, vector, settings.leaves)
     best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
     of_leaves = similarity[trees.leaf_rows]
     best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
-    similarity[found.inner_roots] = found.root_cosines(vector)
-    similarity_of_scenes(forest, base.fact, similarity)
+    similarity[found.embedded_roots] = found.root_cosines(vector)
+    if settings.scene_vectors == "facts":
+        similarity_of_scenes(forest, base.fact, similarity)
     root_sim[forest.tree[trees.roots]] = similarity[trees.roots]
     wanted = np.array([kind in settings.families for kind in forest.tree_kind], dtype=np.bool_)
     top = settings.recall_trees
@@ -127,7 +140,7 @@ def _recall(
 
 
 def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> None:
-    """Give the nodes of scene trees, in place, the mean similarity of the facts below them: they have no vector."""
+    """Give the nodes of scene trees, in place, the mean similarity of the facts below them, in the place of a vector."""
     leaves = scene_leaves(forest)
     for nodes, means in leaves.levels.means(fact[leaves.facts]):
         similarity[nodes] = means

@@ -29,6 +29,7 @@ __all__ = [
     "finished_cells",
     "first_tables",
     "labels",
+    "marked_leaves",
     "member_vectors",
     "membership_problems",
     "new_scene",
@@ -41,6 +42,7 @@ __all__ = [
     "set_inactive",
     "take_member",
     "topics",
+    "unmarked_cells",
     "unrouted",
 ]
 
@@ -351,6 +353,26 @@ _CONTRADICTIONS: tuple[tuple[str, str], ...] = (
         "scene {0} has an id that is still to be given",
     ),
 )
+
+
+_OWN_LEAF = "FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'"
+
+
+def unmarked_cells(tx: Tx) -> list[int]:
+    """Return the cells whose leaves have no marks for a summary of their own."""
+    found = tx.execute(
+        f"SELECT l.cell {_OWN_LEAF} WHERE l.cell IS NOT NULL AND l.id NOT IN (SELECT id FROM node) ORDER BY l.cell"
+    )
+    return [row[0] for row in found]
+
+
+def marked_leaves(tx: Tx, *, cells: bool) -> list[int]:
+    """Return the leaves that have marks for a summary of their own; those of cells only if they are asked for too."""
+    found = tx.execute(
+        f"SELECT l.id {_OWN_LEAF} JOIN node n ON n.id = l.id WHERE l.cell IS NULL OR ? ORDER BY l.id",
+        (cells,),
+    )
+    return [row[0] for row in found]
 
 
 def placement_problems(tx: Tx) -> list[str]:

@@ -27,7 +27,7 @@ Likeness: TypeAlias = Annotated[float, Bound(ge=-1)] | None
 class MemForestSettings(Settings):
     """How the memforest index grows its trees and reads them."""
 
-    KEPT: ClassVar[tuple[str, ...]] = ("session_k", "entity_k", "scene_k")
+    KEPT: ClassVar[tuple[str, ...]] = ("session_k", "entity_k", "scene_k", "cells", "scene_vectors")
 
     session_k: FanOut = 3
     """Most children of a node in a session's tree. At least 3."""
@@ -68,6 +68,13 @@ class MemForestSettings(Settings):
     reached_by: Literal["leaf", "path"] = "leaf"
     """What ranks the leaves that browse reached: how near each is to the question, or its whole path on average (in a
     guided mode, its places on the way)."""
+    cells: Literal["said", "summarised"] = "said"
+    """What a session tree's leaf says to the nodes above it and to browse: what was said, or a summary of it that has a
+    vector of its own, as in the paper's Algorithm 1 (line 23). With a model that is a call for each cell. Evidence is
+    what was said all the same."""
+    scene_vectors: Literal["facts", "summary"] = "facts"
+    """What the nodes of scene trees are compared by: the facts beneath them, on average, or the vector of their
+    summary, as in the paper (Alg. 1, line 33), which costs an embedding for each node."""
     summarise: Literal["kept", "every"] = "kept"
     """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
     node's is made, as in the paper's Algorithm 1."""
