@@ -23,9 +23,9 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.interval import to_ms
 from memforest.memory import indexing
-from memforest.memory.ingest.arrive import Receiver
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
 from memforest.memory.ingest.receive import StoredSession
+from memforest.memory.ingest.receiver import Receiver
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
@@ -33,7 +33,7 @@ from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
-from memforest.memory.query.reader import Query, QueryPath
+from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
     FlushResult,
@@ -123,7 +123,7 @@ class Memory:
             stored: dict[int, StoredSession] = {}
             for at in group:
                 try:
-                    stored[at] = await self._receiver.arrive(arrivals[at])
+                    stored[at] = await self._receiver.receive(arrivals[at])
                 except MemForestError as exc:
                     batch.fail(at, exc)
             await batch.process(stored)

@@ -35,7 +35,7 @@ class Receiver:
     attached: Attached
     embedder: Embedder | None
 
-    async def arrive(self, arrival: Arrival) -> StoredSession:
+    async def receive(self, arrival: Arrival) -> StoredSession:
         """Check the turns of a session and store them."""
         reading = read_arrival(arrival, self.config, self.label)
         return await self._in_thread(arrival, lambda _tx: reading, append=False)
