@@ -24,8 +24,7 @@ from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.interval import to_ms
 from memforest.memory import indexing
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
-from memforest.memory.ingest.receive import StoredSession
-from memforest.memory.ingest.receiver import Receiver
+from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
