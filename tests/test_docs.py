@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import inspect
 import io
 import os
@@ -14,6 +15,7 @@ import re
 import sys
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -190,6 +192,17 @@ def test_the_rooms_in_the_docs_are_those_enforced() -> None:
     rooms = {room for line in lines for room in line.split(" | ")}
     rows = " ".join(re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert {room for room in rooms if f"`{room}`" not in rows} == set()
+
+
+def test_the_walks_in_the_docs_name_calls_that_there_are() -> None:
+    """docs/architecture.md walks through one turn and one question: each name is defined in the file in front of it."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walks = page.split("## Two walks")[1].split("\n## ")[0]
+    calls = re.findall(r"`([\w/]+)\.py`\s+`([\w.]+)`", walks)
+    assert len(calls) > 20
+    for file, name in calls:
+        module = importlib.import_module(f"memforest.{file.replace('/', '.')}")
+        assert attrgetter(name)(module).__module__ == module.__name__
 
 
 def test_the_prompts_in_the_docs_are_those_in_use() -> None:

@@ -63,7 +63,7 @@ class Listed:
         self.read += len(found)
         return found
 
-    def told(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+    def naming(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
         """Return what the observations before another one say of some values."""
         earlier = self.seen[: self.seen.index(seen)]
         return [(o.value, o.previous) for o in earlier if o.value in values or o.previous in values]

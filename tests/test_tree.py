@@ -23,12 +23,8 @@ from memforest.tree import (
     delete,
     insert,
     leaves,
-    mark_dirty,
     outline,
     path,
-    predecessor,
-    successor,
-    touch,
     walk,
 )
 
@@ -106,9 +102,7 @@ def least_height(count: int, k: int) -> int:
 Op = tuple[str, int, int]
 OPS = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["insert", "insert", "insert", "append", "delete", "delete", "touch", "mark", "refresh"]
-        ),
+        st.sampled_from(["insert", "insert", "insert", "append", "delete", "delete", "refresh"]),
         st.integers(0, 60),
         st.integers(1, 9),
     ),
@@ -133,14 +127,8 @@ class History:
         elif self.model:
             at = number % len(self.model)
             leaf = self.model[at]
-            if name == "delete":
-                del self.model[at]
-                self.head = delete(self.arena, self.head, leaf.key)
-            elif name == "touch":
-                self.model[at] = leaf._replace(start_ms=number, end_ms=number + length)
-                touch(self.arena, self.head, leaf.key, number, number + length)
-            else:
-                mark_dirty(self.arena, self.head, leaf.key)
+            del self.model[at]
+            self.head = delete(self.arena, self.head, leaf.key)
 
     def insert(self, day: int, length: int) -> None:
         """Insert one leaf, and count what that wrote."""
@@ -337,42 +325,7 @@ def test_ties_keep_leaves_of_one_instant_in_order() -> None:
     assert [tie for _, tie in keys(arena, head)] == list("abcde")
 
 
-def test_a_touch_moves_hulls_both_ways() -> None:
-    """A hull grows with a leaf's interval and shrinks with it; the key keeps its place."""
-    arena, head = planted(range(10), 3)
-    before = [(node.start_ms, node.end_ms) for node in path(arena, head, (9, ""))]
-    touch(arena, head, (9, ""), 9, 500)
-    assert {node.end_ms for node in path(arena, head, (9, ""))} == {500}
-    assert check(arena, head) == []
-    touch(arena, head, (9, ""), 9, 10)
-    assert [(node.start_ms, node.end_ms) for node in path(arena, head, (9, ""))] == before
-
-
-def test_marking_dirty_raises_the_version_of_the_path_and_nothing_else() -> None:
-    """So a refresh that read the old inputs can see that they are old."""
-    arena, head = planted(range(20), 3)
-    arena.refresh()
-    before = {node.id: node.version for node in walk(arena, head)}
-    mark_dirty(arena, head, (7, ""))
-    on_path = {node.id for node in path(arena, head, (7, ""))}
-    for node in walk(arena, head):
-        assert node.dirty == (node.id in on_path)
-        assert node.version == before[node.id] + (node.id in on_path)
-
-
 # Finding
-
-
-@pytest.mark.parametrize("k", [3, 4, 8])
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 40])
-def test_neighbours_are_those_of_the_sorted_list(k: int, count: int) -> None:
-    """For every key in the tree and every gap between; None at either end."""
-    days = [2 * day for day in range(count)]
-    arena, head = planted(random.Random(count).sample(days, count), k)
-    for day in range(-1, 2 * count + 1):
-        before, after = predecessor(arena, head, (day, "")), successor(arena, head, (day, ""))
-        assert (before and before.key[0]) == max((other for other in days if other < day), default=None)
-        assert (after and after.key[0]) == min((other for other in days if other > day), default=None)
 
 
 @given(FAN_OUTS, OPS, st.integers(0, 60), st.integers(1, 30))
@@ -405,18 +358,14 @@ def test_a_refused_call_changes_nothing(count: int) -> None:
     """An absent key is a KeyError; a key that is there, or an empty interval, a ValueError."""
     arena, head = planted(range(count), 3)
     before = copy.deepcopy(arena.nodes)
-    for verb in (delete, path, mark_dirty):
+    for verb in (delete, path):
         with pytest.raises(KeyError):
             verb(arena, head, (99, ""))
-    with pytest.raises(KeyError):
-        touch(arena, head, (99, ""), 0, 1)
     with pytest.raises(ValueError, match="empty"):
         insert(arena, head, key=(50, ""), start_ms=5, end_ms=5, item_kind="fact", item=1)
     if count:
         with pytest.raises(ValueError, match="already"):
             add(arena, head, count - 1)
-        with pytest.raises(ValueError, match="empty"):
-            touch(arena, head, (0, ""), 5, 4)
     assert arena.nodes == before
 
 

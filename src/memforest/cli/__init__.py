@@ -1,13 +1,12 @@
 """The command line, `memforest`: thin front end of the public surface; see docs/cli.md.
 
-    app      the root command, its options, exit codes          call     one run: options, user, where output goes
-    ingest   ingest, resume                                     formats  chat files -> sessions (pure)
-    asking   search, ask                                        loading  sessions -> a memory, with counts
-    listing  users, sessions
-    looking  facts, timeline, tree, stats, verify               screen   terminal output of untrusted text
-    doctor   doctor                                             wire     values -> JSON
-                                                                jobs     due work in words
-    demo     demo
+    app         the root command, its options, exit codes   call     one run: options, user, where output goes
+    ingest      ingest, resume                              formats  chat files -> sessions (pure)
+    asking      search, ask                                 loading  sessions -> a memory, with counts
+    listing     users, sessions                             screen   terminal output of untrusted text
+    inspecting  facts, timeline, tree, stats, verify        wire     values -> JSON
+    doctor      doctor                                      jobs     due work in words
+    demo        demo
 
 Importing this loads neither the models nor numpy, so that ``memforest --help`` answers at once; a command's
 module is imported when the command is used.

@@ -159,8 +159,8 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
     for number, one in enumerate(result.citations, 1):
         body = Text(_origin(screen, one), style="dim")
         if not any(part in one.quote for part in quoted):  # else the answer has the words already
-            told = clean(one.text, 300) if one.kind == "memory" else f'"{clean(one.quote, 300)}"'
-            body = Text.assemble(f"{told}\n", body)
+            text = clean(one.text, 300) if one.kind == "memory" else f'"{clean(one.quote, 300)}"'
+            body = Text.assemble(f"{text}\n", body)
         table.add_row(f"[{number}]", screen.day(one.said), body)
     screen.put(table)
 
@@ -230,7 +230,7 @@ def _explained(one: Evidence) -> str:
     return f"score {one.score:.3f} = {parts}" + (f"\npath {path}" if path else "") + why
 
 
-def _did(why: Mapping[str, Any]) -> Iterator[str]:
+def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
     """Say which trees were recalled and how browsed, and what filters, time order, diversity and the reranker did."""
     if why["trees"]:
         yield "trees: " + ", ".join(f"{clean(title, 40)} {score:.2f}" for title, score in why["trees"])
@@ -299,7 +299,7 @@ def _draw_plan(screen: Screen, result: QueryResult, usage: Usage) -> None:
         "index": result.index,
     }
     screen.line("; ".join(f"{name} {clean(value)}" for name, value in found.items() if value), "dim")
-    for line in _did(result.trace["explain"]):
+    for line in _search_notes(result.trace["explain"]):
         screen.line(line, "dim")
     for line in _spent(usage):
         screen.line(line, "dim")

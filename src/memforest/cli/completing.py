@@ -87,7 +87,7 @@ def complete_own_indexes(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete the names of the indexes that the memory has."""
-    return _items(_seen(ctx, lambda memory: [one.name for one in memory.indexes()]), incomplete)
+    return _items(_from_memory(ctx, lambda memory: [one.name for one in memory.indexes()]), incomplete)
 
 
 def script(shell: str) -> str:
@@ -111,12 +111,12 @@ def _call(ctx: click.Context) -> Call | None:
 
 def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
     """Return the names of trees."""
-    found = _seen(ctx, lambda memory: [view.title for view in memory.tree(depth=0, limit=MOST_NODES)])
+    found = _from_memory(ctx, lambda memory: [view.title for view in memory.tree(depth=0, limit=MOST_NODES)])
     titles = (title.partition(" ") for title in found)
     return [name for kind, _, name in titles if kind in kinds]
 
 
-def _seen(ctx: click.Context, look: Callable[[UserMemory], list[str]]) -> list[str]:
+def _from_memory(ctx: click.Context, look: Callable[[UserMemory], list[str]]) -> list[str]:
     """Return names from a memory; none when the user is not clear, as completion shows no errors."""
     from memforest.memory.open import survey
 

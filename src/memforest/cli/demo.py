@@ -24,8 +24,8 @@ from memforest.cli.asking import draw_answer
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.formats import read_chat
 from memforest.cli.ingest import draw_loaded, progress_of
+from memforest.cli.inspecting import draw_facts, draw_timeline, draw_trees
 from memforest.cli.loading import IngestOptions, Loaded, Plan, load, plan_memories
-from memforest.cli.looking import draw_facts, draw_timeline, draw_trees
 from memforest.cli.screen import Screen, clean, columns
 from memforest.errors import NotFoundError
 from memforest.forest import UserMemory
@@ -43,7 +43,7 @@ _DATE = re.compile(r"\d{1,2} [A-Z][a-z]+ \d{4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class DemoAnswer:
     """One question of the demo, what came back, and whether that is what the author expects."""
 
     asked: Mapping[str, Any]
@@ -114,7 +114,7 @@ def _place(keep: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _ask(memory: UserMemory, questions: Sequence[Mapping[str, Any]], *, every: bool) -> list[Answered]:
+def _ask(memory: UserMemory, questions: Sequence[Mapping[str, Any]], *, every: bool) -> list[DemoAnswer]:
     """Ask the questions, by default the first of each kind."""
     kinds: set[str] = set()
     answered = []
@@ -124,11 +124,11 @@ def _ask(memory: UserMemory, questions: Sequence[Mapping[str, Any]], *, every: b
             result = memory.ask(
                 asked["question"], reference_date=asked["reference_date"], as_of=asked.get("as_of")
             )
-            answered.append(Answered(asked, result))
+            answered.append(DemoAnswer(asked, result))
     return answered
 
 
-def _data(loaded: Loaded, answers: Sequence[Answered], keep: Path | None, seconds: float) -> dict[str, Any]:
+def _data(loaded: Loaded, answers: Sequence[DemoAnswer], keep: Path | None, seconds: float) -> dict[str, Any]:
     return {
         "memory": loaded,
         "seconds": round(seconds, 2),
@@ -158,7 +158,7 @@ class _Tour:
     memory: UserMemory
     keep: Path | None
 
-    def show(self, title: str, plan: Plan, loaded: Loaded, answers: Sequence[Answered]) -> None:
+    def show(self, title: str, plan: Plan, loaded: Loaded, answers: Sequence[DemoAnswer]) -> None:
         """Print everything."""
         self._arrival(title, plan, loaded)
         self._facts()
@@ -178,7 +178,7 @@ class _Tour:
 
     def _facts(self) -> None:
         self.screen.heading("2. What was learnt: statements with the time they are about")
-        draw_facts(self.screen, _telling(self.memory.list(limit=1000).facts))
+        draw_facts(self.screen, _dated_facts(self.memory.list(limit=1000).facts))
 
     def _timelines(self) -> None:
         self.screen.heading("3. What changed: where each of them lived")
@@ -200,7 +200,7 @@ class _Tour:
         ]
         draw_trees(self.screen, f"{counts}; the largest of them", largest)
 
-    def _answers(self, answers: Sequence[Answered]) -> None:
+    def _answers(self, answers: Sequence[DemoAnswer]) -> None:
         screen = self.screen
         screen.heading("5. Questions, asked on 19 October 2025")
         for one in answers:
@@ -228,7 +228,7 @@ class _Tour:
         self.screen.put(table)
 
 
-def _telling(found: Sequence[FactView]) -> list[FactView]:
+def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
     """Pick a few facts with a stated day, spread over the months, the shorter the better."""
     first, last = min(fact.said for fact in found), max(fact.said for fact in found)
     stated = [

@@ -211,9 +211,9 @@ def _state(user: str, found: Stats) -> Check:
         f"{found.embedder or 'words only'}, indexes {', '.join(found.indexes)}"
     )
     late = [
-        f"index {name}: {told}"
+        f"index {name}: {state}"
         for name, one in found.indexes.items()
-        if (told := behind(one["lag"], one["reason"], one["usable"]))
+        if (state := behind(one["lag"], one["reason"], one["usable"]))
     ]
     if (
         found.failed_chunks or found.unfinished or late

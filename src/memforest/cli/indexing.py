@@ -64,7 +64,7 @@ def add(
     with call.forest() as forest:
         budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
         made = call.memory(forest).add_index(name, settings or None, budget=budget)
-        call.show(made, lambda screen: screen.line(f"Added {_told(made)}."), forest=forest)
+        call.show(made, lambda screen: screen.line(f"Added {_described(made)}."), forest=forest)
 
 
 @index.command()
@@ -86,7 +86,7 @@ def behind(lag: int, reason: str | None, usable: bool) -> str:
     return clean(reason, 200) if reason else ""
 
 
-def _told(one: IndexView) -> str:
+def _described(one: IndexView) -> str:
     return f"{clean(one.name)}, version {one.version}: {counted(one.trees, 'tree')} with {one.leaves} leaves"
 
 

@@ -32,7 +32,7 @@ class Past(Protocol):
         """Return the latest observations before another one, in time order."""
         ...
 
-    def told(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+    def naming(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
         """Return (value, previous) of the observations before another one that name any of some values."""
         ...
 
@@ -93,10 +93,10 @@ def _certain(window: Sequence[Observation], values: Collection[str]) -> int:
 def _held(ended: Observation, past: Past) -> bool:
     """Return whether an earlier segment than the last has the value that an observation ends."""
     alike = [value for value in past.values if same_value(value, ended.value)]
-    told = past.told(ended, alike)
-    if not told:
+    named = past.naming(ended, alike)
+    if not named:
         return False
     # What was told in the same words has a segment, or supports one, of a value that is the same as this one.
-    if any(value == ended.value for value, _ in told):
+    if any(value == ended.value for value, _ in named):
         return True
     raise _Unsure

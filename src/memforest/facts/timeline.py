@@ -113,12 +113,12 @@ def superseded(observations: Iterable[Observation], new: Iterable[Observation]) 
     return found
 
 
-def _nowhere(_seen: Observation) -> bool:
+def _never_held(_seen: Observation) -> bool:
     return False
 
 
 def observe(
-    segments: list[Segment], seen: Observation, held: Callable[[Observation], bool] = _nowhere
+    segments: list[Segment], seen: Observation, held: Callable[[Observation], bool] = _never_held
 ) -> Segment | None:
     """Read the next observation, in time order, into the segments of those before it.
 

@@ -38,13 +38,13 @@ async def for_all(
         SomeUsersFailedError: if it failed for some of all, or the user of a file named like a memory could not be read.
     """
     if user_id is not None:
-        await pool.known(user_id, verb)
+        await pool.use_existing(user_id, verb)
         return
     found = Survey(tuple(pool.opened)) if opened else await asyncio.to_thread(survey, pool.directory)
     errors: dict[str, MemForestError] = {}
     for user in found.users:
         try:
-            await pool.known(user, verb)
+            await pool.use_existing(user, verb)
         except MemForestError as exc:
             errors[user] = exc
     # What somebody else keeps under another kind of name is none of ours to finish.

@@ -101,7 +101,7 @@ class AsyncMemForest:
                 f"user {cut(repr(user_id), 60)} has a memory already; leave load_existing=False out to open it, or give "
                 "another id"
             )
-        await self._pool.use(user_id, calls.opened_only, label=display_name)
+        await self._pool.use(user_id, calls.only_open, label=display_name)
 
     async def list_users(self) -> list[str]:
         """Return the ids of all users, sorted. Nothing is written.
@@ -219,7 +219,7 @@ class AsyncMemForest:
         read_budget("ingest_parallel", budget)
         results: dict[int, IngestResult | MemForestError] = {}
         jobs = calls.ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget)
-        await calls.at_most(self._max_workers, jobs)
+        await calls.run_bounded(self._max_workers, jobs)
         return [results[i] for i in range(len(requests))]
 
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
@@ -306,7 +306,7 @@ class AsyncMemForest:
             SomeUsersFailedError: if it failed for some of all users; the others are open.
             NotFoundError: if the user has no memory.
         """
-        await for_all("load", user_id, self._pool, calls.opened_only)
+        await for_all("load", user_id, self._pool, calls.only_open)
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -358,9 +358,11 @@ class AsyncMemForest:
 
         async def one(i: int) -> None:
             problem = calls.request_problem(requests[i], ("user_id", "question"), None)
-            results[i] = await calls.or_error(self.query(**requests[i])) if problem is None else problem
+            results[i] = (
+                await calls.result_or_error(self.query(**requests[i])) if problem is None else problem
+            )
 
-        await calls.at_most(self._max_workers, (one(i) for i in range(len(requests))))
+        await calls.run_bounded(self._max_workers, (one(i) for i in range(len(requests))))
         return [results[i] for i in range(len(requests))]
 
     async def ask(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> AskResult:

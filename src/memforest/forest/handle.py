@@ -103,16 +103,16 @@ class AsyncUserMemory:
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
         asked = read_options(question, options, self._pool.config)
-        return await self._pool.known(self.user_id, lambda memory: memory.query(asked))
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.query(asked))
 
     async def ask(self, /, question: str, **options: Unpack[QueryOptions]) -> AskResult:
         """Answer from the best evidence, or abstain; the options are those of `AsyncMemForest.query`."""
         asked = read_options(question, options, self._pool.config)
-        return await self._pool.known(self.user_id, lambda memory: memory.ask(asked))
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.ask(asked))
 
     async def sessions(self) -> list[SessionView]:
         """Return the stored sessions in time order."""
-        return await self._look(views.session_views)
+        return await self._view(views.session_views)
 
     async def get(self, fact_id: str) -> FactView:
         """Return one fact.
@@ -121,7 +121,7 @@ class AsyncUserMemory:
             NotFoundError: if there is none with that id.
         """
         check_text("get", "fact_id", fact_id, optional=False)
-        return await self._look(views.one_fact, fact_id)
+        return await self._view(views.one_fact, fact_id)
 
     async def timeline(self, entity: str, *, attribute: str | None = None) -> list[TimelineEntry]:
         """Return what is known of an entity in time order: states with their intervals, and events.
@@ -131,7 +131,7 @@ class AsyncUserMemory:
         """
         check_text("timeline", "entity", entity, optional=False)
         check_text("timeline", "attribute", attribute)
-        return await self._look(views.timeline_of, entity, attribute=attribute)
+        return await self._view(views.timeline_of, entity, attribute=attribute)
 
     async def tree(
         self, scope: str | None = None, *, depth: int = 1, limit: int | None = None
@@ -152,15 +152,15 @@ class AsyncUserMemory:
         check_text("tree", "scope", scope)
         read_count("depth", depth, None, 0)
         read_count("limit", limit, None, 1)
-        return await self._pool.known(self.user_id, lambda memory: memory.tree(scope, depth, limit))
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.tree(scope, depth, limit))
 
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""
-        return await self._look(views.stats, self.user_id)
+        return await self._view(views.stats, self.user_id)
 
     async def verify(self) -> VerifyReport:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
-        return await self._pool.known(self.user_id, Memory.verify)
+        return await self._pool.use_existing(self.user_id, Memory.verify)
 
     async def flush(self, *, budget: Budget | None = None) -> FlushResult:
         """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
@@ -172,13 +172,13 @@ class AsyncUserMemory:
             StoreError: if the file cannot be written.
         """
         read_budget("flush", budget)
-        return await self._pool.known(self.user_id, lambda memory: memory.flush(budget))
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.flush(budget))
 
     # -- indexes ------------------------------------------------------------------------------
 
     async def indexes(self) -> Sequence[IndexView]:
         """Return the memory's indexes, by name: how far each lags behind, what it owns, what it says of itself."""
-        return await self._look(views.indexes)
+        return await self._view(views.indexes)
 
     async def add_index(
         self, name: str, settings: Mapping[str, Any] | object | None = None, *, budget: Budget | None = None
@@ -200,7 +200,9 @@ class AsyncUserMemory:
         """
         check_text("add_index", "name", name, optional=False)
         read_budget("add_index", budget)
-        return await self._pool.known(self.user_id, lambda memory: memory.add_index(name, settings, budget))
+        return await self._pool.use_existing(
+            self.user_id, lambda memory: memory.add_index(name, settings, budget)
+        )
 
     async def drop_index(self, name: str) -> None:
         """Take an index away with everything that it has in the file; what was said stays as it is.
@@ -211,7 +213,7 @@ class AsyncUserMemory:
             StoreError: if the file cannot be written.
         """
         check_text("drop_index", "name", name, optional=False)
-        await self._pool.known(self.user_id, lambda memory: memory.drop_index(name))
+        await self._pool.use_existing(self.user_id, lambda memory: memory.drop_index(name))
 
     async def advance(
         self, now: TimeLike | None = None, *, budget: Budget | None = None
@@ -231,7 +233,7 @@ class AsyncUserMemory:
         """
         read_budget("advance", budget)
         when = read_time(now, self._pool.config, "now")
-        return await self._pool.known(self.user_id, lambda memory: memory.advance(when, budget))
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.advance(when, budget))
 
     async def rebuild(
         self,
@@ -261,7 +263,7 @@ class AsyncUserMemory:
         """
         check_rebuild(scopes=scopes, stale=stale, index=index)
         read_budget("rebuild", budget)
-        return await self._pool.known(
+        return await self._pool.use_existing(
             self.user_id,
             lambda memory: memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget),
         )
@@ -277,10 +279,10 @@ class AsyncUserMemory:
         Raises:
             StoreError: if the file cannot be written.
         """
-        return await self._pool.known(self.user_id, Memory.repair)
+        return await self._pool.use_existing(self.user_id, Memory.repair)
 
-    async def _look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
-        return await self._pool.known(self.user_id, lambda memory: memory.look(view, *args, **how))
+    async def _view(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(view, *args, **how))
 
     async def list(
         self,
@@ -312,7 +314,7 @@ class AsyncUserMemory:
         check_text("list", "session_id", session_id)
         check_mapping("list", "filters", filters)
         when = read_time(as_of, self._pool.config, "as_of")
-        return await self._look(
+        return await self._view(
             views.facts_page,
             offset=offset,
             limit=limit,

@@ -14,7 +14,7 @@ from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder
-from memforest.memory.query.reader import Query
+from memforest.memory.query.query_path import Query
 from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.registry import known, make_index

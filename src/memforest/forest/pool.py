@@ -53,7 +53,7 @@ class MemoryPool:
         with self._lock:
             return list(self._open)
 
-    async def known(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
+    async def use_existing(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
         """Run a verb on a memory that must exist.
 
         Raises:

@@ -17,7 +17,7 @@ from memforest.memory.memory import Memory
 from memforest.memory.results import IngestResult
 from memforest.settings import with_article
 
-__all__ = ["at_most", "check_requests", "ingest_jobs", "opened_only", "or_error", "request_problem"]
+__all__ = ["check_requests", "ingest_jobs", "only_open", "request_problem", "result_or_error", "run_bounded"]
 
 T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
@@ -45,7 +45,7 @@ def request_problem(request: object, needed: Sequence[str], known: Sequence[str]
     return None
 
 
-async def or_error(job: Awaitable[T]) -> T | MemForestError:
+async def result_or_error(job: Awaitable[T]) -> T | MemForestError:
     """Return a job's result, or its error in that place."""
     try:
         return await job
@@ -131,7 +131,7 @@ def _arrival(request: Mapping[str, Any], config: Config) -> Arrival:
     return Arrival(**given, timestamp=when)
 
 
-async def at_most(most: int, jobs: Iterable[Awaitable[None]]) -> None:
+async def run_bounded(most: int, jobs: Iterable[Awaitable[None]]) -> None:
     """Await jobs, at most so many at once; one that raises cancels the others."""
     gate = asyncio.Semaphore(most)
 
@@ -142,5 +142,5 @@ async def at_most(most: int, jobs: Iterable[Awaitable[None]]) -> None:
     await all_of(run(job) for job in jobs)
 
 
-async def opened_only(_memory: Memory) -> None:
+async def only_open(_memory: Memory) -> None:
     """Do nothing: for a call that only opens the memory."""

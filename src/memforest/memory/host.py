@@ -104,7 +104,7 @@ class MemoryHost:
 
     async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
         """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""
-        return await self.summaries.fresh(chosen, self.timer)
+        return await self.summaries.ensure_fresh(chosen, self.timer)
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, as questions are embedded; some models want an instruction before them.

@@ -9,7 +9,7 @@ from typing import Any
 from memforest.errors import IndexStateError, NotFoundError
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.indexes import index_views
-from memforest.memory.inspect.repair import word_anew
+from memforest.memory.inspect.repair import rebuild_words
 from memforest.memory.results import IndexView
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import keep_embedder
@@ -92,7 +92,7 @@ def _forget(writer: SessionWriter, *, scopes: bool, stale: bool, index: str | No
         elif stale:
             tree_rows.mark_dirty(tx, stale_nodes(tx, writer.summaries.describe, writer.steps.summariser.name))
         else:
-            word_anew(tx)
+            rebuild_words(tx)
             tree_rows.mark_all_dirty(tx)
         for one in writer.attached.of(tx) if scopes else ():
             writer.attached.clear(tx, one.name)

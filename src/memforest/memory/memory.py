@@ -23,17 +23,16 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.interval import to_ms
 from memforest.memory import indexing
-from memforest.memory.ingest.arrive import Receiver
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
-from memforest.memory.ingest.receive import StoredSession
+from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
-from memforest.memory.inspect.views import Look
+from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
-from memforest.memory.query.reader import Query, QueryPath
+from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
     FlushResult,
@@ -123,7 +122,7 @@ class Memory:
             stored: dict[int, StoredSession] = {}
             for at in group:
                 try:
-                    stored[at] = await self._receiver.arrive(arrivals[at])
+                    stored[at] = await self._receiver.receive(arrivals[at])
                 except MemForestError as exc:
                     batch.fail(at, exc)
             await batch.process(stored)
@@ -137,7 +136,7 @@ class Memory:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
-        batch.warn(self._summaries.told())
+        batch.warn(self._summaries.take_warnings())
         await batch.finish(refresh=how)
         if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
@@ -193,7 +192,7 @@ class Memory:
         return await self._writes("resume", budget, self._resume)
 
     async def _resume(self) -> list[IngestResult]:
-        left = await asyncio.to_thread(self._left)
+        left = await asyncio.to_thread(self._unfinished)
         writer = self._writer()
         batch = Batch(writer, self._warnings)
         size = len(left) if self._steps.extracts_apart else 1
@@ -242,7 +241,7 @@ class Memory:
         """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
         return await self._writes("resume", budget, lambda: indexing.advance(self._writer(), now))
 
-    def _left(self) -> list[SessionRow]:
+    def _unfinished(self) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
         with self.db.write() as tx:
             keep_embedder(tx, self.db.path, self._embedder)
@@ -284,12 +283,12 @@ class Memory:
             await asyncio.to_thread(self._keep_spent, operation, result.usage.steps)
         return result
 
-    async def look(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
+    async def view(self, make: Callable[..., T], *args: Any, **how: Any) -> T:
         """Run one of `memforest.memory.inspect.views` in a read transaction."""
 
         def run() -> T:
             with self.db.read() as tx:
-                return view(Look(tx, self._cache, self.config, self._attached), *args, **how)
+                return make(ViewContext(tx, self._cache, self.config, self._attached), *args, **how)
 
         return await asyncio.to_thread(run)
 
@@ -297,11 +296,11 @@ class Memory:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
 
         def shown(tx: Tx) -> list[int]:
-            look = Look(tx, self._cache, self.config, self._attached)
-            return shown_nodes(look, scope=scope, depth=depth, limit=limit)
+            context = ViewContext(tx, self._cache, self.config, self._attached)
+            return shown_nodes(context, scope=scope, depth=depth, limit=limit)
 
-        await self._writes("refresh", None, lambda: self._summaries.fresh(shown, Timer()))
-        return await self.look(tree_views, scope=scope, depth=depth, limit=limit)
+        await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
+        return await self.view(tree_views, scope=scope, depth=depth, limit=limit)
 
     async def verify(self) -> VerifyReport:
         """Check every invariant; see `memforest.memory.inspect.verify`."""

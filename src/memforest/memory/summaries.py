@@ -94,7 +94,7 @@ class Summaries:
         self._behind = Behind(self._run_behind)
         self._lock = threading.Lock()
         self._did = FlushResult()
-        self._untold: list[str] = []
+        self._unreported: list[str] = []
         self._writing = 0
         self._hurried = 0
         self._quiet_since = 0.0
@@ -119,7 +119,7 @@ class Summaries:
         self, maker: VectorMaker | None, timer: Timer, nodes: Collection[int] | None
     ) -> Refreshed:
         with timer.timed("refresh"):
-            if maker is not None and not await asyncio.to_thread(self._is_its_own, maker):
+            if maker is not None and not await asyncio.to_thread(self._is_own_embedder, maker):
                 maker = None
             embed = None if maker is None else partial(maker.make, kind="node")
             refresher = Refresher(self._db, self.describe, self._steps.summariser, embed)
@@ -130,7 +130,7 @@ class Summaries:
             timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
         return done
 
-    def _is_its_own(self, maker: VectorMaker) -> bool:
+    def _is_own_embedder(self, maker: VectorMaker) -> bool:
         """Return whether the memory keeps vectors of this embedder: one that was only read does not yet."""
         with self._db.read() as tx:
             return meta.get(tx, "embedder") == maker.embedder.model_id
@@ -141,7 +141,7 @@ class Summaries:
 
     # -- before they are read ---------------------------------------------------------------------
 
-    async def fresh(self, chosen: Choose, timer: Timer) -> list[str]:
+    async def ensure_fresh(self, chosen: Choose, timer: Timer) -> list[str]:
         """Refresh nodes that are about to be read, within the current operation; return why some could not be.
 
         What cannot be made, or not be written, is read as it stands; nothing is tried twice in the same state.
@@ -189,7 +189,7 @@ class Summaries:
                 self._writing -= 1
                 self._quiet_since = time.monotonic()
 
-    async def _quiet(self) -> None:
+    async def _wait_until_quiet(self) -> None:
         """Wait until no write has been under way for `QUIET_S`, for `MOST_WAIT_S` at most, or until somebody waits."""
         deadline = time.monotonic() + MOST_WAIT_S
         while not self._hurried and (now := time.monotonic()) < deadline:
@@ -198,18 +198,18 @@ class Summaries:
             await asyncio.sleep(QUIET_S)
 
     async def _run_behind(self, budget: Budget) -> None:
-        await self._quiet()
+        await self._wait_until_quiet()
         try:
-            did = await self._everything(budget)
+            did = await self._refresh_all(budget)
         except StoreClosedError:
             return  # what is left is marked in the file
         except MemForestError as exc:
             did = FlushResult(warnings=(f"summaries are left: {exc}",))
         with self._lock:
             self._did = self._did.plus(did)
-            self._untold += did.warnings
+            self._unreported += did.warnings
 
-    async def _everything(self, budget: Budget | None) -> FlushResult:
+    async def _refresh_all(self, budget: Budget | None) -> FlushResult:
         async def work() -> FlushResult:
             timer, maker = Timer(), self._maker()
             done = await self.make(maker, timer)
@@ -235,16 +235,16 @@ class Summaries:
                 self._hurried -= 1
         with self._lock:
             did, self._did = self._did, FlushResult()
-            self._untold.clear()
+            self._unreported.clear()
         if waited and did.warnings:
             return did  # it failed just now
-        return did.plus(await self._everything(budget))
+        return did.plus(await self._refresh_all(budget))
 
-    def told(self) -> list[str]:
+    def take_warnings(self) -> list[str]:
         """Return the warnings of background work since the last call."""
         with self._lock:
-            untold, self._untold = list(dict.fromkeys(self._untold)), []
-            return untold
+            unreported, self._unreported = list(dict.fromkeys(self._unreported)), []
+            return unreported
 
     # -- closing ----------------------------------------------------------------------------------
 

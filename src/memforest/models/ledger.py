@@ -25,17 +25,17 @@ MOST_COUNTED = 10**9
 """Tokens, or retries, of one call: a server that tells of more does not count."""
 
 
-def counted(told: Any, estimate: int) -> int:
+def counted(reported: Any, estimate: int) -> int:
     """Return a usage count as the server reports it, or the estimate when that is implausible.
 
     Example:
         >>> counted(12, 5), counted(12.0, 5), counted(-1, 5), counted(10**30, 5), counted("12", 5), counted(True, 5)
         (12, 12, 5, 5, 5, 5)
     """
-    whole = (isinstance(told, int) and not isinstance(told, bool)) or (
-        isinstance(told, float) and told.is_integer()
+    whole = (isinstance(reported, int) and not isinstance(reported, bool)) or (
+        isinstance(reported, float) and reported.is_integer()
     )
-    return int(told) if whole and 0 <= told <= MOST_COUNTED else estimate
+    return int(reported) if whole and 0 <= reported <= MOST_COUNTED else estimate
 
 
 @dataclass(slots=True)
@@ -111,10 +111,10 @@ class Ledger:
 
     def warn(self, text: str) -> bool:
         """Add a warning to the operation's; return whether it is new."""
-        told = (self.whole or self)._warnings
-        if text in told:
+        warnings = (self.whole or self)._warnings
+        if text in warnings:
             return False
-        told.append(text)
+        warnings.append(text)
         return True
 
     def stop(self, error: ModelRefusedError) -> None:

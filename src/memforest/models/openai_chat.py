@@ -127,10 +127,10 @@ def _reply(body: Mapping[str, Any], request: ChatRequest, retries: int, place: P
 def _cached(used: Mapping[str, Any]) -> int:
     """Return the prompt tokens that the server had kept; OpenAI and vLLM tell it in one place, DeepSeek in another."""
     details = used.get("prompt_tokens_details")
-    told = (
+    reported = (
         details.get("cached_tokens") if isinstance(details, Mapping) else used.get("prompt_cache_hit_tokens")
     )
-    return counted(told, 0)
+    return counted(reported, 0)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

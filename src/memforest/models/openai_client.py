@@ -133,12 +133,12 @@ class Target:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values that no message may contain: key, headers, organisation and project."""
-        told = (
+        values = (
             self.api_key,
             *(value for _, value in self.headers),
             *(one or "" for one in self.environment[1:]),
         )
-        words = {word for one in told for word in (one, *one.split())} - {PLACEHOLDER_KEY}
+        words = {word for one in values for word in (one, *one.split())} - {PLACEHOLDER_KEY}
         return tuple(sorted((one for one in words if len(one) >= _SECRET_CHARS), key=len, reverse=True))
 
 
@@ -179,7 +179,7 @@ def timeouts(seconds: float) -> Any:
     return Timeout(seconds, connect=min(seconds, CONNECT_TIMEOUT_S))
 
 
-class _Held:
+class _LoopClient:
     """A client in the event loop that it belongs to, and how it ends: once, whoever wants it first."""
 
     def __init__(self, client: AsyncOpenAI) -> None:
@@ -218,12 +218,12 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _LoopClients:
     """The clients of one event loop."""
 
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lets one client be made at a time."""
-    clients: dict[Target, _Held] = field(default_factory=dict)
+    clients: dict[Target, _LoopClient] = field(default_factory=dict)
 
     def open(self, target: Target) -> AsyncOpenAI | None:
         """Return the client of a target, unless there is none or its loop was wound up."""
@@ -231,7 +231,7 @@ class _Kept:
         return None if held is None or held.client.is_closed() else held.client
 
 
-_ByLoop = dict[asyncio.AbstractEventLoop, _Kept]
+_ByLoop = dict[asyncio.AbstractEventLoop, _LoopClients]
 
 
 class Clients:
@@ -262,7 +262,7 @@ class Clients:
         async with kept.gate:
             if (client := kept.open(target)) is not None:
                 return client
-            held = _Held(await asyncio.to_thread(_make, target))
+            held = _LoopClient(await asyncio.to_thread(_make, target))
             await held.begin()
             kept.clients[target] = held
             return held.client
@@ -280,13 +280,13 @@ class Clients:
                 closing = asyncio.run_coroutine_threadsafe(held.close(), held.loop)
                 await asyncio.wait([asyncio.wrap_future(closing)], timeout=CLOSE_TIMEOUT_S)
 
-    def _here(self) -> _Kept:
+    def _here(self) -> _LoopClients:
         loop = asyncio.get_running_loop()
         with self._lock:
             # What ended without being wound up cannot be closed any more.
             for old in [one for one in self._loops if one.is_closed()]:
                 _alive_clients.difference_update(self._loops.pop(old).clients.values())
-            return self._loops.setdefault(loop, _Kept())
+            return self._loops.setdefault(loop, _LoopClients())
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()
@@ -346,7 +346,7 @@ def _only(ours: Mapping[str, str]) -> Callable[..., Awaitable[None]]:
 
 
 _alive: weakref.WeakSet[Clients] = weakref.WeakSet()
-_alive_clients: set[_Held] = set()
+_alive_clients: set[_LoopClient] = set()
 """Kept from being collected before they are closed."""
 _left_behind: list[object] = []
 """What a child has inherited: closing it, even by collecting it, would speak on the parent's sockets."""

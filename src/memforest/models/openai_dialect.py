@@ -112,8 +112,8 @@ def _sendable(text: str) -> str:
 
 
 def _in_words(schema: Mapping[str, Any]) -> str:
-    told = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    return f"\n\nReply with one JSON object and nothing else. It must fit this JSON schema:\n{told}"
+    written = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    return f"\n\nReply with one JSON object and nothing else. It must fit this JSON schema:\n{written}"
 
 
 def strict(schema: Any) -> Any:

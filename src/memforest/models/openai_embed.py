@@ -213,8 +213,8 @@ class OpenAIEmbedder:
                 raise
         reply = read_json(raw.http_response, place)
         usage = reply.get("usage")
-        told = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
-        tokens = counted(told, sum(count_tokens(text) for text in texts))
+        reported = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+        tokens = counted(reported, sum(count_tokens(text) for text in texts))
         return _rows(reply.get("data"), place), tokens, raw.retries_taken
 
     def _gate(self) -> asyncio.Semaphore:
@@ -229,9 +229,9 @@ def _rows(data: Any, place: Place) -> list[Any]:
     """Return the rows of a reply in the order of the texts."""
     if not isinstance(data, list) or not all(isinstance(one, Mapping) for one in data):
         raise ModelError(f"{place} sent a reply without vectors")
-    told = [one.get("index") for one in data]
-    if any(index is not None for index in told):
-        places = {index: at for at, index in enumerate(told) if type(index) is int}
+    indices = [one.get("index") for one in data]
+    if any(index is not None for index in indices):
+        places = {index: at for at, index in enumerate(indices) if type(index) is int}
         if set(places) != set(range(len(data))):
             raise ModelError(
                 f"{place} sent vectors whose indices are not 0 to {len(data) - 1}, each once: it cannot be told which "

@@ -78,8 +78,8 @@ def mapped(place: Place) -> Iterator[None]:
     try:
         yield
     except OpenAIError as exc:
-        told = f"{exc} {exc.__cause__}"
-        hidden = any(secret in told for secret in place.secrets)
+        message = f"{exc} {exc.__cause__}"
+        hidden = any(secret in message for secret in place.secrets)
         raise _ours(exc, place) from (None if hidden else exc)
 
 
@@ -135,8 +135,8 @@ def _tried(retries: int) -> str:
 
 def _retries(exc: openai.APIError) -> int:
     """Return how often a failed request had been sent again: the client writes it on each."""
-    told = exc.request.headers.get("x-stainless-retry-count", "")
-    return int(told) if told.isdigit() else 0
+    count = exc.request.headers.get("x-stainless-retry-count", "")
+    return int(count) if count.isdigit() else 0
 
 
 def _said(exc: openai.APIStatusError) -> str:

@@ -95,9 +95,7 @@ def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
         sessions=turns.sessions,
         position=position(tx),
     )
-    carry_over(
-        old, made, Delta(turns.splice.now, facts.splice.now, turns.splice.read, facts.splice.read, timelines)
-    )
+    carry_over(old, made, Delta(turns.splice.now, turns.splice.read, facts.splice.read, timelines))
     return made
 
 

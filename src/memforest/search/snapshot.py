@@ -140,7 +140,6 @@ class Delta:
 
     turn_of: Ints
     """Row of a turn in the base -> its row now, -1 when it is gone."""
-    fact_of: Ints
     turns: Ints
     """Rows of turns that are new or were read again."""
     facts: Ints

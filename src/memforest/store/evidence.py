@@ -16,7 +16,6 @@ __all__ = [
     "fact_sources",
     "fact_texts",
     "node_spans",
-    "session_names",
     "turn_texts",
 ]
 
@@ -79,9 +78,3 @@ def fact_sources(tx: Tx, facts: Collection[int]) -> dict[int, list[tuple[str, st
 def node_spans(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
     """Return the intervals [start, end) of nodes and leaves in ms."""
     return {node.id: (node.start_ms, node.end_ms) for node in nodes_with_ids(tx, nodes).values()}
-
-
-def session_names(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
-    """Return sessions' public ids by row id."""
-    found = tx.execute(f"SELECT id, session_id FROM session WHERE id {AMONG}", (tx.ids(sessions),))
-    return dict(found.fetchall())

@@ -264,8 +264,8 @@ class Attached:
         self, tx: Tx, index: MemoryIndex, names: Sequence[str], own: Mapping[str, IndexRow]
     ) -> Chosen:
         lag = {name: count for name, count in self.lagging(tx).items() if name in names}
-        told = tuple(self.lost(tx, own[name]) or _behind(own[name], lag[name]) for name in lag)
-        return Chosen(index, max(lag.values(), default=0), told)
+        reasons = tuple(self.lost(tx, own[name]) or _behind(own[name], lag[name]) for name in lag)
+        return Chosen(index, max(lag.values(), default=0), reasons)
 
     def problem(self, row: IndexRow) -> str | None:
         """Return why an index cannot be used here; None when it can."""

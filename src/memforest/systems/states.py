@@ -185,7 +185,7 @@ class _StoredPast:
     def before(self, seen: Observation, most: int) -> Sequence[Observation]:
         return observations(rows.states_before(self._tx, self._at(seen), most))
 
-    def told(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+    def naming(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
         return rows.values_before(self._tx, self._at(seen), values)
 
     def _at(self, seen: Observation) -> StateSeen:

@@ -13,9 +13,9 @@ from memforest.tree.check import (
     check_ordered,
     check_partition,
 )
-from memforest.tree.memtree import bulk_build, delete, insert, mark_dirty, touch
+from memforest.tree.memtree import bulk_build, delete, insert
 from memforest.tree.node import Arena, DictArena, Key, Leaf, Node, TreeHead
-from memforest.tree.walk import leaves, outline, path, predecessor, successor, walk
+from memforest.tree.walk import leaves, outline, path, walk
 
 __all__ = [
     "ORDERED",
@@ -34,11 +34,7 @@ __all__ = [
     "delete",
     "insert",
     "leaves",
-    "mark_dirty",
     "outline",
     "path",
-    "predecessor",
-    "successor",
-    "touch",
     "walk",
 ]

@@ -44,7 +44,7 @@ from itertools import pairwise
 from memforest.tree.node import Arena, Key, Leaf, Node, TreeHead
 from memforest.tree.walk import Step, descend
 
-__all__ = ["bulk_build", "delete", "insert", "mark_dirty", "touch"]
+__all__ = ["bulk_build", "delete", "insert"]
 
 
 def insert(
@@ -119,35 +119,6 @@ def delete(arena: Arena, head: TreeHead, key: Key) -> TreeHead:
         return replace(head, count=head.count - 1)
     arena.drop(root.id)  # its one child has at least two of its own, or is a leaf
     return replace(head, root=ids[0], height=head.height - 1, count=head.count - 1)
-
-
-def touch(arena: Arena, head: TreeHead, key: Key, start_ms: int, end_ms: int) -> None:
-    """Give the leaf of `key` another interval, and its ancestors their new hulls. The key stays.
-
-    Raises:
-        KeyError: No leaf has this key.
-        ValueError: The interval ``[start_ms, end_ms)`` is empty.
-    """
-    _check_interval(start_ms, end_ms)
-    steps, leaf = _find(arena, head, key)
-    leaf.start_ms, leaf.end_ms = start_ms, end_ms
-    _write(arena, leaf)
-    for node, _ in reversed(steps):
-        _adopt(arena, node, arena.get_many(node.children))
-
-
-def mark_dirty(arena: Arena, head: TreeHead, key: Key) -> None:
-    """Mark the leaf of `key` and its ancestors: what the leaf's item says has changed.
-
-    Their versions grow too, so that a refresh that read the old item cannot take its result for current.
-
-    Raises:
-        KeyError: No leaf has this key.
-    """
-    steps, leaf = _find(arena, head, key)
-    _write(arena, leaf)
-    for node, _ in reversed(steps):
-        _write(arena, node)
 
 
 def bulk_build(arena: Arena, tree: int, k: int, leaves: Iterable[Leaf]) -> TreeHead:

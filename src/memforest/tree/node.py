@@ -124,11 +124,11 @@ class TreeHead:
 
 
 class DictArena:
-    """The reference arena: nodes in a dict, with `reads`, `writes` and `drops` counted in nodes."""
+    """The reference arena: nodes in a dict, with `reads` and `writes` counted in nodes."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
-        self.reads = self.writes = self.drops = 0
+        self.reads = self.writes = 0
         self._last_id = 0
 
     def get(self, node_id: int) -> Node:
@@ -154,5 +154,4 @@ class DictArena:
 
     def drop(self, node_id: int) -> None:
         """Forget the node."""
-        self.drops += 1
         del self.nodes[node_id]

@@ -9,11 +9,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Literal
 
 from memforest.tree.node import Arena, Key, Node, TreeHead
 
-__all__ = ["Step", "descend", "leaves", "outline", "path", "predecessor", "successor", "walk"]
+__all__ = ["Step", "descend", "leaves", "outline", "path", "walk"]
 
 Step = tuple[Node, int]
 """One step of a descent: an inner node and the position of the child that was taken."""
@@ -52,33 +51,6 @@ def path(arena: Arena, head: TreeHead, key: Key) -> list[Node]:
     if leaf is None or leaf.key != key:
         raise KeyError(key)
     return [*(node for node, _ in steps), leaf]
-
-
-def predecessor(arena: Arena, head: TreeHead, key: Key) -> Node | None:
-    """Return the last leaf before `key`, which need not be in the tree; None when there is none."""
-    steps, leaf = descend(arena, head, key)
-    if leaf is None or leaf.key < key:
-        return leaf
-    return _beside(arena, steps, -1)
-
-
-def successor(arena: Arena, head: TreeHead, key: Key) -> Node | None:
-    """Return the first leaf after `key`, which need not be in the tree; None when there is none."""
-    steps, leaf = descend(arena, head, key)
-    if leaf is None or leaf.key > key:
-        return leaf
-    return _beside(arena, steps, +1)
-
-
-def _beside(arena: Arena, steps: list[Step], side: Literal[-1, 1]) -> Node | None:
-    """Return the leaf next to the one that `steps` lead to: up until there is a way, then down along it."""
-    for node, at in reversed(steps):
-        if 0 <= at + side < len(node.children):
-            near = arena.get(node.children[at + side])
-            while near.children:
-                near = arena.get(near.children[0 if side > 0 else -1])
-            return near
-    return None
 
 
 def walk(arena: Arena, head: TreeHead, during: tuple[int, int] | None = None) -> Iterator[Node]:

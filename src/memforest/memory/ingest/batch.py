@@ -106,7 +106,7 @@ class Batch:
             done = await self._writer.process(list(open_.values()))
         except MemForestError as exc:
             for at, one in open_.items():
-                self.fail(at, _explained(exc, one.session_id) if isinstance(exc, ModelError) else exc)
+                self.fail(at, _with_stored(exc, one.session_id) if isinstance(exc, ModelError) else exc)
             return
         for at, committed in zip(open_, done, strict=True):
             if isinstance(committed, CommittedSession):
@@ -202,9 +202,9 @@ class Batch:
 
     def _whole_warnings(self) -> list[str]:
         """Return the warnings of the whole operation."""
-        return [*self._failures, *self._left(), *current_ledger().warnings]
+        return [*self._failures, *self._budget_warning(), *current_ledger().warnings]
 
-    def _left(self) -> list[str]:
+    def _budget_warning(self) -> list[str]:
         """Return the warning that names what the budget did not reach; empty when it reached everything."""
         ledger = current_ledger()
         if not ledger.refused:
@@ -236,7 +236,7 @@ def _refusals(refused: Sequence[Refused]) -> list[str]:
     return [f"{len(refused)} turn(s) were not stored, all others are: {said}{more}"]
 
 
-def _explained(exc: ModelError, session_id: str) -> ModelError:
+def _with_stored(exc: ModelError, session_id: str) -> ModelError:
     """Return the same error, saying that nothing of the session is lost."""
     said = copy(exc)  # with status and retries
     said.args = (

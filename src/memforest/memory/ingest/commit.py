@@ -19,7 +19,7 @@ from memforest.facts.entities import EntityBook
 from memforest.interval import from_ms, to_ms
 from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.receive import overwritten
-from memforest.memory.ingest.restate import fact_signature, restate_fact, word_all
+from memforest.memory.ingest.restate import ensure_wordings, fact_signature, restate_fact
 from memforest.memory.results import ChunkReport
 from memforest.models.ledger import Ledger
 from memforest.search.texts import digest, index_tokens, turn_text
@@ -77,7 +77,7 @@ def commit(
     still_open = _still_open(tx, work)
     if not still_open.outcomes:
         return
-    word_all(tx)
+    ensure_wordings(tx)
     book = EntityBook(tx)
     for speaker in work.stored.speakers:
         book.participant(speaker)

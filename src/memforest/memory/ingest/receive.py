@@ -1,28 +1,39 @@
 """Storing the turns of a session, the first step of a write, and reading them back for the steps behind it.
 
-After `receive` nothing is lost and the turns are already searchable by their words. Everything here runs
-in the caller's transaction.
+Turns are checked, numbered and stored in one transaction, behind which nothing is lost and the turns are already
+searchable by their words; nothing is extracted yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
 
+from memforest.calendar import window_of
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
+from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.ingest.retract import retract_cell, retract_session
+from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
 from memforest.memory.timing import Timer
+from memforest.memory.vectors import keep_embedder
+from memforest.memory.zone import keep_zone, zone_of
+from memforest.models import Embedder
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
+from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
 from memforest.store.sessions import CellRow, SessionRow
 from memforest.store.tx import Tx
-from memforest.systems.attached import Placings
+from memforest.systems.attached import Attached, Placings
 from memforest.text import cut
 from memforest.types import Chunk, Refused, Turn
 
-__all__ = ["StoredSession", "load", "overwritten", "receive"]
+__all__ = ["Receiver", "StoredSession", "load", "overwritten"]
 
 
 CONTEXT_TURNS = 2
@@ -103,7 +114,86 @@ def overwritten() -> SessionConflictError:
     )
 
 
-def receive(
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """Stores what arrives in one memory. `label` is the display name of its user."""
+
+    db: Database
+    config: Config
+    label: str
+    attached: Attached
+    embedder: Embedder | None
+
+    async def receive(self, arrival: Arrival) -> StoredSession:
+        """Check the turns of a session and store them."""
+        reading = read_arrival(arrival, self.config, self.label)
+        return await self._in_thread(arrival, lambda _tx: reading, append=False)
+
+    async def append(self, arrival: Arrival) -> StoredSession:
+        """Append turns to a stored session; numbering and storing are one transaction, as other processes may append too."""
+        now = floor_ms(self.config.clock())
+        if arrival.session_id is None:
+            day = await asyncio.to_thread(self._day, now)
+            arrival = replace(arrival, session_id=f"live-{day}{'' if arrival.infer else '-verbatim'}")
+
+        session_id = check_id(arrival.session_id, "session_id")
+
+        def read(tx: Tx) -> Reading:
+            found = sessions.find_session(tx, session_id)
+            first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
+            taken = None if found is None else partial(sessions.has_turn, tx, found.row)
+            return read_addition(
+                arrival, self.config, self.label, now, first=first, floor=floor, is_taken=taken
+            )
+
+        return await self._in_thread(arrival, read, append=True)
+
+    async def _in_thread(
+        self, arrival: Arrival, read: Callable[[Tx], Reading], *, append: bool
+    ) -> StoredSession:
+        started = time.perf_counter()
+        stored = await asyncio.to_thread(self._store, arrival, read, append)
+        stored.timer.add("store", started)
+        return stored
+
+    def _store(self, arrival: Arrival, read: Callable[[Tx], Reading], append: bool) -> StoredSession:
+        """Read the turns and store them, in one transaction."""
+        with self.db.write() as tx:
+            reading = read(tx)
+            placings = Placings(tx, self.attached)
+            late = keep_embedder(tx, self.db.path, self.embedder)
+            keep_zone(tx, self.config)
+            stored = _store_session(
+                tx,
+                self.config,
+                placings,
+                check_id(arrival.session_id, "session_id"),
+                reading.turns,
+                infer=arrival.infer,
+                replace=arrival.replace,
+                append=append,
+                stored_ms=to_ms(self.config.clock()),
+                metadata=json_object(arrival.metadata, "metadata"),
+            )
+            placings.close()
+            if stored.replaced:
+                derived.drop_stale(tx)  # now that the nodes above what went are marked
+            written = time.perf_counter()
+        stored.timer.add("store.commit", written)
+        return replace(
+            stored,
+            reworded=stored.reworded or late,
+            problems=tuple(placings.problems),
+            refused=reading.refused,
+        )
+
+    def _day(self, now: datetime) -> str:
+        """Return the day of a time in the zone in which the memory's days begin."""
+        with self.db.read() as tx:
+            return window_of(now, "day", zone_of(tx, self.config)).key
+
+
+def _store_session(
     tx: Tx,
     config: Config,
     placings: Placings,
@@ -166,7 +256,7 @@ def receive(
     else:
         row = found.row
     if turns:
-        reworded |= _store(tx, config, placings, row, turns, stored_ms)
+        reworded |= _store_turns(tx, config, placings, row, turns, stored_ms)
     unfinished = found is not None and row in sessions.unfinished(tx)
     return StoredSession(row, session_id, len(turns), replaced, unfinished, reworded)
 
@@ -201,7 +291,7 @@ def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
             )
 
 
-def _store(
+def _store_turns(
     tx: Tx, config: Config, placings: Placings, session: int, turns: Sequence[Turn], stored_ms: int
 ) -> bool:
     """Insert turns, their word rows and pending cells; a last cell that was not full is cut anew.

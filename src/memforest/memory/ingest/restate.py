@@ -20,7 +20,7 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = ["fact_signature", "restate_fact", "restated", "word_all"]
+__all__ = ["ensure_wordings", "fact_signature", "restate_fact", "restated"]
 
 
 def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
@@ -53,7 +53,7 @@ def fact_signature(fact: FactRow, parts: frozenset[tuple[str, str]] = frozenset(
     return Signature(wording(fact.text), fact.negated, fact.start_ms, fact.end_ms, parts)
 
 
-def word_all(tx: Tx) -> None:
+def ensure_wordings(tx: Tx) -> None:
     """Rebuild the wording digests of all facts if they are missing or were made by another version's rules."""
     if derived.wording_rules(tx) == wording_rules():
         return

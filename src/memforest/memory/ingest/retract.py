@@ -27,7 +27,7 @@ def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
         derived.clear_words(tx, "turn", row)
         derived.drop_vectors(tx, "turn", (row,))
     sessions.delete_session(tx, session)
-    _silence(tx, placings, {turn.speaker for _, turn in turns})
+    _demote_silent(tx, placings, {turn.speaker for _, turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
@@ -67,7 +67,7 @@ def _drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None
     fact_rows.drop_entities(tx, gone)
 
 
-def _silence(tx: Tx, placings: Placings, speakers: set[str]) -> None:
+def _demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
     """Demote entities that no longer speak in any session, and delete those that no fact names."""
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard

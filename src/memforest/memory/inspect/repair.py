@@ -25,7 +25,7 @@ from memforest.store.leaves import drop_strays
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
-__all__ = ["reclaim_space", "repair_parts", "word_anew"]
+__all__ = ["rebuild_words", "reclaim_space", "repair_parts"]
 
 SAID = ("session", "turn", "cell", "fact", "occurrence")
 """Tables whose rows a repair must leave as many as they were."""
@@ -137,7 +137,7 @@ _REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, _Context], str]], ...] = (
 )
 
 
-def word_anew(tx: Tx) -> int:
+def rebuild_words(tx: Tx) -> int:
     """Rebuild the lexical index and the word rows of all turns and facts, and return how many rows."""
     derived.reindex_words(tx)
     return _index(tx, None)

@@ -13,7 +13,7 @@ from itertools import chain, zip_longest
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms
 from memforest.memory.inspect.stored import Source, TreeView, turn_sources
-from memforest.memory.inspect.views import Look
+from memforest.memory.inspect.views import ViewContext
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
@@ -24,11 +24,13 @@ from memforest.tree import Node, TreeHead
 __all__ = ["shown_nodes", "tree_views"]
 
 
-def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None = None) -> list[TreeView]:
+def tree_views(
+    context: ViewContext, *, scope: str | None, depth: int, limit: int | None = None
+) -> list[TreeView]:
     """Return the forest as nested views, roots first.
 
     Args:
-        look: the transaction.
+        context: the transaction.
         scope: only the trees of the session or entity with this name; a number needs its kind before it ("scene 7").
         depth: levels below the root to unfold, 0 for the roots alone.
         limit: most nodes; None for all. Where roots alone are more than half of it, only the largest trees
@@ -38,8 +40,8 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
         InputError: if `depth` is below 0 or `limit` below 1.
         NotFoundError: if no tree has that scope.
     """
-    shown, nodes, titles, owners = _shown(look, scope, depth, limit)
-    written = _Texts.read(look.tx, nodes.values())
+    shown, nodes, titles, owners = _shown(context, scope, depth, limit)
+    written = _Texts.read(context.tx, nodes.values())
     views = [
         replace(_view(nodes, written, nodes[head.root or 0], titles[head.tree]), index=owners[head.tree])
         for head in shown
@@ -47,18 +49,20 @@ def tree_views(look: Look, *, scope: str | None, depth: int, limit: int | None =
     return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title, view.index))
 
 
-def shown_nodes(look: Look, *, scope: str | None, depth: int, limit: int | None = None) -> list[int]:
+def shown_nodes(
+    context: ViewContext, *, scope: str | None, depth: int, limit: int | None = None
+) -> list[int]:
     """Return the nodes of which `tree_views` shows the summaries.
 
     Raises:
         InputError: as there.
         NotFoundError: as there.
     """
-    return [node.id for node in _shown(look, scope, depth, limit)[1].values() if node.level or node.dirty]
+    return [node.id for node in _shown(context, scope, depth, limit)[1].values() if node.level or node.dirty]
 
 
 def _shown(
-    look: Look, scope: str | None, depth: int, limit: int | None
+    context: ViewContext, scope: str | None, depth: int, limit: int | None
 ) -> tuple[list[TreeHead], dict[int, Node], dict[int, str], dict[int, str]]:
     """Return the trees that are shown, their unfolded nodes, and the titles and indexes of trees."""
     if depth < 0 or (limit is not None and limit < 1):
@@ -68,15 +72,15 @@ def _shown(
     labels: dict[int, str] = {}
     titles: dict[int, str] = {}
     called: set[int] = set()
-    for index in look.attached.of(look.tx):
+    for index in context.attached.of(context.tx):
         found = [
-            (kind, head) for kind, _, head in tree_rows.heads(look.tx, index.name) if head.root is not None
+            (kind, head) for kind, _, head in tree_rows.heads(context.tx, index.name) if head.root is not None
         ]
         own = {head.tree: (kind, head) for kind, head in found}
         heads |= own
         owners |= dict.fromkeys(own, index.name)
-        labels |= index.labels(look.tx, own)
-        titles |= index.titles(look.tx, own)
+        labels |= index.labels(context.tx, own)
+        titles |= index.titles(context.tx, own)
         called |= {
             tree
             for tree, (kind, _) in own.items()
@@ -89,7 +93,7 @@ def _shown(
     shown = _largest(heads.values(), limit)
     several = len({owners[head.tree] for head in shown}) > 1
     titles = {tree: f"{title} ({owners[tree]})" if several else title for tree, title in titles.items()}
-    return shown, _unfold(look.tx, [head.root or 0 for head in shown], depth, limit), titles, owners
+    return shown, _unfold(context.tx, [head.root or 0 for head in shown], depth, limit), titles, owners
 
 
 def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:

@@ -1,6 +1,6 @@
 """Views of a memory: its sessions, facts, timelines, indexes and counts.
 
-Every function takes a `Look`, an open read transaction with the snapshot that belongs to it.
+Every function takes a `ViewContext`, an open read transaction with the snapshot that belongs to it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from memforest.systems.filters import valid_end
 from memforest.systems.states import timelines, valid_until
 from memforest.text import cut, entity_key
 
-__all__ = ["Look", "facts_page", "indexes", "one_fact", "session_views", "stats", "timeline_of"]
+__all__ = ["ViewContext", "facts_page", "indexes", "one_fact", "session_views", "stats", "timeline_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ViewContext:
     """A read transaction with its snapshot, which is read when a view asks for it: counting needs none."""
 
     tx: Tx
@@ -57,12 +57,12 @@ class Look:
         return self.cache.get(self.tx)
 
 
-def session_views(look: Look) -> list[SessionView]:
+def session_views(context: ViewContext) -> list[SessionView]:
     """Return all sessions in time order."""
     found = []
-    for row in sessions.list_sessions(look.tx):
-        speakers = dict.fromkeys(turn.speaker for _, turn in sessions.turns(look.tx, row.row))
-        failed = sum(cell.status == "failed" for cell in sessions.cells(look.tx, row.row))
+    for row in sessions.list_sessions(context.tx):
+        speakers = dict.fromkeys(turn.speaker for _, turn in sessions.turns(context.tx, row.row))
+        failed = sum(cell.status == "failed" for cell in sessions.cells(context.tx, row.row))
         found.append(
             SessionView(
                 session_id=row.session_id,
@@ -81,20 +81,20 @@ def session_views(look: Look) -> list[SessionView]:
 # -- facts ----------------------------------------------------------------------------------------
 
 
-def one_fact(look: Look, fact_id: str) -> FactView:
+def one_fact(context: ViewContext, fact_id: str) -> FactView:
     """Return one fact.
 
     Raises:
         NotFoundError: if there is none with that id.
     """
-    fact = fact_rows.fact_by_id(look.tx, fact_id)
+    fact = fact_rows.fact_by_id(context.tx, fact_id)
     if fact is None:
         raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from list() and query()")
-    return _views(look, [fact])[0]
+    return _views(context, [fact])[0]
 
 
 def facts_page(
-    look: Look,
+    context: ViewContext,
     *,
     offset: int,
     limit: int,
@@ -106,7 +106,7 @@ def facts_page(
     """Return one page of facts in time order.
 
     Args:
-        look: the transaction.
+        context: the transaction.
         offset: how many matching facts to pass over.
         limit: most facts on the page, 1 to 1000.
         filters: metadata keys and values that a supporting turn must have, all of them.
@@ -122,30 +122,30 @@ def facts_page(
         raise InputError(
             f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to 1000"
         )
-    found = sorted(fact_rows.iter_facts(look.tx), key=lambda f: f.leaf_key)
+    found = sorted(fact_rows.iter_facts(context.tx), key=lambda f: f.leaf_key)
     if entity is not None:
-        named = set(fact_rows.entity_facts(look.tx, _entity(look, entity)))
+        named = set(fact_rows.entity_facts(context.tx, _entity(context, entity)))
         found = [fact for fact in found if fact.row in named]
-    if session_id is not None and sessions.find_session(look.tx, session_id) is None:
+    if session_id is not None and sessions.find_session(context.tx, session_id) is None:
         raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
     if as_of is not None:
-        at, until = to_ms(as_of), valid_until(look.snapshot)
-        found = [f for f in found if f.leaf_key[0] <= at < until[look.snapshot.fact_row[f.row]]]
+        at, until = to_ms(as_of), valid_until(context.snapshot)
+        found = [f for f in found if f.leaf_key[0] <= at < until[context.snapshot.fact_row[f.row]]]
     if session_id is not None or filters:
-        found = _supported(look, found, session_id, filters)
+        found = _supported(context, found, session_id, filters)
     page = found[offset : offset + limit]
     following = offset + limit if offset + limit < len(found) else None
-    return FactPage(tuple(_views(look, page)), len(found), following)
+    return FactPage(tuple(_views(context, page)), len(found), following)
 
 
 def _supported(
-    look: Look, facts: Sequence[FactRow], session_id: str | None, filters: Mapping[str, Any]
+    context: ViewContext, facts: Sequence[FactRow], session_id: str | None, filters: Mapping[str, Any]
 ) -> list[FactRow]:
     """Keep the facts that have one supporting turn in the session and with all the metadata."""
-    snapshot = look.snapshot
+    snapshot = context.snapshot
     matching = {
         row
-        for row, turn in texts.turn_texts(look.tx, snapshot.turns.ids.tolist()).items()
+        for row, turn in texts.turn_texts(context.tx, snapshot.turns.ids.tolist()).items()
         if (session_id is None or turn.session_id == session_id)
         and all(turn.metadata.get(key) == value for key, value in filters.items())
     }
@@ -154,17 +154,17 @@ def _supported(
     return [fact for fact in facts if fact.row in kept]
 
 
-def _views(look: Look, facts: Sequence[FactRow]) -> list[FactView]:
+def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
     rows = [fact.row for fact in facts]
-    occurrences = fact_rows.occurrences(look.tx, rows)
-    sources = texts.fact_sources(look.tx, rows)
-    labels = {entity.row: entity.label for entity in fact_rows.entities(look.tx)}
-    until = valid_end(look.snapshot)
-    after = _successors(look)
+    occurrences = fact_rows.occurrences(context.tx, rows)
+    sources = texts.fact_sources(context.tx, rows)
+    labels = {entity.row: entity.label for entity in fact_rows.entities(context.tx)}
+    until = valid_end(context.snapshot)
+    after = _successors(context)
     found = []
     for fact in facts:
-        end = int(until[look.snapshot.fact_row[fact.row]])
-        mentions = {labels[entity] for entity, _ in fact_rows.mentions_of(look.tx, fact.row)}
+        end = int(until[context.snapshot.fact_row[fact.row]])
+        mentions = {labels[entity] for entity, _ in fact_rows.mentions_of(context.tx, fact.row)}
         found.append(
             FactView(
                 fact_id=fact.fact_id,
@@ -186,11 +186,11 @@ def _views(look: Look, facts: Sequence[FactRow]) -> list[FactView]:
     return found
 
 
-def _successors(look: Look) -> dict[int, str]:
+def _successors(context: ViewContext) -> dict[int, str]:
     """Return, per fact of a value that ended, the value that took its place; of several, where it held longest."""
     found: dict[int, tuple[int, str, str, str]] = {}
-    for (entity, attribute), segments in timelines(look.snapshot).items():
-        key = look.snapshot.entities[entity].key
+    for (entity, attribute), segments in timelines(context.snapshot).items():
+        key = context.snapshot.entities[entity].key
         for segment, following in pairwise(segments):
             ended = (segment.end_ms or 0, key, attribute, following.value)
             found.update((fact, max(found.get(fact, ended), ended)) for fact in segment.facts)
@@ -200,42 +200,42 @@ def _successors(look: Look) -> dict[int, str]:
 # -- timelines ------------------------------------------------------------------------------------
 
 
-def _entity(look: Look, name: str) -> int:
-    found = fact_rows.entity_by_key(look.tx, entity_key(name) or "")
+def _entity(context: ViewContext, name: str) -> int:
+    found = fact_rows.entity_by_key(context.tx, entity_key(name) or "")
     if found is None:
-        known = ", ".join(sorted(counts.most_named(look.tx, 8)))
+        known = ", ".join(sorted(counts.most_named(context.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
         )
     return found.row
 
 
-def timeline_of(look: Look, name: str, *, attribute: str | None) -> list[TimelineEntry]:
+def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> list[TimelineEntry]:
     """Return what is known of an entity in time order: its states with their intervals, and its events.
 
     Args:
-        look: the transaction.
+        context: the transaction.
         name: the entity's name, or one of its aliases.
         attribute: only this attribute's states.
 
     Raises:
         NotFoundError: if nothing is known of the entity.
     """
-    entity = _entity(look, name)
+    entity = _entity(context, name)
     entries = [
-        _state(look, key[1], segment)
-        for key, segments in timelines(look.snapshot).items()
+        _state(context, key[1], segment)
+        for key, segments in timelines(context.snapshot).items()
         if key[0] == entity and attribute in (None, key[1])
         for segment in segments
     ]
     if attribute is None:
-        known = {seen.fact for seen in look.snapshot.states if seen.entity == entity}
-        rows = [fact for fact in fact_rows.entity_facts(look.tx, entity) if fact not in known]
+        known = {seen.fact for seen in context.snapshot.states if seen.entity == entity}
+        rows = [fact for fact in fact_rows.entity_facts(context.tx, entity) if fact not in known]
         entries += [
             TimelineEntry("event", view.text, view.start, view.end, sources=view.sources)
-            for view in _views(look, list(fact_rows.facts_with_ids(look.tx, rows).values()))
+            for view in _views(context, list(fact_rows.facts_with_ids(context.tx, rows).values()))
         ]
-    least = datetime.min.replace(tzinfo=look.config.clock().tzinfo)
+    least = datetime.min.replace(tzinfo=context.config.clock().tzinfo)
     # States of one instant stand in the order of their timeline, which knows what was said first.
     return sorted(
         entries,
@@ -248,9 +248,9 @@ def timeline_of(look: Look, name: str, *, attribute: str | None) -> list[Timelin
     )
 
 
-def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
-    fact = fact_rows.facts_with_ids(look.tx, segment.facts[:1])[segment.facts[0]]
-    sources = texts.fact_sources(look.tx, segment.facts)
+def _state(context: ViewContext, attribute: str, segment: Any) -> TimelineEntry:
+    fact = fact_rows.facts_with_ids(context.tx, segment.facts[:1])[segment.facts[0]]
+    sources = texts.fact_sources(context.tx, segment.facts)
     pairs = [pair for row in segment.facts for pair in sources[row]]
     return TimelineEntry(
         kind="state",
@@ -266,14 +266,14 @@ def _state(look: Look, attribute: str, segment: Any) -> TimelineEntry:
 # -- counts ---------------------------------------------------------------------------------------
 
 
-def indexes(look: Look) -> list[IndexView]:
+def indexes(context: ViewContext) -> list[IndexView]:
     """Return the memory's indexes, by name."""
-    return index_views(look.tx, look.attached)
+    return index_views(context.tx, context.attached)
 
 
-def stats(look: Look, user_id: str) -> Stats:
+def stats(context: ViewContext, user_id: str) -> Stats:
     """Return counts of everything, the embedder, the schema and the size on disk."""
-    tx = look.tx
+    tx = context.tx
     nodes, dirty = tree_rows.node_count(tx)
     found = counts.count_rows(tx)
     return Stats(
@@ -304,12 +304,12 @@ def stats(look: Look, user_id: str) -> Stats:
                 "trees": view.trees,
                 **view.counts,
             }
-            for view in index_views(tx, look.attached)
+            for view in index_views(tx, context.attached)
         },
         notes=(
-            *look.attached.notes(tx),
-            *([note] if (note := zone_note(stored_zone(tx), look.config.timezone)) else []),
+            *context.attached.notes(tx),
+            *([note] if (note := zone_note(stored_zone(tx), context.config.timezone)) else []),
         ),
         timezone=stored_zone(tx),
-        jobs=jobs_view(tx, look.config.clock()),
+        jobs=jobs_view(tx, context.config.clock()),
     )

@@ -32,9 +32,9 @@ __all__ = [
     "make_evidence",
     "once_per_fact",
     "path_names",
-    "sound_hits",
     "surface_names",
     "tree_titles",
+    "undamaged_hits",
 ]
 
 
@@ -67,7 +67,7 @@ def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:
             yield hit
 
 
-def sound_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict[str, None]) -> Iterator[Hit]:
+def undamaged_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict[str, None]) -> Iterator[Hit]:
     """Yield the hits whose turn and fact match their digests, and add the names of damaged ones to `damage`.
 
     Nothing that was not said may be shown as evidence. Only what is looked at is checked, a few hits at a time.
@@ -81,13 +81,13 @@ def sound_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict[str
             fact = facts[int(snapshot.facts.ids[hit.fact])] if hit.fact >= 0 else None
             if turn is not None:
                 damage[turn.name] = None
-            elif fact is not None and not _is_itself(fact):
+            elif fact is not None and not _matches_identity(fact):
                 damage[f"fact {fact.fact_id}"] = None
             else:
                 yield hit
 
 
-def _is_itself(fact: rows.FactText) -> bool:
+def _matches_identity(fact: rows.FactText) -> bool:
     """Return whether a fact's text and time match its identity."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     return fact.fact_id == fact_identity(fact.text, *times)

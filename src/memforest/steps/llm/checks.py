@@ -29,7 +29,7 @@ from memforest.steps.llm.chatter import is_chatter
 from memforest.steps.llm.dating import Dated, date_statement
 from memforest.steps.llm.grounding import is_name, support_of, unsupported
 from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
-from memforest.steps.llm.source import Said, Source, folded, stands_in
+from memforest.steps.llm.source import Source, SourceTurn, folded, stands_in
 from memforest.text import cut, entity_key, fold, negated
 from memforest.types import Candidate, EntityKind, Mention, Skipped, State
 
@@ -100,7 +100,7 @@ def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate]
         if len(done.candidates) >= most:
             done.skip(turns, statement.text, "over the limit")
             continue
-        reason = _shape(statement, turns) or _keep(done, statement, turns)
+        reason = _malformed(statement, turns) or _keep(done, statement, turns)
         if reason is not None:
             done.skip(turns, statement.text, reason)
     if len(reply.statements) > len(read):
@@ -110,7 +110,7 @@ def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate]
     return done.candidates, done.skipped
 
 
-def _shape(statement: Statement, turns: Sequence[int]) -> str | None:
+def _malformed(statement: Statement, turns: Sequence[int]) -> str | None:
     """Return why a statement is malformed; None if it is not."""
     if not any(ch.isalnum() for ch in statement.text):
         return "empty"
@@ -145,12 +145,12 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
     return None
 
 
-def _speaker(supports: Sequence[Said]) -> Said:
+def _speaker(supports: Sequence[SourceTurn]) -> SourceTurn:
     """Return the speaker of a statement: of its first turn, or of the answer where that turn only asks."""
     return next((one for one in supports if not one.only_asks), supports[0])
 
 
-def _in_third_person(text: str, speaker: Said, source: Source) -> str:
+def _in_third_person(text: str, speaker: SourceTurn, source: Source) -> str:
     """Return an English statement with names for "I" and "the user", as it was asked for."""
     names = list(source.participants.values())
     users = {one.turn.speaker for one in source.everything if (one.turn.role or "").lower() == "user"}
@@ -168,8 +168,8 @@ def _candidate(
     dated: Dated,
     text: str,
     language: Code,
-    supports: Sequence[Said],
-    speaker: Said,
+    supports: Sequence[SourceTurn],
+    speaker: SourceTurn,
     source: Source,
 ) -> Candidate:
     """Return the finished statement; `text` is without the dates that `dated` wrote into it."""

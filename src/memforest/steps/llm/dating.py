@@ -17,7 +17,7 @@ from memforest.interval import Interval
 from memforest.language.dating import show_dates
 from memforest.language.language import Code
 from memforest.steps.llm.replies import Statement
-from memforest.steps.llm.source import Said, Source, dates_of, folded
+from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded
 
 __all__ = ["Dated", "date_statement"]
 
@@ -43,7 +43,7 @@ class Dated:
 
 
 def date_statement(
-    statement: Statement, text: str, language: Code, supports: Sequence[Said], source: Source
+    statement: Statement, text: str, language: Code, supports: Sequence[SourceTurn], source: Source
 ) -> Dated:
     """Return a statement with its date.
 
@@ -75,7 +75,7 @@ def date_statement(
     return Dated(out, span, plain, unstated=unstated)
 
 
-def _own_dates(text: str, language: Code, supports: Sequence[Said], zone: tzinfo) -> list[DateSpan]:
+def _own_dates(text: str, language: Code, supports: Sequence[SourceTurn], zone: tzinfo) -> list[DateSpan]:
     """Return the dates of a statement's text; relative ones mean what they mean in the turn that has these words."""
     found = []
     languages = () if language == "other" else (language,)
@@ -90,7 +90,7 @@ def _own_dates(text: str, language: Code, supports: Sequence[Said], zone: tzinfo
 
 
 def _chosen(
-    statement: Statement, own: Sequence[DateSpan], supports: Sequence[Said], zone: tzinfo
+    statement: Statement, own: Sequence[DateSpan], supports: Sequence[SourceTurn], zone: tzinfo
 ) -> tuple[DateSpan | None, str | None]:
     """Return the date that the model points at, and the words or days it named when no turn states them."""
     given, named = _given(statement, zone), _by_own(own, supports)
@@ -108,18 +108,18 @@ def _chosen(
     return None, statement.when or f"{statement.start} - {statement.end}"
 
 
-def _as_date(when: str, said: Said, zone: tzinfo) -> Interval | None:
+def _as_date(when: str, said: SourceTurn, zone: tzinfo) -> Interval | None:
     """Return the days that a model means by words of its own: "3 June 2024" for "3 June"."""
     found = dates_of(when, ("en", "es"), said.turn.said, zone)
     return found[0].interval if found else None
 
 
-def _says(when: str, supports: Sequence[Said]) -> bool:
+def _says(when: str, supports: Sequence[SourceTurn]) -> bool:
     words = folded(when)
     return any(words in one.folded for one in supports)
 
 
-def _by_words(when: str, given: Interval | None, supports: Sequence[Said]) -> DateSpan | None:
+def _by_words(when: str, given: Interval | None, supports: Sequence[SourceTurn]) -> DateSpan | None:
     """Return the date that the words tell in the turn they stand in; of several the one that the model means."""
     words = folded(when)
     for said in supports:
@@ -132,7 +132,7 @@ def _by_words(when: str, given: Interval | None, supports: Sequence[Said]) -> Da
     return None
 
 
-def _by_own(own: Sequence[DateSpan], supports: Sequence[Said]) -> DateSpan | None:
+def _by_own(own: Sequence[DateSpan], supports: Sequence[SourceTurn]) -> DateSpan | None:
     """Return the first date of the text that a supporting turn states, too."""
     stated = list(_stated(supports))
     for one in own:
@@ -142,7 +142,7 @@ def _by_own(own: Sequence[DateSpan], supports: Sequence[Said]) -> DateSpan | Non
     return None
 
 
-def _stated(supports: Sequence[Said]) -> Iterable[DateSpan]:
+def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:
     return (one for said in supports for one in said.dates)
 
 

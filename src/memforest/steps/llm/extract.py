@@ -18,7 +18,7 @@ from memforest.models.calls import Calls
 from memforest.steps.llm.checks import check_extraction
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Extraction
-from memforest.steps.llm.source import MAX_TURN_CHARS, Said, Source, is_readable, read_source, show_time
+from memforest.steps.llm.source import MAX_TURN_CHARS, Source, SourceTurn, is_readable, read_source, show_time
 from memforest.steps.llm.structured import CUT_SHORT, ask
 from memforest.text import DATA_RUN, cut, shorten_runs
 from memforest.types import Chunk, ChunkOutcome, Skipped
@@ -58,10 +58,10 @@ class ChatExtractor:
         return await all_of(self._extract(chunk) for chunk in chunks)
 
     async def _extract(self, chunk: Chunk) -> ChunkOutcome:
-        unread = _unread(chunk)
+        withheld = _withheld(chunk)
         source = await asyncio.to_thread(read_source, chunk, self._zone)
         if not source.said:
-            return ChunkOutcome(skipped=unread)
+            return ChunkOutcome(skipped=withheld)
         try:
             reply = await ask(self._calls, self._prompt, _data(source), max_tokens=MAX_REPLY_TOKENS)
         except BudgetError as exc:
@@ -73,10 +73,10 @@ class ChatExtractor:
         failure = (
             f"{CUT_SHORT}: {len(candidates)} statements of it are kept" if CUT_SHORT in reply.notes else None
         )
-        return ChunkOutcome(tuple(candidates), (*unread, *skipped), failure)
+        return ChunkOutcome(tuple(candidates), (*withheld, *skipped), failure)
 
 
-def _unread(chunk: Chunk) -> tuple[Skipped, ...]:
+def _withheld(chunk: Chunk) -> tuple[Skipped, ...]:
     """Return the pieces of a chunk that are not sent to the model, with reasons."""
     found = []
     for turn in chunk.turns:
@@ -98,7 +98,7 @@ def _data(source: Source) -> Mapping[str, Value]:
     }
 
 
-def _row(said: Said, source: Source, *, cut_at: int | None = None) -> dict[str, Any]:
+def _row(said: SourceTurn, source: Source, *, cut_at: int | None = None) -> dict[str, Any]:
     """Return a turn as data; of one that is only context, the end."""
     role = {} if said.turn.role is None else {"role": said.turn.role}
     text = said.text if cut_at is None or len(said.text) <= cut_at else "…" + said.text[-cut_at:]

@@ -15,7 +15,7 @@ from memforest.language.entities import find_mentions
 from memforest.language.language import Code
 from memforest.language.sentences import MAX_PIECE_CHARS
 from memforest.steps.llm.replies import Named
-from memforest.steps.llm.source import Said, Source, folded, forms_of, plain_words, stands_in
+from memforest.steps.llm.source import Source, SourceTurn, folded, forms_of, plain_words, stands_in
 from memforest.steps.local.draft import acting_names
 from memforest.text import STOP_WORDS, numbers, word_set, words
 
@@ -123,7 +123,7 @@ def people_forms(source: Source) -> frozenset[str]:
     return frozenset(form for name in source.participants.values() for form in forms_of(name))
 
 
-def support_of(text: str, said: Said, source: Source) -> str:
+def support_of(text: str, said: SourceTurn, source: Source) -> str:
     """Return the sentences of a turn that a statement rests on, as they were said; all of it if none shows."""
     mine = forms_of(text) - people_forms(source)
     shared = [len(mine & forms) for _, forms in said.sentences]

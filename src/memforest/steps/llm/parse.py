@@ -237,18 +237,18 @@ def find_json(text: str, names: Collection[str], listed: str | None = None) -> F
     Found(value={'ranked': [2, 0]}, state='cut')
     """
     plain = _plain(text)
-    if plain is not None and (value := _meant(plain, names, listed)) is not None:
+    if plain is not None and (value := _unwrapped(plain, names, listed)) is not None:
         return Found(value, "whole")
     best: Found | None = None
     rank = (False, -1)
-    said = _said(text[:MAX_CHARS])
+    said = _without_reasoning(text[:MAX_CHARS])
     alone = len(said) <= ALONE_CHARS and _ALONE.fullmatch(said) is not None
     broken = False
     for found in find_values(said):
         broken |= found.state == "broken"
         if isinstance(found.value, list) and (broken or not (found.value or alone)):
             continue  # a part of something that is broken, or "[]" in a remark: no reply that says "nothing"
-        value = _meant(found.value, names, listed)
+        value = _unwrapped(found.value, names, listed)
         # A bare list may be a remark, or a part of an object that is broken: any object goes before.
         mine = (not isinstance(found.value, list) or value != {listed: found.value}, _STATES[found.state])
         if value is not None and mine >= rank:
@@ -287,7 +287,7 @@ def _is_shallow(value: Any) -> bool:
     return False
 
 
-def _said(text: str) -> str:
+def _without_reasoning(text: str) -> str:
     """Return a reply without the reasoning in front of it; one that starts with its JSON has none."""
     text = text.lstrip("\ufeff \t\r\n")
     if text.startswith(("{", "[")):
@@ -296,7 +296,7 @@ def _said(text: str) -> str:
     return behind if mark and _OPEN.search(behind) else text
 
 
-def _meant(value: Any, names: Collection[str], listed: str | None) -> dict[str, Any] | None:
+def _unwrapped(value: Any, names: Collection[str], listed: str | None) -> dict[str, Any] | None:
     """Return the object that was meant: itself, the only member of another, or around a bare list."""
     if isinstance(value, list) and len(value) == 1 and _has(value[0], names):
         return dict(value[0])

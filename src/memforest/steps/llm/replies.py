@@ -55,7 +55,7 @@ T = TypeVar("T")
 _DROPPED = object()
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """Return a value as a list: None as an empty one, a single item as a list of it."""
     if value is None:
         return []
@@ -72,17 +72,19 @@ def _or_dropped(value: Any, handler: ValidatorFunctionWrapHandler, info: Validat
         return _DROPPED
 
 
-def _kept(items: list[Any]) -> list[Any]:
+def _without_dropped(items: list[Any]) -> list[Any]:
     return [item for item in items if item is not _DROPPED]
 
 
 Items = Annotated[
-    list[Annotated[T, WrapValidator(_or_dropped)]], BeforeValidator(_listed), AfterValidator(_kept)
+    list[Annotated[T, WrapValidator(_or_dropped)]],
+    BeforeValidator(_as_list),
+    AfterValidator(_without_dropped),
 ]
 """A list whose bad items are dropped."""
 
 
-def _worded(value: Any) -> Any:
+def _or_none(value: Any) -> Any:
     """Return None for words that mean it, such as "null" or "n/a"; any other value unchanged."""
     if isinstance(value, str) and value.strip().lower() in ("", "null", "none", "n/a", "unknown"):
         return None
@@ -97,8 +99,8 @@ def _or_false(value: Any) -> Any:
     return False if value is None else value
 
 
-MaybeText = Annotated[str | None, BeforeValidator(_worded)]
-MaybeNumber = Annotated[int | None, BeforeValidator(_worded)]
+MaybeText = Annotated[str | None, BeforeValidator(_or_none)]
+MaybeNumber = Annotated[int | None, BeforeValidator(_or_none)]
 Text = Annotated[str, BeforeValidator(_or_empty)]
 
 

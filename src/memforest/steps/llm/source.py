@@ -27,8 +27,8 @@ from memforest.types import Chunk, Turn
 
 __all__ = [
     "MAX_TURN_CHARS",
-    "Said",
     "Source",
+    "SourceTurn",
     "dates_of",
     "forms_of",
     "is_readable",
@@ -46,7 +46,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SourceTurn:
     """One turn prepared for checks: its language, the forms of its words, and the dates that it states."""
 
     turn: Turn
@@ -86,8 +86,8 @@ class Source:
     words of the chunk itself, and of a question that it begins by answering; see `forms_of`.
     """
 
-    said: Mapping[int, Said]
-    context: tuple[Said, ...]
+    said: Mapping[int, SourceTurn]
+    context: tuple[SourceTurn, ...]
     participants: Mapping[str, str]
     """Entity key -> display name."""
     zone: tzinfo
@@ -100,7 +100,7 @@ class Source:
     """The days that are named, each once."""
 
     @property
-    def everything(self) -> tuple[Said, ...]:
+    def everything(self) -> tuple[SourceTurn, ...]:
         """The turns before, and the chunk's."""
         return (*self.context, *self.said.values())
 
@@ -139,7 +139,7 @@ def is_readable(text: str) -> bool:
     return any(ch.isalnum() for ch in DATA_RUN.sub(" ", text)[:MAX_TURN_CHARS])
 
 
-def _read(turn: Turn, zone: tzinfo) -> Said:
+def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
     text = shorten_runs(turn.text)[:MAX_TURN_CHARS]
     pieces = [piece.text for piece in split_sentences(text)]
     told = [piece for piece in pieces if not is_order(piece)]
@@ -149,7 +149,7 @@ def _read(turn: Turn, zone: tzinfo) -> Said:
     languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
     dates = dates_of(plain, languages, turn.said, zone)
     sentences = tuple((piece, forms_of(piece)) for piece in told)
-    return Said(turn, text, plain, folded(plain), language, sentences, dates)
+    return SourceTurn(turn, text, plain, folded(plain), language, sentences, dates)
 
 
 def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
@@ -210,7 +210,7 @@ def plain_words(text: str) -> list[str]:
     return [word.removesuffix("'s") for word in found]
 
 
-def _numbers(everything: Sequence[Said], people: Iterable[str], zone: tzinfo) -> Iterable[str]:
+def _numbers(everything: Sequence[SourceTurn], people: Iterable[str], zone: tzinfo) -> Iterable[str]:
     """Yield the numbers that are said, and those of the days that are meant or on which it is said."""
     for text in (*people, *(one.told for one in everything)):
         yield from numbers(text)

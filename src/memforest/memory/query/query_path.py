@@ -24,9 +24,9 @@ from memforest.memory.query.evidence import (
     cut_hits,
     make_evidence,
     once_per_fact,
-    sound_hits,
     surface_names,
     tree_titles,
+    undamaged_hits,
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
@@ -277,7 +277,7 @@ class QueryPath:
         found = index.search(tx, snapshot, request)
         damage: dict[str, None] = {}
         memories = Memories(tx, snapshot, index, request, damage)
-        sound = once_per_fact(sound_hits(tx, snapshot, found.hits, damage))
+        sound = once_per_fact(undamaged_hits(tx, snapshot, found.hits, damage))
         ranked = by_score(sound, found.nodes)
         best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
         turns = {(hit.turn, hit.fact): hit for hit in (*best, *facts) if isinstance(hit, Hit)}
