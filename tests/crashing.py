@@ -24,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.dummy_index.index import Dummy
+from tests.shelf import ShelfIndex
 from tests.worlds import eager_config
 
 from memforest import AsyncMemForest
@@ -107,7 +108,6 @@ async def ingest(job: dict[str, Any], log: int) -> None:
 
 async def index(job: dict[str, Any]) -> None:
     """Add the dummy index, let it go on where it was left, or begin anew."""
-    registry.register(Dummy)
     base.STEP = job["step"]
     async with AsyncMemForest(job["folder"], eager_config()) as forest:
         memory = forest.user("u")
@@ -138,6 +138,8 @@ def notes_of(child: int, reading: int, within_s: float | None) -> bytes:
 def main() -> None:
     """Answer jobs until the input ends."""
     LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
+    for one in (Dummy, ShelfIndex):
+        registry.register(one)
     for line in sys.stdin:
         job = json.loads(line)
         reading, log = os.pipe()
