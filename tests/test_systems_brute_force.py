@@ -1,0 +1,472 @@
+"""What indexes compute on arrays, against walks over turns, facts and trees one by one, on random small memories."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.hand_made import DAY, DIMENSION, Fact, Said, Tree, hand_made, planted, searching, state
+
+from memforest.ranking import Scores
+from memforest.search.forest import Forest
+from memforest.search.snapshot import Snapshot
+from memforest.systems.filters import Allowed, allowed, filter_notes
+from memforest.systems.memforest.browse import nearness_to
+from memforest.systems.memforest.layout import (
+    cell_of_turn,
+    fact_blocks,
+    scene_blocks,
+    session_blocks,
+    session_levels,
+)
+from memforest.systems.memforest.rank import Base, flow
+from memforest.systems.memforest.recall import browse, leaf_similarity, recall, recall_trees
+from memforest.systems.memforest.settings import FAMILIES, MemForestSettings
+from memforest.systems.nodes import allowed_nodes, turns_beneath
+from memforest.systems.places import fact_places, first_turns, turn_places
+from memforest.systems.speak import best_facts, told_by
+
+FEW = settings(max_examples=40)
+PEOPLE = ("Ana", "Bob", "Cy")
+AXES = np.eye(DIMENSION, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class World:
+    """A memory, and what it was made of."""
+
+    turns: list[Said]
+    facts: list[Fact]
+    states: dict[int, int]
+    """Fact -> the day on which another value took its place."""
+    snapshot: Snapshot
+    forest: Forest
+
+    def supports(self, turn: int) -> list[int]:
+        """Return the facts that a turn supports."""
+        return [row for row, fact in enumerate(self.facts) if turn in fact.turns]
+
+    def children(self, node: int) -> list[int]:
+        """Return the rows of a node's children."""
+        return np.flatnonzero(self.forest.parent == node).tolist()
+
+    def leaves(self, node: int) -> list[int]:
+        """Return the rows of the leaves beneath a node."""
+        below = self.children(node)
+        return [leaf for child in below for leaf in self.leaves(child)] if below else [node]
+
+    def said_at(self, leaf: int) -> list[int]:
+        """Return the turns that a leaf stands for."""
+        item = int(self.forest.item[leaf])
+        return list(self.facts[item].turns if self.is_fact(leaf) else range(item, self.forest.item_end[leaf]))
+
+    def is_fact(self, leaf: int) -> bool:
+        """Return whether a leaf stands for a fact."""
+        return bool(self.forest.kind[leaf] == 2)
+
+    def above(self, leaf: int) -> list[int]:
+        """Return the nodes above a leaf, the nearest first."""
+        parent = int(self.forest.parent[leaf])
+        return [] if parent < 0 else [parent, *self.above(parent)]
+
+    def kind(self, node: int) -> str:
+        """Return the kind of a node's tree."""
+        return self.forest.tree_kind[self.forest.tree[node]]
+
+    def of_kind(self, kind: str) -> list[int]:
+        """Return the leaves of all trees of a kind, by row."""
+        return [
+            row for row in range(len(self.forest.ids)) if self.kind(row) == kind and not self.children(row)
+        ]
+
+
+def shaped(random: Random, leaves: Sequence[Any]) -> Any:
+    """Return leaves as a random tree of nested tuples, all equally deep."""
+    nodes = list(leaves)
+    while len(nodes) > 1:
+        width = random.randint(2, 4)
+        nodes = [tuple(nodes[at : at + width]) for at in range(0, len(nodes), width)]
+    return nodes[0]
+
+
+@cache
+def world(seed: int) -> World:
+    """Return a random memory: equal times, short trees and long ones, turns without facts, facts of several turns."""
+    random = Random(seed)
+    turns: list[Said] = []
+    trees: list[Tree] = []
+    for session in range(1, random.randint(2, 4)):
+        first, day = len(turns), random.randint(0, 4)
+        for _ in range(random.randint(1, 6)):
+            day += random.randint(0, 1)
+            turns.append(Said(random.choice(PEOPLE), day, session=session, axis=random.randint(-1, 2)))
+        cuts = sorted({first, len(turns), *random.choices(range(first, len(turns)), k=2)})
+        cells = [("turns", a, b) for a, b in pairwise(cuts)]
+        trees.append(Tree("session", session, shaped(random, cells)))
+    facts = [made(random, turns) for _ in range(random.randint(1, 8))]
+    for entity in (1, 2, 3):
+        own = [row for row, fact in enumerate(facts) if fact.speaker == entity or random.random() < 0.3]
+        if own:
+            trees.append(Tree("entity", entity, shaped(random, [("fact", row) for row in own])))
+    for scene in (1, 2):
+        own = [row for row in range(len(facts)) if row % 2 == scene % 2 or random.random() < 0.2]
+        if own:
+            trees.append(Tree("scene", scene, shaped(random, [("fact", row) for row in own])))
+    trees = [replace(tree, axes={row: random.randint(-1, 3) for row in range(99)}) for tree in trees]
+    told: dict[float, int] = {}
+    for row, fact in enumerate(facts):
+        if fact.start is None and random.random() < 0.6:
+            told.setdefault(turns[fact.turns[0]].day, row)
+    days = sorted(told)
+    states = [state(told[day], f"place {day}", day) for day in days]
+    ends = {told[day]: int(after) for day, after in zip(days, (*days[1:], 10**6), strict=False)}
+    snapshot = hand_made(turns, facts, trees, states)
+    return World(turns, facts, ends, snapshot, planted(snapshot).forest)
+
+
+def made(random: Random, turns: Sequence[Said]) -> Fact:
+    """Return a random fact of some turns."""
+    rows = tuple(sorted(random.sample(range(len(turns)), random.randint(1, min(3, len(turns))))))
+    start = random.choice([None, None, random.randint(0, 9)])
+    end = None if start is None else start + random.randint(1, 3)
+    return Fact(rows, start, end, axis=random.randint(-1, 2), speaker=random.randint(1, 3))
+
+
+worlds = st.integers(0, 79).map(world)
+days = st.one_of(st.none(), st.integers(-1, 11))
+windows = st.one_of(
+    st.none(), st.tuples(st.integers(-1, 11), st.integers(1, 4)).map(lambda w: (w[0], w[0] + w[1]))
+)
+
+
+# -- places and facts --------------------------------------------------------------------------------------
+
+
+@FEW
+@given(worlds)
+def test_places_are_the_order_in_which_things_were_said(it: World) -> None:
+    """Turns by time and then by row; facts by time, by first turn, and then by what they say."""
+    rows = range(len(it.turns))
+    order = sorted(rows, key=lambda row: (it.turns[row].day, row))
+    place = {row: at for at, row in enumerate(order)}
+    assert turn_places(it.snapshot).tolist() == [place[row] for row in rows]
+    first = [min(fact.turns, key=place.__getitem__) for fact in it.facts]
+    assert first_turns(it.snapshot).tolist() == first
+    said = [it.turns[fact.turns[0]].day for fact in it.facts]
+    told = sorted(range(len(said)), key=lambda row: (said[row], place[first[row]], row))
+    assert np.argsort(fact_places(it.snapshot)).tolist() == told
+
+
+@FEW
+@given(worlds, st.integers(0, 99))
+def test_the_best_allowed_fact_speaks_for_each_turn(it: World, seed: int) -> None:
+    """The one with the highest mixture of the two scores; of equal ones the earlier said; -1 where none is allowed."""
+    rng = np.random.default_rng(seed)
+    dense, lexical = (rng.integers(0, 3, len(it.facts)).astype(float) for _ in range(2))
+    keep = Allowed(np.ones(len(it.turns), dtype=np.bool_), rng.integers(0, 4, len(it.facts)) > 0)
+    z = [(one - one.mean()) / (one.std() or 1) for one in (lexical, dense)]
+    score, places = np.round(0.35 * z[0] + 0.65 * z[1], 12), fact_places(it.snapshot)
+    speaks = best_facts(it.snapshot, keep, dense, lexical)
+    for turn in range(len(it.turns)):
+        own = [fact for fact in it.supports(turn) if keep.facts[fact]]
+        best = min(own, key=lambda fact: (-score[fact], places[fact]), default=-1)
+        assert speaks[turn] == best or (own and score[speaks[turn]] == score[best])
+    nothing = Allowed(keep.turns, np.zeros(len(it.facts), dtype=np.bool_))
+    assert set(best_facts(it.snapshot, nothing, dense, lexical)) == {-1}
+    equal = best_facts(it.snapshot, keep, np.zeros(len(dense)), np.zeros(len(dense)))
+    for turn in range(len(it.turns)):
+        own = [fact for fact in it.supports(turn) if keep.facts[fact]]
+        assert equal[turn] == min(own, key=lambda fact: places[fact], default=-1)
+
+
+@FEW
+@given(worlds)
+def test_a_turn_tells_as_well_as_its_best_fact(it: World) -> None:
+    """And keeps what it was given where it supports none; what was given is not written to."""
+    scores = np.random.default_rng(len(it.turns)).normal(size=len(it.facts))
+    otherwise = np.full(len(it.turns), -7.0)
+    wanted = [
+        max((scores[fact] for fact in it.supports(turn)), default=-7.0) for turn in range(len(it.turns))
+    ]
+    assert told_by(it.snapshot).best(scores, otherwise).tolist() == wanted
+    assert set(otherwise) == {-7.0}
+
+
+# -- filters -----------------------------------------------------------------------------------------------
+
+
+def was_so(it: World, row: int, as_of: int | None, during: tuple[int, int] | None) -> bool:
+    """Return whether a fact passes the filters, in days."""
+    fact = it.facts[row]
+    start = it.turns[fact.turns[0]].day if fact.start is None else fact.start
+    replaced = it.states.get(row, 10**6)
+    # an event lasts for the instant at which it was said, or as long as it says
+    last = replaced if row in it.states else (start + 1e-9 if fact.end is None else fact.end)
+    then = as_of is None or start <= as_of < replaced
+    return then and (during is None or (start < during[1] and during[0] < last))
+
+
+def turn_passes(it: World, turn: int, as_of: int | None, during: tuple[int, int] | None) -> bool:
+    """Return whether a turn passes: one of its facts does, or it has none and was said then."""
+    day, facts = it.turns[turn].day, it.supports(turn)
+    said = (as_of is None or day <= as_of) and (during is None or during[0] <= day < during[1])
+    return any(was_so(it, fact, as_of, during) for fact in facts) if facts else said
+
+
+def asked(as_of: int | None, during: tuple[int, int] | None) -> Any:
+    """Return a request with filters given in days."""
+    window = None if during is None else (during[0] * DAY, during[1] * DAY)
+    return replace(searching(), as_of_ms=None if as_of is None else as_of * DAY, during_ms=window)
+
+
+@FEW
+@given(worlds, days, windows)
+def test_filters_keep_what_was_so(it: World, as_of: int | None, during: tuple[int, int] | None) -> None:
+    """Fact by fact and turn by turn; the notes count what passed."""
+    keep = allowed(it.snapshot, asked(as_of, during))
+    assert keep.facts.tolist() == [
+        (as_of is None and during is None) or was_so(it, row, as_of, during) for row in range(len(it.facts))
+    ]
+    assert keep.turns.tolist() == [
+        (as_of is None and during is None) or turn_passes(it, row, as_of, during)
+        for row in range(len(it.turns))
+    ]
+    assert filter_notes(keep) == {
+        "turns": len(it.turns), "turns_kept": sum(keep.turns), "facts": len(it.facts), "facts_kept": sum(keep.facts)
+    }  # fmt: skip
+
+
+@FEW
+@given(worlds, days, windows)
+def test_a_node_is_kept_for_all_of_its_leaves_at_an_instant_and_for_one_in_a_window(
+    it: World, as_of: int | None, during: tuple[int, int] | None
+) -> None:
+    """A leaf of turns was so if all its turns pass and all that they tell does; it is in a window if one turn is."""
+
+    def every(leaf: int) -> bool:
+        if it.is_fact(leaf):
+            return was_so(it, int(it.forest.item[leaf]), as_of, None)
+        turns = it.said_at(leaf)
+        told = {fact for turn in turns for fact in it.supports(turn)}
+        return all(turn_passes(it, t, as_of, None) for t in turns) and all(
+            was_so(it, f, as_of, None) for f in told
+        )
+
+    def some(leaf: int) -> bool:
+        if it.is_fact(leaf):
+            return was_so(it, int(it.forest.item[leaf]), as_of, during)
+        return any(turn_passes(it, turn, as_of, during) for turn in it.said_at(leaf))
+
+    kept = allowed_nodes(it.snapshot, it.forest, asked(as_of, during))
+    for node in range(len(it.forest.ids)):
+        leaves = it.leaves(node)
+        then = as_of is None or all(every(leaf) for leaf in leaves)
+        assert kept[node] == (then and (during is None or any(some(leaf) for leaf in leaves)))
+
+
+@FEW
+@given(worlds)
+def test_beneath_a_node_are_the_turns_of_its_leaves(it: World) -> None:
+    """Each once, in the order of sessions and positions; of a leaf its own."""
+    for node in range(len(it.forest.ids)):
+        wanted = sorted({turn for leaf in it.leaves(node) for turn in it.said_at(leaf)})
+        assert turns_beneath(it.snapshot, it.forest, node).tolist() == wanted
+
+
+# -- the nodes above ---------------------------------------------------------------------------------------
+
+
+def chains(it: World, leaves: list[int]) -> list[list[int]]:
+    """Return for each level the node above each leaf; a tree that has ended repeats its root."""
+    ways = {leaf: it.above(leaf) for leaf in leaves}
+    height = max([1, *map(len, ways.values())])
+    return [[(ways[leaf][: level + 1] or [leaf])[-1] for leaf in leaves] for level in range(height)]
+
+
+@FEW
+@given(worlds)
+def test_every_turn_and_fact_has_the_nodes_above_it_on_every_level(it: World) -> None:
+    """Of turns in their session's tree, of facts in their speaker's, of scenes leaf by leaf; -1 where there is none."""
+    cells = it.of_kind("session")
+    leaf_of = {turn: leaf for leaf in cells for turn in it.said_at(leaf)}
+    turns = list(range(len(it.turns)))
+    assert cell_of_turn(it.forest).tolist() == [leaf_of[turn] for turn in turns]
+    assert session_blocks(it.forest).tolist() == chains(it, [leaf_of[turn] for turn in turns])
+    own = {
+        int(it.forest.item[leaf]): leaf
+        for leaf in it.of_kind("entity")
+        if it.forest.tree_scope[it.forest.tree[leaf]] == it.facts[int(it.forest.item[leaf])].speaker
+    }
+    above = chains(it, list(own.values()))
+    wanted = [
+        [dict(zip(own, level, strict=True)).get(fact, -1) for fact in range(len(it.facts))] for level in above
+    ]
+    assert fact_blocks(it.forest).tolist() == (wanted if own else [])
+    facts, nodes = scene_blocks(it.forest)
+    leaves = it.of_kind("scene")
+    assert facts.tolist() == [int(it.forest.item[leaf]) for leaf in leaves]
+    assert nodes.tolist() == (chains(it, leaves) if leaves else [])
+
+
+@FEW
+@given(worlds, st.integers(0, 99))
+def test_a_node_hands_down_the_best_of_its_leaves(it: World, seed: int) -> None:
+    """Each level's worth is standardised over all leaves, and the share is split evenly over the levels."""
+    values = np.random.default_rng(seed).normal(size=len(it.turns))
+    wanted = np.zeros(len(values))
+    levels = session_blocks(it.forest)
+    for nodes in levels:
+        worth = np.array([values[nodes == node].max() for node in nodes])
+        spread = worth.std()
+        wanted += (worth - worth.mean()) / spread if spread > 1e-9 else 0.0
+    assert flow(values, session_levels(it.forest), 0.7) == pytest.approx(wanted * 0.7 / len(levels), abs=1e-9)
+    assert not flow(values, session_levels(it.forest), 0.0).any()
+
+
+# -- recall and browse -------------------------------------------------------------------------------------
+
+
+def base_of(it: World, seed: int) -> Base:
+    """Return random cosines of turns and facts."""
+    rng = np.random.default_rng(seed)
+    turn, fact = rng.uniform(-1, 1, len(it.turns)), rng.uniform(-1, 1, len(it.facts))
+    return Base(np.zeros(len(turn)), turn, turn, fact, np.zeros(len(fact)))
+
+
+def near_leaf(it: World, base: Base, leaf: int, *, by_facts: bool) -> float:
+    """Return how near a leaf is: by its fact, by its best turn, or by the best fact that its turns support."""
+    if it.is_fact(leaf):
+        return float(base.fact[it.forest.item[leaf]])
+    if not by_facts:
+        return float(max(base.turn[turn] for turn in it.said_at(leaf)))
+    return float(max((base.fact[f] for turn in it.said_at(leaf) for f in it.supports(turn)), default=-1.0))
+
+
+def near_root(it: World, base: Base, root: int) -> float:
+    """Return how near a root is to the first axis: by its vector, in a scene by its facts, a lone leaf by itself."""
+    if not it.children(root):
+        return near_leaf(it, base, root, by_facts=False)
+    if it.kind(root) == "scene":
+        return float(np.mean([base.fact[it.forest.item[leaf]] for leaf in it.leaves(root)]))
+    at = it.forest.inner.tolist().index(root)
+    return float(planted(it.snapshot).vectors.cosines(AXES[0])[at])
+
+
+@FEW
+@given(worlds, st.integers(0, 99))
+def test_a_leaf_is_as_near_as_what_it_stands_for(it: World, seed: int) -> None:
+    """A fact by its cosine; turns by the best of them or of their facts; aligned, on the facts' scale; inner nodes 0."""
+    base = base_of(it, seed)
+    leaves = [row for row in range(len(it.forest.ids)) if not it.children(row)]
+    cells = [leaf for leaf in leaves if not it.is_fact(leaf)]
+    for mode in ("mixed", "facts"):
+        wanted: Scores = np.zeros(len(it.forest.ids))
+        wanted[leaves] = [near_leaf(it, base, leaf, by_facts=mode == "facts") for leaf in leaves]
+        assert leaf_similarity(it.snapshot, it.forest, base, mode).tolist() == pytest.approx(wanted)  # type: ignore[arg-type]
+    aligned = leaf_similarity(it.snapshot, it.forest, base, "aligned")[cells]
+    plain = np.array([near_leaf(it, base, leaf, by_facts=False) for leaf in cells])
+    assert aligned.mean() == pytest.approx(base.fact.mean())
+    if plain.std() > 1e-9 and base.fact.std() > 1e-9:
+        assert aligned.std() == pytest.approx(base.fact.std())
+        assert np.argsort(aligned).tolist() == np.argsort(plain).tolist()
+
+
+@FEW
+@given(
+    worlds,
+    st.integers(0, 99),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.permutations(FAMILIES),
+    st.integers(1, 3),
+)
+def test_the_best_trees_are_recalled(
+    it: World, seed: int, top: int, leaves: int, families: list[str], kinds: int
+) -> None:
+    """Root and best leaf together (paper Eq. 7), of the trees with the best roots or best leaves, of the kinds wanted.
+
+    A scene of one fact is none of them.
+    """
+    base, wanted = base_of(it, seed), set(families[:kinds])
+    roots = {
+        tree: int(root)
+        for tree, root in enumerate(it.forest.tree_root)
+        if it.forest.tree_kind[tree] in wanted
+    }
+    near = {tree: near_root(it, base, root) for tree, root in roots.items()}
+    best = {
+        leaf: near_leaf(it, base, leaf, by_facts=False) for root in roots.values() for leaf in it.leaves(root)
+    }
+    pool = set(sorted(near, key=lambda tree: (-round(near[tree], 9), tree))[:top])
+    by_leaf = sorted(best, key=lambda leaf: (-round(best[leaf], 9), leaf))[:leaves]
+    pool |= {int(it.forest.tree[leaf]) for leaf in by_leaf}
+    pool -= {tree for tree in pool if it.forest.tree_kind[tree] == "scene" and not it.children(roots[tree])}
+    scores = {tree: near[tree] + max(best[leaf] for leaf in it.leaves(roots[tree])) for tree in pool}
+    order = sorted(scores, key=lambda tree: (-round(scores[tree], 9), tree))[:top]
+    chosen = MemForestSettings(recall_trees=top, facts_to_trees=leaves, families=tuple(wanted))  # type: ignore[arg-type]
+    found = recall_trees(it.snapshot, planted(it.snapshot), base, AXES[0], chosen)
+    assert [tree for tree, _ in found] == order
+    assert [score for _, score in found] == pytest.approx([scores[tree] for tree in order])
+    reached = recall(it.snapshot, planted(it.snapshot), base, AXES[0], replace(chosen, beam_width=99))
+    assert reached.trees == found
+    assert set(reached.leaves) == {leaf for tree in order for leaf in it.leaves(roots[tree])}
+
+
+@FEW
+@given(worlds, st.integers(0, 99), st.integers(1, 4))
+def test_browse_keeps_the_nearest_of_each_level(it: World, seed: int, beam: int) -> None:
+    """As many as the beam has places, by themselves and not by the way to them; a leaf is worth the mean of its path."""
+    near = np.random.default_rng(seed).integers(0, 4, len(it.forest.ids)).astype(float)
+
+    def levels(root: int) -> Iterator[list[int]]:
+        nodes = [root]
+        while nodes:
+            yield nodes
+            below = sorted(child for node in nodes for child in it.children(node))
+            nodes = sorted(below, key=lambda node: (-near[node], node))[:beam]
+
+    for root in it.forest.tree_root.tolist():
+        wanted = {
+            leaf: float(np.mean([near[node] for node in (leaf, *it.above(leaf))]))
+            for nodes in levels(root)
+            for leaf in nodes
+            if not it.children(leaf)
+        }
+        assert browse(it.forest, lambda nodes: near[list(nodes)].tolist(), root, beam) == pytest.approx(
+            wanted
+        )
+
+
+@FEW
+@given(worlds, st.sampled_from(["mixed", "facts"]), st.integers(0, 2), st.integers(0, 2))
+def test_a_model_s_browse_compares_nodes_as_recall_does(it: World, leaves: Any, axis: int, bare: int) -> None:
+    """Turns and summaries with the sub-query, facts and scenes with that without names."""
+    turn, fact = (
+        np.array([float(one.axis == at) for one in said]) for said, at in ((it.turns, axis), (it.facts, bare))
+    )
+    base = Base(turn * 0, turn, turn, fact, fact * 0)
+    near = nearness_to(it.snapshot, planted(it.snapshot), AXES[axis], AXES[bare], leaves)
+    nodes = list(range(len(it.forest.ids)))
+    for node, value in zip(nodes, near(nodes), strict=True):
+        if not it.children(node):
+            assert value == pytest.approx(near_leaf(it, base, node, by_facts=leaves == "facts"))
+        elif it.kind(node) == "scene":
+            assert value == pytest.approx(
+                np.mean([base.fact[it.forest.item[leaf]] for leaf in it.leaves(node)])
+            )
+        else:
+            at = it.forest.inner.tolist().index(node)
+            assert value == pytest.approx(planted(it.snapshot).vectors.cosines(AXES[axis])[at])
