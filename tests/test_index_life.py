@@ -213,7 +213,7 @@ class Life(RuleBasedStateMachine):
             registry.register(OURS[name])
         self.forest.resume("u")
 
-    @precondition(lambda self: CRASHER)
+    @precondition(lambda self: bool(CRASHER))
     @rule(
         session=st.sampled_from(SESSIONS),
         version=st.integers(0, 2),

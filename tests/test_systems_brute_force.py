@@ -84,7 +84,7 @@ class World:
 
     def kind(self, node: int) -> str:
         """Return the kind of a node's tree."""
-        return self.forest.tree_kind[self.forest.tree[node]]
+        return self.forest.tree_kind[int(self.forest.tree[node])]
 
     def of_kind(self, kind: str) -> list[int]:
         """Return the leaves of all trees of a kind, by row."""
@@ -375,7 +375,7 @@ def test_a_leaf_is_as_near_as_what_it_stands_for(it: World, seed: int) -> None:
     for mode in ("mixed", "facts"):
         wanted: Scores = np.zeros(len(it.forest.ids))
         wanted[leaves] = [near_leaf(it, base, leaf, by_facts=mode == "facts") for leaf in leaves]
-        assert leaf_similarity(it.snapshot, it.forest, base, mode).tolist() == pytest.approx(wanted)  # type: ignore[arg-type]
+        assert leaf_similarity(it.snapshot, it.forest, base, mode).tolist() == pytest.approx(wanted)
     aligned = leaf_similarity(it.snapshot, it.forest, base, "aligned")[cells]
     plain = np.array([near_leaf(it, base, leaf, by_facts=False) for leaf in cells])
     assert aligned.mean() == pytest.approx(base.fact.mean())
