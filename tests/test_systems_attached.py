@@ -27,7 +27,18 @@ from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems import base, registry
 from memforest.systems.attached import Attached, Placings
-from memforest.systems.base import Found, Index, Items, Kind, NodeWork, Placed, Search, following, place_next
+from memforest.systems.base import (
+    Found,
+    Index,
+    Items,
+    Kind,
+    NodeWork,
+    Placed,
+    Search,
+    Upgrade,
+    following,
+    place_next,
+)
 from memforest.tree import Node, TreeHead
 from memforest.types import SummaryRequest
 
