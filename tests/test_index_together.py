@@ -70,7 +70,7 @@ async def told(work: Coroutine[Any, Any, Any]) -> str:
 # -- tasks of one process ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["dummy", "shelf", "later"])
+@pytest.mark.parametrize("name", ["shelf", "later"])
 def test_an_index_is_added_while_sessions_are_stored(folder: Path, name: str) -> None:
     """Whatever comes first, nothing is missing and nothing is there twice."""
 
@@ -130,10 +130,11 @@ def test_questions_are_answered_while_an_index_is_made_anew(folder: Path) -> Non
             memory = forest.user("u")
             before = (await memory.search(QUESTION, index="memforest")).evidence
             asked = [memory.search(QUESTION, index=name) for name in ("memforest", "shelf") * 3]
-            found = await asyncio.gather(memory.rebuild(index="shelf"), *asked)
-            for result in found[1:]:
+            made = asyncio.ensure_future(memory.rebuild(index="shelf"))
+            for result in await asyncio.gather(*asked):
                 assert result.evidence
                 assert result.index == "shelf" or (result.evidence, result.warnings) == (before, ())
+            await made
 
     asyncio.run(together())
     with MemForest(folder, fast_config()) as forest:
@@ -230,16 +231,14 @@ def test_what_one_adds_the_other_searches_and_places(two: tuple[MemForest, MemFo
 def test_an_index_that_comes_again_is_another_one(two: tuple[MemForest, MemForest]) -> None:
     """What the other had read of the first is not taken for the second, though it has the same name."""
     one, other = two
-    one.user("u").add_index("memforest2") if False else one.user("u").add_index("shelf")
+    one.user("u").add_index("shelf")
     before = other.query("u", QUESTION, index="shelf").evidence
     one.user("u").drop_index("shelf")
     one.ingest_session("u", SESSIONS[0][0], said("I live in Lisbon.", "I own a red tent."), replace=True)
     one.user("u").add_index("shelf")
-    after = other.query("u", QUESTION, index="shelf").evidence
-    assert after == one.query("u", QUESTION, index="shelf").evidence
-    assert {turn for one in after for turn in one.sources}.isdisjoint(
-        {turn for one in before for turn in one.sources}
-    ) or ([one.quote for one in after] != [one.quote for one in before])
+    after = other.query("u", QUESTION, index="shelf", top_k=99).evidence
+    assert {piece.quote for piece in after} == {"I live in Lisbon.", "I own a red tent."}
+    assert {piece.quote for piece in before}.isdisjoint(piece.quote for piece in after)
     check_whole(other.user("u"), "memforest", "shelf")
 
 
@@ -278,19 +277,16 @@ def test_one_that_does_not_know_an_index_leaves_it_to_the_other(two: tuple[MemFo
     ]
 
 
-def test_an_index_made_anew_by_one_is_read_anew_by_the_other(two: tuple[MemForest, MemForest]) -> None:
+def test_an_index_made_anew_by_one_is_read_anew_by_the_other(
+    folder: Path, two: tuple[MemForest, MemForest]
+) -> None:
     """Trees with other numbers and other fan-outs give the other the same evidence, from the present rows."""
     one, other = two
     for session, turns in SESSIONS[1:]:
         one.ingest_session("u", session, turns)
     one.user("u").rebuild(scopes=True)
     before = other.query("u", QUESTION, explain=True).evidence
-    numbers = (
-        rows(other_file := file_of(Path(one.directory)), "SELECT id FROM tree")
-        if hasattr(one, "directory")
-        else None
-    )
+    numbers = rows(file_of(folder), "SELECT id FROM tree")
     one.user("u").rebuild(index="memforest")
     assert other.query("u", QUESTION, explain=True).evidence == before
-    if numbers is not None:
-        assert rows(other_file, "SELECT id FROM tree") != numbers
+    assert rows(file_of(folder), "SELECT id FROM tree") != numbers
