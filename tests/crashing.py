@@ -24,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.dummy_index.index import Dummy
+from tests.shelf import ShelfIndex
 from tests.worlds import eager_config
 
 from memforest import AsyncMemForest
@@ -50,13 +51,21 @@ class Crasher:
         return self._run({"folder": folder, "calls": calls, "at": at, "moment": moment, "settings": settings})
 
     def index(
-        self, folder: str, *, step: int, within_s: float | None = None, at: int = -1, moment: str = "after"
+        self,
+        folder: str,
+        *,
+        step: int,
+        within_s: float | None = None,
+        at: int = -1,
+        moment: str = "after",
+        drop: bool = False,
     ) -> tuple[int, int]:
         """Bring the dummy index on in a child that dies at a write or after a time; return (signal, writes begun).
 
-        It is added, or goes on where it was left, or begins anew where it is complete, `step` notes a transaction.
+        It is added, or goes on where it was left, or begins anew where it is complete, `step` notes a transaction; with
+        `drop` it is dropped.
         """
-        job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment}
+        job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment, "drop": drop}
         return self._run(job)[:2]
 
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
@@ -108,13 +117,14 @@ async def ingest(job: dict[str, Any], log: int) -> None:
 
 
 async def index(job: dict[str, Any]) -> None:
-    """Add the dummy index, let it go on where it was left, or begin anew."""
-    registry.register(Dummy)
+    """Add the dummy index, let it go on where it was left, or begin anew; or drop it."""
     base.STEP = job["step"]
     async with AsyncMemForest(job["folder"], eager_config()) as forest:
         memory = forest.user("u")
         found = {one.name: one for one in await memory.indexes()}
-        if "dummy" not in found:
+        if job["drop"]:
+            await memory.drop_index("dummy")
+        elif "dummy" not in found:
             await memory.add_index("dummy")
         elif found["dummy"].lag:
             await forest.resume("u")
@@ -140,6 +150,8 @@ def notes_of(child: int, reading: int, within_s: float | None) -> bytes:
 def main() -> None:
     """Answer jobs until the input ends."""
     LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
+    for one in (Dummy, ShelfIndex):
+        registry.register(one)
     for line in sys.stdin:
         job = json.loads(line)
         reading, log = os.pipe()

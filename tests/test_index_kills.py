@@ -158,6 +158,68 @@ def test_killed_at_any_write_of_an_advance(crasher: Crasher, folder: Path) -> No
                 assert (dump(file_of(Path(copy))), own(file_of(Path(copy)))) == (whole, leaves)
 
 
+@pytest.mark.usefixtures("dummy")
+def test_killed_at_any_write_of_a_rebuild(crasher: Crasher, folder: Path) -> None:
+    """An index that was whole is emptied and placed again in steps: sound at each of them, and whole again at the end."""
+    with MemForest(folder, fast_config(indexes=("memforest", "dummy"))) as forest:
+        for name, turns in make_sessions(5, sessions=2, most_turns=3):
+            forest.ingest_session("u", name, turns)
+        forest.flush()
+    path = file_of(folder)
+    whole, leaves = dump(path), own(path)
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as copy:
+        shutil.copy(path, copy)
+        ended, writes = crasher.index(copy, step=8)
+        assert (ended, writes > 2) == (0, True)
+        assert (dump(file_of(Path(copy))), own(file_of(Path(copy)))) == (whole, leaves)
+    for at in range(writes):
+        with tempfile.TemporaryDirectory(dir=fast_folder()) as copy:
+            shutil.copy(path, copy)
+            assert (
+                crasher.index(copy, step=8, at=at, moment="before" if at % 2 else "after")[0]
+                == signal.SIGKILL
+            )
+            with MemForest(copy, fast_config()) as forest:
+                memory = forest.user("u")
+                assert memory.verify().ok
+                assert memory.search("Where does Ana live?").evidence
+                forest.resume("u")
+                assert memory.verify().ok
+            assert (dump(file_of(Path(copy))), own(file_of(Path(copy)))) == (whole, leaves)
+
+
+@pytest.mark.usefixtures("dummy")
+def test_killed_at_any_write_of_a_drop(crasher: Crasher, folder: Path) -> None:
+    """It is wholly there, or nothing of it is; dropped again, or added again, the memory is as it should be."""
+    with MemForest(folder, fast_config()) as forest:
+        for name, turns in make_sessions(5, sessions=2, most_turns=3):
+            forest.ingest_session("u", name, turns)
+        forest.flush()
+        without = dump(file_of(folder))
+        forest.user("u").add_index("dummy")
+        forest.flush()
+    path = file_of(folder)
+    leaves, ends = own(path), set()
+    for at, moment in ((0, "before"), (0, "after"), (1, "before")):
+        with tempfile.TemporaryDirectory(dir=fast_folder()) as copy:
+            shutil.copy(path, copy)
+            crasher.index(copy, step=8, at=at, moment=moment, drop=True)
+            there = left(file_of(Path(copy))) != []
+            ends.add(there)
+            with MemForest(copy, fast_config()) as forest:
+                memory = forest.user("u")
+                assert memory.verify().ok
+                assert ("dummy" in {one.name for one in memory.indexes()}) == there
+                if there:
+                    assert own(file_of(Path(copy))) == leaves
+                    memory.drop_index("dummy")
+                assert left(file_of(Path(copy))) == []
+                assert dump(file_of(Path(copy))) == without
+                memory.add_index("dummy")
+                assert own(file_of(Path(copy))) == leaves
+    assert ends == {True, False}
+
+
 # -- several processes ------------------------------------------------------------------------------------
 
 

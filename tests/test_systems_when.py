@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -125,3 +128,104 @@ def test_events_on_the_asked_side_of_the_anchor(homes: Snapshot, kind: str, bett
 def test_no_anchor_event_no_side(homes: Snapshot) -> None:
     """An event that nothing mentions moves nothing."""
     assert not side_of_anchor(homes, searching(asking("successor", anchor="x")), np.zeros(5)).any()
+
+
+# -- any history, against the segments that it has -------------------------------------------------
+
+CITIES = ("Davis", "Miami", "Oslo", "Lima")
+told = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(CITIES)), min_size=1, max_size=8)
+"""Days between two tellings, and where Ana lives then."""
+
+
+def segments(heard: Sequence[tuple[int, str]]) -> list[tuple[str, int, list[int]]]:
+    """Return value, first day and rows of each stretch of one value."""
+    found: list[tuple[str, int, list[int]]] = []
+    day = 0
+    for row, (gap, value) in enumerate(heard):
+        day += gap
+        if found and found[-1][0] == value:
+            found[-1][2].append(row)
+        else:
+            found.append((value, day, [row]))
+    return found
+
+
+def lived(heard: Sequence[tuple[int, str]]) -> Snapshot:
+    """Return a memory in which Ana tells where she lives."""
+    days = list(accumulate(gap for gap, _ in heard))
+    return hand_made(
+        [Said("Ana", day, session=day) for day in days],
+        [Fact((row,)) for row in range(len(heard))],
+        states=[
+            state(row, value, day) for row, (day, (_, value)) in enumerate(zip(days, heard, strict=True))
+        ],
+        mentions=[(row, 1) for row in range(len(heard))],
+    )
+
+
+def wanted(kind: str, anchor: str | None, stretches: list[tuple[str, int, list[int]]], day: int) -> list[int]:
+    """Return the rows that answer a question asked on a day."""
+    begun = [at for at, (_, start, _) in enumerate(stretches) if start <= day]
+    now = begun[-1] if begun else None
+    named = [at for at, (value, _, _) in enumerate(stretches) if value == anchor]
+    pivot = now if anchor is None else (named[-1] if named else None)
+    again = [at for at, (value, _, _) in enumerate(stretches) if value in {v for v, _, _ in stretches[:at]}]
+    if anchor is not None:
+        again = [at for at in again if stretches[at][0] == anchor] or named[-1:]
+    before = None if not pivot else pivot - 1
+    after = None if pivot is None or pivot + 1 == len(stretches) else pivot + 1
+    found = {
+        "current": now, "as_of": now, "last": now, "first": 0, "since": pivot, "predecessor": before,
+        "successor": after, "changed_back": again[-1] if again else None,
+    }[kind]  # fmt: skip
+    return [] if found is None else stretches[found][2]
+
+
+@settings(max_examples=80)
+@given(
+    heard=told,
+    kind=st.sampled_from(
+        ["current", "as_of", "last", "first", "since", "predecessor", "successor", "changed_back"]
+    ),
+    anchor=st.one_of(st.none(), st.sampled_from(CITIES)),
+    day=st.integers(0, 60),
+)
+def test_any_history_is_read_by_its_stretches(
+    tx: Tx, heard: list[tuple[int, str]], kind: str, anchor: str | None, day: int
+) -> None:
+    """Now is the stretch of the day of asking; before and behind are the ones beside the latest of the value named."""
+    plan = asking(kind, **({} if anchor is None else {"anchor": anchor}))
+    request = replace(searching(plan), reference_ms=day * DAY)
+    assert list(answer(tx, lived(heard), request).facts) == wanted(kind, anchor, segments(heard), day)
+
+
+@settings(max_examples=40)
+@given(heard=told, kind=st.sampled_from(["predecessor", "successor"]), event=st.integers(0, 7))
+def test_turns_beside_an_event_gain_by_their_distance(
+    heard: list[tuple[int, str]], kind: str, event: int
+) -> None:
+    """Those on the asked side alone, each less than the one nearer to the event; of the side that is empty, nothing."""
+    event = min(event, len(heard) - 1)
+    bonus = side_of_anchor(
+        lived(heard), searching(asking(kind, anchor="the flood")), np.eye(len(heard))[event]
+    )
+    side = list(range(event - 1, -1, -1) if kind == "predecessor" else range(event + 1, len(heard)))
+    others = [row for row in range(len(heard)) if row not in side]
+    if not side:
+        assert not bonus.any()
+        return
+    assert all(bonus[near] > bonus[far] for near, far in pairwise(side))
+    assert bonus[side].min() > bonus[others].max()
+    assert np.ptp(bonus[others]) == 0
+    assert bonus.mean() == pytest.approx(0)
+
+
+def test_only_turns_that_name_the_person_gain(homes: Snapshot) -> None:
+    """Somebody else's turns are no side of Ana's event, and an event that only they tell moves nothing."""
+    turns = [Said("Ana", day, session=day) for day in (1, 2, 3)]
+    mixed = hand_made(turns, [Fact((0,)), Fact((1,)), Fact((2,))], mentions=[(0, 1), (2, 1)])
+    request = searching(asking("successor", anchor="the flood"))
+    bonus = side_of_anchor(mixed, request, np.array([3.0, 5.0, 1.0]))
+    assert bonus[2] > bonus[0] == bonus[1]
+    unknown = searching(replace(asking("successor", anchor="x"), entities=("Zoe",)))
+    assert not side_of_anchor(homes, unknown, np.ones(5)).any()

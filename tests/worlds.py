@@ -152,16 +152,13 @@ _PARTS = {
         (SELECT group_concat(name, ' ') FROM (SELECT ({_TURN} = x.turn) AS name FROM occurrence_turn x
             WHERE x.occurrence = o.id ORDER BY 1))
         FROM occurrence o JOIN fact f ON f.id = o.fact""",
-    "entities": "SELECT key, id IN (SELECT entity FROM ix_memforest_active), kind = 'participant' FROM entity",
+    "entities": "SELECT key, kind = 'participant' FROM entity",
     "aliases": "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity",
     "mentions": """SELECT DISTINCT f.fact_id, e.key, roles FROM mention m JOIN fact f ON f.id = m.fact
         JOIN entity e ON e.id = m.entity""",
     "states": """SELECT DISTINCT f.fact_id, e.key, attribute, value, previous, change FROM state s
         JOIN fact f ON f.id = s.fact JOIN entity e ON e.id = s.entity""",
     "dirty": "SELECT count(*) FROM node WHERE dirty AND level > 0",
-    "scenes": """SELECT f.fact_id, m.main, (SELECT group_concat(fact_id, ' ') FROM (SELECT g.fact_id FROM ix_memforest_scene_member o
-        JOIN fact g ON g.id = o.fact WHERE o.scene = m.scene ORDER BY 1)) FROM ix_memforest_scene_member m
-        JOIN fact f ON f.id = m.fact""",
     "turn words": f"""SELECT ({_TURN} = w.rowid), words FROM derived_turn_words w""",
     "fact words": "SELECT f.fact_id, words FROM derived_fact_words w JOIN fact f ON f.id = w.rowid",
     "turn vectors": f"""SELECT ({_TURN} = v.item), hex(digest), hex(vector) FROM derived_turn_vector v""",
@@ -169,10 +166,18 @@ _PARTS = {
         JOIN fact f ON f.id = v.item""",
 }
 
+_OF_MEMFOREST = {
+    "active": "SELECT key FROM ix_memforest_active JOIN entity ON id = entity",
+    "scenes": """SELECT f.fact_id, m.main, (SELECT group_concat(fact_id, ' ') FROM (SELECT g.fact_id FROM ix_memforest_scene_member o
+        JOIN fact g ON g.id = o.fact WHERE o.scene = m.scene ORDER BY 1)) FROM ix_memforest_scene_member m
+        JOIN fact f ON f.id = m.fact""",
+}
+
 
 def dump(path: Path) -> dict[str, Any]:
     """Return what a memory holds, without row numbers and without the boundaries of inner nodes."""
-    found: dict[str, Any] = {part: rows(path, sql) for part, sql in _PARTS.items()}
+    own = _OF_MEMFOREST if rows(path, "SELECT 1 FROM index_ WHERE name = 'memforest'") else {}
+    found: dict[str, Any] = {part: rows(path, sql) for part, sql in (_PARTS | own).items()}
     found["trees"] = {tree: leaves for tree, leaves, _ in _trees(path)}
     return found
 
@@ -204,7 +209,9 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
                SELECT l.id, x'', coalesce(f.start_ms, f.said_ms), f.tie, 'fact', f.id FROM leaf l JOIN fact f ON f.id = l.fact
                UNION ALL SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal), 'cell', c.id
                FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
-               JOIN turn t ON t.session = s.id AND t.ordinal = c.first"""
+               JOIN turn t ON t.session = s.id AND t.ordinal = c.first UNION ALL
+               SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', t.ordinal), 'turn', t.id
+               FROM leaf l JOIN turn t ON t.id = l.turn JOIN session s ON s.id = t.session"""
         )
     }
     names = {("fact", row[0]): row[1] for row in conn.execute("SELECT id, fact_id FROM fact")} | {
@@ -213,8 +220,15 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
             "SELECT c.id, s.session_id || '/' || c.ordinal FROM cell c JOIN session s ON s.id = c.session"
         )
     }
+    names |= {
+        ("turn", row[0]): row[1]
+        for row in conn.execute(
+            "SELECT t.id, s.session_id || '/' || t.turn_id FROM turn t JOIN session s ON s.id = t.session"
+        )
+    }
     heads = conn.execute(
-        """SELECT t.kind || ' ' || coalesce(s.session_id, e.key, ''), t.k, t.root, t.count FROM tree t
+        """SELECT CASE t.owner WHEN 'memforest' THEN '' ELSE t.owner || '/' END || t.kind || ' ' ||
+           coalesce(s.session_id, e.key, CASE t.kind WHEN 'scene' THEN '' ELSE t.scope END), t.k, t.root, t.count FROM tree t
            LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
            LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope ORDER BY 1"""
     ).fetchall()
