@@ -207,6 +207,5 @@ def with_kept(index: str, settings: T, text: str) -> T:
     stored = json.loads(text)
     if not isinstance(stored, dict):
         raise ConfigError(f"{brief(stored)} is no table")
-    refuse_unknown(stored, hints_of(type(settings)), "")
     values = checked(stored, hints_of(type(settings)), f"[index.{index}] ")
     return replace(settings, **values)  # type: ignore[type-var]  # a dataclass
