@@ -35,7 +35,11 @@ class Noting:
         self.made: list[str] = []
         self.batches: list[int] = []
         self.under_way = self.most = self.cancelled = 0
-        self.raises: BaseException | None = None
+        self.raises: ModelError | None = None
+        self.meanwhile: Any = None
+        """What somebody else does while the first summaries are made."""
+        self.defect = ""
+        """A kind of tree whose summaries end in a defect, while all others take for ever."""
         self.instead: dict[str, ModelError] = {}
         """Kind of tree -> what comes in the place of its summaries."""
 
@@ -47,8 +51,15 @@ class Noting:
         try:
             for _ in range(5):
                 await asyncio.sleep(0)
+            if self.meanwhile is not None:
+                doing, self.meanwhile = self.meanwhile, None
+                await doing()
             if self.raises is not None:
                 raise self.raises
+            if self.defect and requests[0].kind != self.defect:
+                await asyncio.Event().wait()
+            if self.defect:
+                raise ZeroDivisionError("a defect")
             made = await self._local.summarise(requests)
         except asyncio.CancelledError:
             self.cancelled += 1
@@ -136,14 +147,15 @@ def test_a_step_that_fails_as_a_whole_leaves_its_nodes(folder: Path, remote: boo
 def test_a_defect_of_a_step_is_raised_and_nothing_goes_on_behind_it(folder: Path) -> None:
     """Its other calls are cancelled and have ended; the memory is sound, and complete once the step is."""
     noting = Noting(remote=True)
-    noting.raises = ZeroDivisionError("a defect")
+    noting.defect = "entity"
     with MemForest(folder, fast_config(summariser=noting)) as forest:
         with pytest.raises(ZeroDivisionError):
             forest.ingest_session("u", "s", said(*many(20, "tent")), refresh=True)
+        assert noting.cancelled > 1
         assert noting.under_way == 0
         assert forest.user("u").stats().turns == 20
         assert forest.user("u").verify().ok
-        noting.raises = None
+        noting.defect = ""
         forest.resume("u")
         assert dirty(folder) == 0
 
@@ -257,3 +269,87 @@ def test_a_vector_of_a_summary_that_was_replaced_meanwhile_is_thrown_away(folder
 
     asyncio.run(run())
     assert dirty(folder) == 0
+
+
+class Interrupted(Noting):
+    """While it makes the second part of Ana's tree, it lets somebody write once the first part is stored."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(remote=True)
+        self.folder = folder
+        self.later: Any = None
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+        """Summarise; one of the parts takes longer."""
+        (one,) = requests
+        first = any("bought 2 tents" in text for text in one.inputs)
+        if one.kind == "entity" and one.level == 1 and not first and self.later is not None:
+            doing, self.later = self.later, None
+            while not rows(file_of(self.folder), FIRST):  # noqa: ASYNC110 - only the file tells
+                await asyncio.sleep(0)
+            await doing()
+        return await super().summarise(requests)
+
+
+FIRST = """SELECT 1 FROM derived_summary d JOIN node n ON n.id = d.node JOIN tree t ON t.id = n.tree
+    WHERE t.kind = 'entity' AND n.level = 1 AND NOT n.dirty"""
+
+
+def test_a_node_waits_for_a_child_that_was_written_meanwhile(folder: Path) -> None:
+    """Both children were made; then one is out of date again: the node above is not made of its old text."""
+    interrupted = Interrupted(folder)
+
+    async def run() -> None:
+        config = fast_config(summariser=interrupted)
+        async with AsyncMemForest(folder, config) as forest, AsyncMemForest(folder, fast_config()) as other:
+
+            async def write() -> None:
+                await other.ingest_session("u", "early", said("I sold a boat in Oslo.", day=1), refresh=False)
+
+            interrupted.later = write
+            await forest.ingest_session("u", "s", said(*many(14, "tent"), day=9), refresh=True)
+            assert interrupted.later is None
+            assert not any(one.root for one in interrupted.asked if one.kind == "entity")
+            assert dirty(folder) > 1
+            assert (await forest.user("u").verify()).ok
+            await forest.resume("u")
+            assert dirty(folder) == 0
+            assert (await forest.user("u").verify()).ok
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("what", ["replace", "rebuild", "resume", "shorter"])
+def test_whatever_others_do_while_summaries_are_made_the_memory_is_sound(
+    folder: Path, what: str, remote: bool
+) -> None:
+    """Nodes that are gone, others in their place, or made by somebody else: what was made of the old ones is not written."""
+    noting = Noting(remote=remote)
+
+    async def run() -> None:
+        config = fast_config(summariser=noting)
+        async with AsyncMemForest(folder, config) as forest, AsyncMemForest(folder, fast_config()) as other:
+            verbs = {
+                "replace": lambda: other.ingest_session(
+                    "u", "s", said("It rains.", day=9), replace=True, refresh=False
+                ),
+                "rebuild": lambda: other.rebuild("u", scopes=True),
+                "resume": lambda: other.resume("u"),
+                "shorter": lambda: other.ingest_session(
+                    "u", "s", said(*many(3, "tent"), day=9), replace=True
+                ),
+            }
+
+            async def doing() -> None:
+                await verbs[what]()
+
+            noting.meanwhile = doing
+            await forest.ingest_session("u", "s", said(*many(14, "tent"), day=9), refresh=True)
+            assert noting.meanwhile is None
+            assert (await other.user("u").verify()).ok
+            await forest.resume("u")
+            assert dirty(folder) == 0
+            assert (await forest.user("u").verify()).ok
+
+    asyncio.run(run())
