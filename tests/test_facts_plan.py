@@ -111,7 +111,7 @@ def test_roles_that_are_known_agree(one: list[Mention], other: list[Mention]) ->
     a, b = (signature(Candidate("x", (0,), "Ann", "", mentions=tuple(lot))) for lot in (one, other))
 
     def roles(lot: list[Mention], name: str) -> set[str]:
-        return {mention.role for mention in lot if mention.name == name} - {"other"}
+        return {str(mention.role) for mention in lot if mention.name == name} - {"other"}
 
     same = {mention.name for mention in one} == {mention.name for mention in other}
     agree = all(

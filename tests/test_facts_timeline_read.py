@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest.facts.timeline import (
+    Change,
     Observation,
     Segment,
     observe,
@@ -28,7 +29,7 @@ def observations(told: list[Told]) -> list[Observation]:
     found = []
     for fact, (at_ms, said) in enumerate(told, 1):
         value, _, previous = said.removeprefix("-").partition("<")
-        change = "end" if said.startswith("-") else "is"
+        change: Change = "end" if said.startswith("-") else "is"
         found.append(Observation(at_ms, "", fact, value, previous or None, change))
     return found
 

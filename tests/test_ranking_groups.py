@@ -224,7 +224,7 @@ def test_similarity_counts_for_the_nearest_leaves_alone(rows: list[tuple[int, in
     """Against a loop: both channels divided by their maximum, what is negative or not among the first counts 0."""
     dense, lexical = (np.array([float(row[at]) for row in rows]) for at in (0, 1))
     ids = np.arange(len(rows))[::-1].copy()
-    near = sorted(range(len(rows)), key=lambda at: (-max(dense[at], 0.0), ids[at]))[:top]
+    near = sorted(range(len(rows)), key=lambda at: (-max(float(dense[at]), 0.0), ids[at]))[:top]
     kept = [max(value, 0.0) if at in near else 0.0 for at, value in enumerate(dense)]
     expected = [
         0.7 * (kept[at] / max(kept) if max(kept) else 0)
@@ -271,7 +271,7 @@ def test_an_interval_is_as_long_as_the_least_length_allows() -> None:
     assert found == pytest.approx(1 / 24)
     for wrong in ({"least_ms": 0}, {"overlap": -0.1}, {"overlap": 1.1}):
         with pytest.raises(ValueError, match="overlap takes a number from 0 to 1"):
-            time_overlap(start, start + hour, asked, **wrong)  # type: ignore[arg-type]
+            time_overlap(start, start + hour, asked, **wrong)
 
 
 @given(st.integers(0, 4000), st.integers(0, 60), st.floats(1, 900), st.floats(0, 3))

@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -330,7 +330,7 @@ def test_whatever_others_do_while_summaries_are_made_the_memory_is_sound(
     async def run() -> None:
         config = fast_config(summariser=noting)
         async with AsyncMemForest(folder, config) as forest, AsyncMemForest(folder, fast_config()) as other:
-            verbs = {
+            verbs: dict[str, Callable[[], Awaitable[object]]] = {
                 "replace": lambda: other.ingest_session(
                     "u", "s", said("It rains.", day=9), replace=True, refresh=False
                 ),

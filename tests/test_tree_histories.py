@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise, permutations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -186,10 +187,11 @@ def test_what_is_clean_after_a_change_says_what_it_said(days: list[int], day: in
 @pytest.mark.parametrize("day", [0, 7, 19])
 def test_a_touch_writes_the_way_to_its_leaf_and_nothing_else(day: int) -> None:
     """So does a mark: the leaf and its ancestors get another version, and are dirty."""
-    for change in (
+    changes: list[Callable[[Shelf, TreeHead], None]] = [
         lambda arena, head: touch(arena, head, (day, ""), day, day + 9),
         lambda arena, head: mark_dirty(arena, head, (day, "")),
-    ):
+    ]
+    for change in changes:
         arena, head = planted(range(20))
         clean(arena)
         versions = {node.id: node.version for node in walk(arena, head)}
@@ -291,7 +293,7 @@ def test_no_wrong_field_of_an_ordered_tree_goes_unnoticed(days: list[int], data:
     clean(arena)
     node = arena.get(data.draw(st.sampled_from(sorted(arena.nodes))))
     by = data.draw(st.integers(-3, 3).filter(bool))
-    changed: dict[str, object] = {"tree": node.tree + by, "level": node.level + by, "count": node.count + by}
+    changed: dict[str, Any] = {"tree": node.tree + by, "level": node.level + by, "count": node.count + by}
     if node.level:
         changed |= {"key": (node.key[0] + by, ""), "start_ms": node.start_ms + by, "end_ms": node.end_ms + by}
         changed |= {"children": node.children[::-1] if len(node.children) > 1 else (), "item": 1}

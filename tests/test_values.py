@@ -156,7 +156,8 @@ def test_a_port_says_what_it_takes(name: str) -> None:
     """Half a port, a class and a number are refused with all that would do; nothing at all is taken."""
     port = PORTS[name]
     port.check(name, None)
-    for wrong in (Half(), 3, [], {"model": "sk-secret"}):
+    wrongs: list[Any] = [Half(), 3, [], {"model": "sk-secret"}]
+    for wrong in wrongs:
         assert not port.fits(wrong)
         with pytest.raises(
             ConfigError, match=rf"^Config\({name}=\.\.\.\) takes .*the {port.kind} port\) or None; "
