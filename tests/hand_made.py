@@ -172,7 +172,7 @@ class _Planting:
         self.axis: list[int] = []
 
     def plant(self, tree: int, shape: tuple[object, ...], axes: dict[int, int]) -> int:
-        """Add a subtree and return the row of its top; `axes` gives vectors of summaries by row; a leaf has one of its own only there."""
+        """Add a subtree and return the row of its top; `axes` gives vectors of summaries by row: of leaves, those of turns."""
         children: tuple[int, ...] = ()
         kind, item = 0, (-1, -1)
         if shape[0] == "turns":
@@ -222,7 +222,7 @@ def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
         turns=snapshot.turns,
         facts=snapshot.facts,
         summarised=np.array(
-            [row for row, axis in enumerate(planting.axis) if axis >= 0 and planting.kind[row]],
+            [row for row, axis in enumerate(planting.axis) if axis >= 0 and planting.kind[row] == 1],
             dtype=np.int64,
         ),
     )

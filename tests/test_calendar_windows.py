@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
 from random import Random
 from zoneinfo import ZoneInfo
 
@@ -36,7 +36,7 @@ LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
 ZONES, INSTANTS = (300, 10_000) if LONG else (24, 300)
 NEIGHBOURS = 10 if LONG else 3
 """Of how many instants one has the windows beside its own looked at."""
-DAY = timedelta(days=1)
+DAY, MS = timedelta(days=1), timedelta(milliseconds=1)
 ODD = (
     "Pacific/Apia",  # skipped 30 December 2011, repeated 4 July 1892
     "Pacific/Kwajalein",  # repeated most of a day in 1969, skipped one in 1993
@@ -266,3 +266,74 @@ def test_a_day_begins_within_the_hour_that_clocks_skip() -> None:
         ("Africa/Monrovia", date(1900, 1, 1), "1900-01-01T00:43:08+00:00"),
     ):
         assert to_utc(day, ZoneInfo(name)).isoformat() == begins
+
+
+NAMES: dict[Unit, Callable[[date], str]] = {
+    "day": lambda day: f"{day:%Y-%m-%d}",
+    "week": lambda day: f"{day:%G-W%V}",
+    "week_of_month": lambda day: f"{day:%Y-%m}/{day:%G-W%V}",
+    "month": lambda day: f"{day:%Y-%m}",
+    "year": lambda day: f"{day:%Y}",
+}
+"""The name of the window of a day, as the C library writes it."""
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("hours", [-11, 0, 5.75])
+def test_windows_are_runs_of_days_of_one_name(unit: Unit, hours: float) -> None:
+    """Five years day by day, one of them of 53 ISO weeks: each run of a name is a window, and there are no others."""
+    zone = timezone(timedelta(hours=hours))
+    days = [date(2019, 12, 1) + at * DAY for at in range(5 * 366)]
+    runs = [list(group) for _, group in groupby(days, key=NAMES[unit])][1:-1]
+    start, end = (datetime(at.year, at.month, at.day, tzinfo=zone) for at in (runs[0][0], runs[-1][-1] + DAY))
+    found = list(windows_between(start, end, unit, zone))
+    assert [one.key for one in found] == [NAMES[unit](run[0]) for run in runs]
+    for one, run in zip(found, runs, strict=True):
+        assert one.start.astimezone(zone).date() == run[0]
+        assert one.end - one.start == len(run) * DAY
+        assert (one.unit, one.start.tzinfo, one.end.tzinfo) == (unit, UTC, UTC)
+    assert sorted(one.key for one in found) == [one.key for one in found]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_overlaps_by_a_millisecond_is_among_the_windows(unit: Unit) -> None:
+    """On both sides; a bound itself is half-open, and two equal bounds have nothing between them."""
+    zone = ZoneInfo("Europe/Madrid")
+    middle = window_of(datetime(2024, 5, 15, tzinfo=UTC), unit, zone)
+    before, after = (window_of(at, unit, zone) for at in (middle.start - MS, middle.end))
+    between = [
+        (middle.start, middle.end, [middle]),
+        (middle.start - MS, middle.end, [before, middle]),
+        (middle.start, middle.end + MS, [middle, after]),
+        (middle.end - MS, middle.end, [middle]),
+        (middle.end, middle.end, []),
+        (middle.start, middle.start, []),
+    ]
+    for start, end, expected in between:
+        assert list(windows_between(start, end, unit, zone)) == expected
+        # a bound is cut to the millisecond, as instants are where they are stored
+        fine = timedelta(microseconds=999)
+        assert list(windows_between(start + fine, end + fine, unit, zone)) == expected
+
+
+def test_a_window_lies_in_each_larger_one_and_in_no_other_unit() -> None:
+    """For each unit those of `WITHIN`; any other unit is refused, its own included."""
+    zone = ZoneInfo("Asia/Tehran")
+    for unit in UNITS:
+        window = window_of(datetime(2024, 12, 30, 12, tzinfo=UTC), unit, zone)
+        for larger in UNITS:
+            if larger in WITHIN[unit]:
+                assert window_around(window, larger, zone).interval.covers(window.interval)
+            else:
+                with pytest.raises(InputError, match=f"a {unit} need not lie in one {larger}"):
+                    window_around(window, larger, zone)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_zone_decides_and_not_that_of_the_instant(unit: Unit) -> None:
+    """The same instant, told in any zone, lies in the same window; in another zone that is another one."""
+    instant = datetime(2023, 12, 31, 23, 30, tzinfo=UTC)
+    told = [instant.astimezone(timezone(timedelta(hours=hours))) for hours in (-12, 0, 14)]
+    assert len({window_of(one, unit, UTC) for one in told}) == 1
+    assert window_of(instant, unit, timezone(timedelta(hours=1))).key != window_of(instant, unit, UTC).key
+    assert window_of(instant, unit, UTC).contains(instant.astimezone(timezone(timedelta(hours=1))))

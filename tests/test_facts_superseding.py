@@ -31,7 +31,7 @@ from memforest.store.facts import facts_with_ids
 from memforest.store.tx import Tx
 from memforest.systems.states import observations, superseded_facts, timelines, valid_until
 
-VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the Oslo", "...", "New Miami"]
+VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the OSLO", "...", "New Miami"]
 OBSERVATIONS = st.lists(
     st.builds(
         Observation,

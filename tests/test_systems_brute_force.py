@@ -228,10 +228,17 @@ def base_of(it: World, seed: int) -> Base:
     return Base(np.zeros(len(turn)), turn, turn, fact, np.zeros(len(fact)))
 
 
+def near_summary(it: World, node: int, axis: int = 0) -> float:
+    """Return how near the vector of a node's summary is to an axis."""
+    return float(planted(it.snapshot).vectors.cosines(AXES[axis])[it.forest.embedded.tolist().index(node)])
+
+
 def near_leaf(it: World, base: Base, leaf: int, *, by_facts: bool) -> float:
-    """Return how near a leaf is: by its fact, by its best turn, or by the best fact that its turns support."""
+    """Return how near a leaf is: by its fact; by its summary, its best turn, or the best fact that its turns support."""
     if it.is_fact(leaf):
         return float(base.fact[it.forest.item[leaf]])
+    if not by_facts and leaf in it.forest.summarised:
+        return near_summary(it, leaf)
     if not by_facts:
         return float(max(base.turn[turn] for turn in it.said_at(leaf)))
     return float(max((base.fact[f] for turn in it.said_at(leaf) for f in it.supports(turn)), default=-1.0))
@@ -243,8 +250,7 @@ def near_root(it: World, base: Base, root: int) -> float:
         return near_leaf(it, base, root, by_facts=False)
     if it.kind(root) == "scene":
         return float(np.mean([base.fact[it.forest.item[leaf]] for leaf in it.leaves(root)]))
-    at = it.forest.inner.tolist().index(root)
-    return float(planted(it.snapshot).vectors.cosines(AXES[0])[at])
+    return near_summary(it, root)
 
 
 @FEW
@@ -257,8 +263,10 @@ def test_a_leaf_is_as_near_as_what_it_stands_for(it: World, seed: int) -> None:
     for mode in ("mixed", "facts"):
         wanted: Scores = np.zeros(len(it.forest.ids))
         wanted[leaves] = [near_leaf(it, base, leaf, by_facts=mode == "facts") for leaf in leaves]
-        assert leaf_similarity(it.snapshot, it.forest, base, mode).tolist() == pytest.approx(wanted)
-    aligned = leaf_similarity(it.snapshot, it.forest, base, "aligned")[cells]
+        assert leaf_similarity(
+            it.snapshot, planted(it.snapshot), base, AXES[0], mode
+        ).tolist() == pytest.approx(wanted)
+    aligned = leaf_similarity(it.snapshot, planted(it.snapshot), base, AXES[0], "aligned")[cells]
     plain = np.array([near_leaf(it, base, leaf, by_facts=False) for leaf in cells])
     assert aligned.mean() == pytest.approx(base.fact.mean())
     if plain.std() > 1e-9 and base.fact.std() > 1e-9:
@@ -340,15 +348,17 @@ def test_a_model_s_browse_compares_nodes_as_recall_does(it: World, leaves: Any, 
         np.array([float(one.axis == at) for one in said]) for said, at in ((it.turns, axis), (it.facts, bare))
     )
     base = Base(turn * 0, turn, turn, fact, fact * 0)
-    near = nearness_to(it.snapshot, planted(it.snapshot), AXES[axis], AXES[bare], leaves)
+    chosen = MemForestSettings(leaves=leaves)
+    near = nearness_to(it.snapshot, planted(it.snapshot), AXES[axis], AXES[bare], chosen)
     nodes = list(range(len(it.forest.ids)))
     for node, value in zip(nodes, near(nodes), strict=True):
-        if not it.children(node):
+        if node in it.forest.summarised:
+            assert value == pytest.approx(near_summary(it, node, axis))
+        elif not it.children(node):
             assert value == pytest.approx(near_leaf(it, base, node, by_facts=leaves == "facts"))
         elif it.kind(node) == "scene":
             assert value == pytest.approx(
                 np.mean([base.fact[it.forest.item[leaf]] for leaf in it.leaves(node)])
             )
         else:
-            at = it.forest.inner.tolist().index(node)
-            assert value == pytest.approx(planted(it.snapshot).vectors.cosines(AXES[axis])[at])
+            assert value == pytest.approx(near_summary(it, node, axis))

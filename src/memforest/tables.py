@@ -209,7 +209,6 @@ def with_kept(index: str, settings: T, text: str) -> T:
     stored = json.loads(text)
     if not isinstance(stored, dict):
         raise ConfigError(f"{brief(stored)} is no table")
-    refuse_unknown(stored, hints_of(type(settings)), "")
     kind = type(settings)
     kept = {name: getattr(kind(), name) for name in settings.KEPT}  # type: ignore[attr-defined]
     values = {**kept, **checked(stored, hints_of(kind), f"[index.{index}] ")}

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from memforest.text import words
+from memforest.text import fold, words
 
 __all__ = [
     "Change",
@@ -68,12 +68,12 @@ class Segment:
 
 @lru_cache(maxsize=4096)  # a timeline compares the same few values over and over
 def _content(value: str) -> frozenset[str]:
-    return frozenset(words(value)) - {"a", "an", "the", "el", "la", "un", "una"}
+    return frozenset(words(fold(value))) - {"a", "an", "the", "el", "la", "un", "una"}
 
 
 @lru_cache(maxsize=65_536)
 def same_value(a: str, b: str) -> bool:
-    """Return whether two wordings name one value: the words of one are among the other's.
+    """Return whether two wordings name one value: the words of one are among the other's, in any case.
 
     Example:
         >>> same_value("Lisbon", "Lisbon, Portugal"), same_value("a Tesla", "Tesla"), same_value("Rome", "Davis")
@@ -81,7 +81,7 @@ def same_value(a: str, b: str) -> bool:
     """
     left, right = _content(a), _content(b)
     if not left or not right:
-        return a.strip().casefold() == b.strip().casefold()
+        return fold(a) == fold(b)
     return left <= right or right <= left
 
 

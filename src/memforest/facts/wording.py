@@ -238,14 +238,12 @@ def _same_clause(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
 def _moved(clause: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Return whether `clause` turned at one place is `other`, with a circumstance as one part.
 
-    A comma may stand where the clause is turned and nowhere else.
+    A comma may stand where the clause is turned and nowhere else: `other` has none.
     """
     for at in range(1, len(clause)):
         front, back = clause[:at], clause[at:]
         front = front[:-1] if front[-1] == _MARK else front
         back = back[1:] if back[0] == _MARK else back
-        if _MARK in front or _MARK in back or not front or not back:
-            continue
         if back + front == other and (front[0] in _lists().movable or back[0] in _lists().movable):
             return True
     return False
