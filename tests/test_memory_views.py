@@ -1,0 +1,529 @@
+"""Views of a memory: pages of facts, sessions, timelines, trees and counts, held against what was said."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.worlds import fast_config, fast_folder, file_of, make_sessions
+
+from memforest import MemForest
+from memforest.errors import InputError, NotFoundError
+from memforest.forest.handle import UserMemory
+from memforest.memory.results import FactPage, IndexView, TreeView
+
+MS = timedelta(milliseconds=1)
+
+
+def at(day: int, hour: int = 10) -> datetime:
+    """Return a time in May 2023."""
+    return datetime(2023, 5, day, hour, tzinfo=timezone.utc)
+
+
+def turn(speaker: str, text: str, when: datetime, **more: Any) -> dict[str, Any]:
+    """Return a turn."""
+    return {"speaker": speaker, "content": text, "timestamp": when, **more}
+
+
+SAID = {
+    "spring": [
+        turn("Bob", "I work at Acme.", at(1), channel="chat", topic="work"),
+        turn("Ana", "I live in Oslo.", at(1, 11), channel="mail", urgent=None),
+    ],
+    "summer": [
+        turn("Ana", "I moved to Lisbon.", at(9), channel="mail", topic="home"),
+        turn("Bob", "I visited Kyoto.", at(9, 11)),
+        turn("Ana", "I live in Oslo.", at(9, 12), channel="chat"),
+    ],
+    "late": [
+        turn("Bob", "I work at Globex now.", at(20), channel="chat", topic="work"),
+        turn("Ana", "I moved to Davis.", at(20, 11), channel="mail"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def forest() -> Iterator[MemForest]:
+    """Four users, only read here: "u" with the sessions above, "many" with a larger memory, and "new"."""
+    with (
+        tempfile.TemporaryDirectory(dir=fast_folder()) as folder,
+        MemForest(folder, fast_config()) as made,
+    ):
+        for name in ("late", "spring", "summer"):
+            made.ingest_session("u", name, SAID[name], metadata={"name": name})
+        for name, turns in make_sessions(5, sessions=12, most_turns=16):
+            made.ingest_session("many", name, turns)
+        made.register_user("new")
+        yield made
+
+
+@pytest.fixture
+def memory(forest: MemForest) -> UserMemory:
+    """The memory of the sessions above."""
+    return forest.user("u")
+
+
+@pytest.fixture
+def many(forest: MemForest) -> UserMemory:
+    """A memory of twelve sessions."""
+    return forest.user("many")
+
+
+def texts(page: FactPage) -> list[str]:
+    """Return the texts of a page."""
+    return [fact.text for fact in page]
+
+
+# -- pages ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 1000])
+def test_pages_are_the_whole_list_in_pieces(many: UserMemory, limit: int) -> None:
+    """Followed by `next_offset`, every fact comes once, in order; each page knows the total, the last its end."""
+    whole = many.list(limit=1000)
+    found, offset = [], 0
+    while True:
+        page = many.list(offset=offset, limit=limit)
+        assert (page.total, bool(page)) == (whole.total, True)
+        assert len(page) == limit or page.next_offset is None
+        found += page.facts
+        if page.next_offset is None:
+            break
+        assert page.next_offset == offset + limit
+        offset = page.next_offset
+    assert tuple(found) == whole.facts
+    assert len(found) == whole.total > 7
+
+
+def test_a_page_that_ends_with_the_list_is_the_last(memory: UserMemory) -> None:
+    """A page that is exactly full promises no empty one behind it; beyond the end there is an empty page."""
+    total = memory.list().total
+    assert memory.list(limit=total).next_offset is None
+    assert memory.list(limit=total - 1).next_offset == total - 1
+    for offset in (total, total + 5):
+        page = memory.list(offset=offset)
+        assert (page.facts, page.total, page.next_offset, bool(page)) == ((), total, None, False)
+    assert repr(memory.list(limit=2)) == f"FactPage(2 of {total} facts, next_offset=2)"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"offset": -1}, "offset=-1"), ({"limit": 0}, "limit=0"), ({"limit": 1001}, "limit=1001")],
+)
+def test_a_page_out_of_range_is_refused(memory: UserMemory, wrong: dict[str, int], said: str) -> None:
+    """The message repeats what was given."""
+    with pytest.raises(InputError, match=said):
+        memory.list(**wrong)
+
+
+def test_facts_come_in_the_order_of_their_times(memory: UserMemory, many: UserMemory) -> None:
+    """However the sessions came: the last one was ingested first."""
+    assert texts(memory.list()) == [
+        "Bob works at Acme.",
+        "Ana lives in Oslo.",
+        "Ana moved to Lisbon.",
+        "Bob visited Kyoto.",
+        "Bob works at Globex now.",
+        "Ana moved to Davis.",
+    ]
+    for page in (memory.list(), many.list(limit=1000)):
+        assert all(one.start <= other.start for one, other in pairwise(page))
+
+
+def supported(page: FactPage, session_id: str | None, wanted: dict[str, Any]) -> list[str]:
+    """Return the facts that one turn supports which is in the session and has the metadata, by going through all."""
+    return [
+        fact.text
+        for fact in page
+        if any(
+            (session_id in (None, source.session_id))
+            and wanted.items() <= SAID[source.session_id][int(turn_id)].items()
+            for source in fact.sources
+            for turn_id in source.turn_ids
+        )
+    ]
+
+
+@pytest.mark.parametrize("session_id", [None, "spring", "summer", "late"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"channel": "chat"},
+        {"channel": "mail"},
+        {"channel": "chat", "topic": "work"},
+        {"channel": "chat", "topic": "home"},
+        {"channel": "fax"},
+        {"urgent": None},
+        {"nothing": None},
+    ],
+)
+def test_one_turn_must_meet_all_filters(
+    memory: UserMemory, session_id: str | None, wanted: dict[str, Any]
+) -> None:
+    """Session and metadata are of the same supporting turn; a turn that lacks a key has not even None for it."""
+    page = memory.list(session_id=session_id, filters=wanted)
+    assert texts(page) == supported(memory.list(), session_id, wanted)
+    assert page.total == len(page)
+
+
+def test_filters_of_all_kinds_meet(memory: UserMemory) -> None:
+    """Entity, session, metadata and time narrow the same list."""
+    assert texts(memory.list(entity="Ana")) == [
+        "Ana lives in Oslo.",
+        "Ana moved to Lisbon.",
+        "Ana moved to Davis.",
+    ]
+    assert texts(memory.list(entity="oslo", session_id="summer")) == ["Ana lives in Oslo."]
+    assert texts(memory.list(entity="Bob", filters={"channel": "chat"}, as_of=at(2))) == [
+        "Bob works at Acme."
+    ]
+    assert texts(memory.list(entity="Oslo", session_id="late")) == []
+    paged = memory.list(entity="Ana", offset=1, limit=1)
+    assert (texts(paged), paged.total, paged.next_offset) == (["Ana moved to Lisbon."], 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("when", "jobs"),
+    [
+        (at(1) - MS, []),
+        (at(1), ["Bob works at Acme."]),
+        (at(20) - MS, ["Bob works at Acme."]),
+        (at(20), ["Bob works at Globex now."]),
+    ],
+)
+def test_a_value_holds_from_its_start_up_to_the_next(
+    memory: UserMemory, when: datetime, jobs: list[str]
+) -> None:
+    """Half-open: at the instant of the change the new value is so, and the old one no more."""
+    assert [text for text in texts(memory.list(as_of=when)) if "works" in text] == jobs
+
+
+def test_an_event_stays_so(forest: MemForest) -> None:
+    """What happened on a day is no state: it is listed for every time after that day began."""
+    user = forest.user("events")
+    forest.ingest_session("events", "s", [turn("Ana", "I went to Rome on 3 March 2023.", at(1))])
+    (event,) = user.list()
+    assert (event.start, event.end) == (
+        datetime(2023, 3, 3, tzinfo=timezone.utc),
+        datetime(2023, 3, 4, tzinfo=timezone.utc),
+    )
+    assert [
+        len(user.list(as_of=day)) for day in ("2023-03-02", "2023-03-03", "2023-03-04", "2024-01-01")
+    ] == [0, 1, 1, 1]
+
+
+def test_what_is_not_there_is_said_with_what_is(memory: UserMemory, forest: MemForest) -> None:
+    """Unknown sessions, facts and names are errors that are short and lead on, not empty lists."""
+    long = "x" * 500
+    for call, said in (
+        (lambda: memory.list(session_id=long), r"no session 'xxx.*sessions\(\)"),
+        (lambda: memory.get(long), r"no fact 'xxx.*list\(\)"),
+        (lambda: memory.list(entity=long), "known are for example: .*Ana"),
+        (lambda: memory.timeline("Zoe"), "nothing is known of 'Zoe'.*Ana.*Bob"),
+        (lambda: forest.user("new").timeline("Ana"), "known are for example: nobody yet"),
+        (lambda: memory.tree(long), "no tree for 'xxx"),
+    ):
+        with pytest.raises(NotFoundError, match=said) as caught:
+            call()
+        assert len(str(caught.value)) < 250
+
+
+# -- facts, sessions --------------------------------------------------------------------------------
+
+
+def test_a_fact_is_the_same_however_it_is_found(memory: UserMemory) -> None:
+    """By its id, on a page, and on a page that was narrowed."""
+    for fact in memory.list():
+        assert memory.get(fact.fact_id) == fact
+        assert fact in memory.list(entity=fact.entities[0], session_id=fact.sources[-1].session_id).facts
+        assert fact.entities == tuple(sorted(fact.entities))
+
+
+def test_a_value_that_ended_names_its_successor(memory: UserMemory) -> None:
+    """A value that came twice names the one after its later time; one that holds, and an event, name none."""
+    after = {fact.text: (fact.end, fact.superseded_by) for fact in memory.list()}
+    assert after == {
+        "Bob works at Acme.": (at(20), "Globex"),
+        "Ana lives in Oslo.": (at(20, 11), "Davis"),
+        "Ana moved to Lisbon.": (at(9, 12), "Oslo"),
+        "Bob visited Kyoto.": (None, None),
+        "Bob works at Globex now.": (None, None),
+        "Ana moved to Davis.": (None, None),
+    }
+
+
+def test_wordings_of_a_fact_are_told_once(forest: MemForest) -> None:
+    """Said three times in two wordings: each wording once, in the order in which they were said."""
+    said = ["I live in Oslo.", "I live in Oslo!", "I live in Oslo."]
+    forest.ingest_session("words", "s", [turn("Ana", text, at(day)) for day, text in enumerate(said, 1)])
+    (fact,) = forest.user("words").list()
+    assert sorted(set(fact.wordings)) == sorted(fact.wordings)
+    assert fact.wordings[0] == fact.text
+    assert [source.turn_ids for source in fact.sources] == [("0", "1", "2")]
+
+
+def test_sessions_stand_in_time_order_as_they_were_said(memory: UserMemory) -> None:
+    """With their span, who spoke in the order of speaking, how many turns, and the caller's metadata."""
+    found = memory.sessions()
+    assert [one.session_id for one in found] == ["spring", "summer", "late"]
+    for one in found:
+        turns = SAID[one.session_id]
+        assert (one.turns, one.start, one.end) == (len(turns), turns[0]["timestamp"], turns[-1]["timestamp"])
+        assert one.participants == tuple(dict.fromkeys(turn["speaker"] for turn in turns))
+        assert (one.status, one.failed_chunks, one.metadata) == ("ingested", 0, {"name": one.session_id})
+
+
+# -- timelines --------------------------------------------------------------------------------------
+
+
+def test_a_timeline_has_states_and_events_in_order(memory: UserMemory) -> None:
+    """Each state with its interval, and beside them what happened; an attribute alone has its states alone."""
+    bob = memory.timeline("Bob")
+    assert [(one.kind, one.attribute, one.value, one.start, one.end) for one in bob] == [
+        ("state", "employer", "Acme", at(1), at(20)),
+        ("event", None, None, at(9, 11), None),
+        ("state", "employer", "Globex", at(20), None),
+    ]
+    assert memory.timeline("bob", attribute="employer") == [one for one in bob if one.kind == "state"]
+    assert memory.timeline("Bob", attribute="residence") == []
+    assert [one.text for one in memory.timeline("Kyoto")] == ["Bob visited Kyoto."]
+
+
+def test_states_of_one_attribute_follow_one_another(memory: UserMemory) -> None:
+    """A value that comes again has a second interval, and every interval all the turns of its statement."""
+    home = memory.timeline("Ana", attribute="residence")
+    assert [(one.value, one.start, one.end) for one in home] == [
+        ("Oslo", at(1, 11), at(9)),
+        ("Lisbon", at(9), at(9, 12)),
+        ("Oslo", at(9, 12), at(20, 11)),
+        ("Davis", at(20, 11), None),
+    ]
+    pairs = [{(s.session_id, turn) for s in one.sources for turn in s.turn_ids} for one in home]
+    assert pairs[0] == pairs[2] == {("spring", "1"), ("summer", "2")}
+    assert (pairs[1], pairs[3]) == ({("summer", "0")}, {("late", "1")})
+
+
+def test_a_state_without_a_known_start_stands_where_it_ends(forest: MemForest) -> None:
+    """The words "from Davis" say where somebody lived before, and not since when."""
+    forest.ingest_session(
+        "moves",
+        "s",
+        [
+            turn("Ana", "I bought a tent.", at(1)),
+            turn("Ana", "I moved from Davis to Miami.", at(5)),
+        ],
+    )
+    found = forest.user("moves").timeline("Ana")
+    assert [(one.value or one.text, one.start, one.end) for one in found] == [
+        ("Ana bought a tent.", at(1), None),
+        ("Davis", None, at(5)),
+        ("Miami", at(5), None),
+    ]
+
+
+# -- trees ------------------------------------------------------------------------------------------
+
+
+def nodes(view: TreeView) -> Iterator[TreeView]:
+    """Yield a view and what is below it."""
+    yield view
+    for child in view.children:
+        yield from nodes(child)
+
+
+def size(views: list[TreeView]) -> int:
+    """Return how many nodes views show."""
+    return sum(1 for view in views for _ in nodes(view))
+
+
+def test_whole_trees_add_up(many: UserMemory) -> None:
+    """A node's leaves, interval and level follow from its children's, in time order; leaves alone tell of turns."""
+    views = many.tree(depth=99)
+    assert sum(len(view.children) > 2 for view in views) > 2
+    for node in (node for view in views for node in nodes(view)):
+        if node.children:
+            assert node.leaves == sum(child.leaves for child in node.children)
+            assert node.start == min(child.start for child in node.children)
+            assert node.end == max(child.end for child in node.children)
+            assert all(child.level == node.level - 1 and child.title == "" for child in node.children)
+        assert (node.level == 0) == (not node.children)
+        assert node.summary
+        assert not node.dirty
+        assert node.level == 0 or not (node.sources or node.quotes)
+
+
+def test_roots_are_ordered_by_kind_time_and_title(many: UserMemory) -> None:
+    """Entities, scenes, sessions; of one kind by when they begin, then by name."""
+    keys = [(view.title.split(" ")[0], view.start, view.title) for view in many.tree(depth=0)]
+    assert keys == sorted(keys)
+    assert list(dict.fromkeys(key[0] for key in keys)) == ["entity", "scene", "session"]
+    assert all(view.index == "memforest" for view in many.tree(depth=0))
+    assert len({key[1] for key in keys}) < len(keys)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_trees_are_unfolded_as_deep_as_asked(many: UserMemory, depth: int) -> None:
+    """A node that is not unfolded keeps its count of leaves."""
+
+    def levels(view: TreeView) -> int:
+        return 1 + max(map(levels, view.children), default=-1)
+
+    whole = many.tree(depth=99)
+    shown = many.tree(depth=depth)
+    assert [levels(view) for view in shown] == [min(depth, levels(view)) for view in whole]
+    assert [view.leaves for view in shown] == [view.leaves for view in whole]
+    assert max(levels(view) for view in whole) >= 2
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 8, 20, 40, 60, 100, 1000])
+def test_a_limit_holds_and_hides_no_sibling(many: UserMemory, limit: int) -> None:
+    """No more nodes than asked for; a node shows all of its children or none; all trees where half of it holds the roots."""
+    whole = {view.title: view for view in many.tree(depth=99)}
+    views = many.tree(depth=99, limit=limit)
+    assert 1 <= size(views) <= limit
+    assert len(views) == (len(whole) if 2 * len(whole) <= limit else max(1, limit // 2))
+    for view in views:
+        for shown in nodes(view):
+            full = next(node for node in nodes(whole[view.title]) if same_place(node, shown))
+            assert len(shown.children) in (0, len(full.children))
+    if limit >= size(list(whole.values())):
+        assert views == list(whole.values())
+
+
+def same_place(one: TreeView, other: TreeView) -> bool:
+    """Return whether two views are of one node of a tree."""
+    return (one.level, one.start, one.end, one.leaves, one.summary) == (
+        other.level,
+        other.start,
+        other.end,
+        other.leaves,
+        other.summary,
+    )
+
+
+def test_the_largest_trees_of_each_kind_are_kept(many: UserMemory) -> None:
+    """Where a limit has no room for all trees, each kind keeps those with most leaves."""
+    sizes: dict[str, list[int]] = {}
+    for view in many.tree(depth=0):
+        sizes.setdefault(view.title.split(" ")[0], []).append(view.leaves)
+    kept: dict[str, list[int]] = {}
+    for view in many.tree(depth=0, limit=12):
+        kept.setdefault(view.title.split(" ")[0], []).append(view.leaves)
+    assert sum(len(found) for found in sizes.values()) > 6
+    assert {kind: sorted(found) for kind, found in kept.items()} == {
+        kind: sorted(found, reverse=True)[:2][::-1] for kind, found in sizes.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("scope", "titles"),
+    [
+        ("spring", ["session spring"]),
+        ("Ana", ["entity Ana"]),
+        ("ANA", ["entity Ana"]),
+        ("SCENE 1", ["scene 1"]),
+    ],
+)
+def test_a_scope_names_its_tree(memory: UserMemory, scope: str, titles: list[str]) -> None:
+    """Sessions and entities by name, scenes by kind and number, capitals or not."""
+    assert [view.title for view in memory.tree(scope)] == titles
+
+
+@pytest.mark.parametrize("scope", ["1", "scene", "entity Ana", "scene 999", "Acme", ""])
+def test_a_scope_without_a_tree_is_said(memory: UserMemory, scope: str) -> None:
+    """A number alone names no scene, and an entity that was named once has no tree."""
+    with pytest.raises(NotFoundError, match="no tree for"):
+        memory.tree(scope)
+
+
+@pytest.mark.parametrize("wrong", [{"depth": -1}, {"limit": 0}])
+def test_trees_out_of_range_are_refused(memory: UserMemory, wrong: dict[str, int]) -> None:
+    """No levels below none, no views within none."""
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        memory.tree(**wrong)
+
+
+def test_leaves_show_what_was_said(memory: UserMemory) -> None:
+    """A fact with its quotations, each once, and its turns; a chunk with the words of its turns."""
+    (ana,) = memory.tree("Ana")
+    assert [(leaf.summary, leaf.quotes) for leaf in ana.children] == [
+        ("Ana lives in Oslo.", ("I live in Oslo.",)),
+        ("Ana moved to Lisbon.", ("I moved to Lisbon.",)),
+        ("Ana moved to Davis.", ("I moved to Davis.",)),
+    ]
+    assert [leaf.sources for leaf in ana.children] == [
+        memory.list(entity="Ana").facts[place].sources for place in range(3)
+    ]
+    (summer,) = memory.tree("summer")
+    assert [leaf.summary for leaf in summer.children] == [
+        "Ana: I moved to Lisbon.\nBob: I visited Kyoto.",
+        "Ana: I live in Oslo.",
+    ]
+
+
+def test_a_memory_without_sessions_has_empty_views(forest: MemForest) -> None:
+    """Nothing is no error where everything is asked for."""
+    new = forest.user("new")
+    page = new.list()
+    assert (page.facts, page.total, page.next_offset) == ((), 0, None)
+    assert (new.sessions(), new.tree(), new.search("Who?").evidence) == ([], [], ())
+    stats = new.stats()
+    assert (stats.turns, stats.facts, stats.nodes, stats.embedder, stats.timezone) == (0, 0, 0, None, None)
+    assert new.verify().ok
+
+
+# -- counts -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", ["u", "many"])
+def test_counts_are_those_of_the_views(forest: MemForest, user: str) -> None:
+    """Sessions, turns, facts, trees and nodes are as many as the views show."""
+    memory = forest.user(user)
+    views, stats = memory.tree(depth=99), memory.stats()
+    assert stats.sessions == len(memory.sessions())
+    assert stats.turns == sum(one.turns for one in memory.sessions())
+    assert stats.facts == memory.list().total
+    assert stats.occurrences >= stats.facts
+    kinds = [view.title.split(" ")[0] for view in views]
+    assert stats.trees == {"memforest": {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}}
+    assert stats.nodes == size(views)
+    assert (stats.dirty_nodes, stats.unfinished, stats.failed_chunks) == (0, 0, 0)
+    names = {name for fact in memory.list(limit=1000) for name in fact.entities}
+    assert sum(stats.entities.values()) >= len(names)
+    assert stats.entities["participant"] == len({p for one in memory.sessions() for p in one.participants})
+
+
+def test_occurrences_are_counted_apart_from_facts(memory: UserMemory) -> None:
+    """What was said twice is one fact and two occurrences."""
+    stats = memory.stats()
+    assert (stats.facts, stats.occurrences) == (6, 7)
+    assert (stats.user_id, stats.embedder, stats.vectors["turn"]) == ("u", "hash-words-1@32", 7)
+
+
+def test_the_size_is_that_of_the_file_with_its_log(folder: Path) -> None:
+    """As long as it is open there is a log beside it."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("u", "s", SAID["spring"])
+        path = file_of(folder)
+        files = [path, path.with_name(f"{path.name}-wal")]
+        assert forest.user("u").stats().bytes == sum(one.stat().st_size for one in files)
+
+
+def test_an_index_says_on_one_line_how_it_stands(memory: UserMemory) -> None:
+    """Trees and leaves; how far it is behind and why, when it is."""
+    (view,) = memory.indexes()
+    leaves = sum(one.leaves for one in memory.tree(depth=0))
+    assert repr(view) == f"IndexView(memforest: {view.trees} trees, {leaves} leaves)"
+    behind = IndexView("x", 1, {}, lag=3, reason="it raised " + "x" * 200, trees=1, nodes=0, leaves=2)
+    assert repr(behind).startswith("IndexView(x: 1 trees, 2 leaves, 3 behind (it raised xxx")
+    assert len(repr(behind)) < 150
