@@ -262,6 +262,31 @@ def test_a_value_that_ended_names_its_successor(memory: UserMemory) -> None:
     }
 
 
+def test_a_value_that_holds_again_has_no_successor(forest: MemForest) -> None:
+    """That another one came in between is told by the timeline alone."""
+    said = ["I live in Oslo.", "I moved to Lisbon.", "I live in Oslo."]
+    forest.ingest_session("again", "s", [turn("Ana", text, at(day)) for day, text in enumerate(said, 1)])
+    oslo, lisbon = forest.user("again").list()
+    assert (oslo.end, oslo.superseded_by) == (None, None)
+    assert (lisbon.end, lisbon.superseded_by) == (at(3), "Oslo")
+
+
+@pytest.mark.parametrize("first", ["Ana", "Bob"])
+def test_a_value_of_two_ends_with_the_later_of_them(forest: MemForest, first: str) -> None:
+    """Of one statement about two people the successor is that of who stayed longer."""
+    homes = {"Ana": "Davis", "Bob": "Miami"}
+    last = "Bob" if first == "Ana" else "Ana"
+    said = [
+        (first, "Ana and Bob live in Oslo."),
+        *((who, f"I moved to {homes[who]}.") for who in (first, last)),
+    ]
+    user = f"two, {first} first"
+    forest.ingest_session(user, "s", [turn(who, text, at(day)) for day, (who, text) in enumerate(said, 1)])
+    both = forest.user(user).list().facts[0]
+    assert {"Ana", "Bob", "Oslo"} == set(both.entities)
+    assert (both.end, both.superseded_by) == (at(3), homes[last])
+
+
 def test_wordings_of_a_fact_are_told_once(forest: MemForest) -> None:
     """Said three times in two wordings: each wording once, in the order in which they were said."""
     said = ["I live in Oslo.", "I live in Oslo!", "I live in Oslo."]
@@ -311,6 +336,16 @@ def test_states_of_one_attribute_follow_one_another(memory: UserMemory) -> None:
     pairs = [{(s.session_id, turn) for s in one.sources for turn in s.turn_ids} for one in home]
     assert pairs[0] == pairs[2] == {("spring", "1"), ("summer", "2")}
     assert (pairs[1], pairs[3]) == ({("summer", "0")}, {("late", "1")})
+
+
+def test_what_was_said_at_once_stands_in_a_fixed_order(forest: MemForest) -> None:
+    """At one instant events come before states; a state has the turns of all statements that assert it."""
+    said = [("I moved to Lisbon.", 1), ("I visited Kyoto.", 1), ("I live in Lisbon.", 2)]
+    forest.ingest_session("once", "s", [turn("Ana", text, at(day)) for text, day in said])
+    found = forest.user("once").timeline("Ana")
+    assert [(one.kind, one.start) for one in found] == [("event", at(1)), ("state", at(1))]
+    assert found[0].text == "Ana visited Kyoto."
+    assert [source.turn_ids for source in found[1].sources] == [("0", "2")]
 
 
 def test_a_state_without_a_known_start_stands_where_it_ends(forest: MemForest) -> None:
