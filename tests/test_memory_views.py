@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,9 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions
 from memforest import MemForest
 from memforest.errors import InputError, NotFoundError
 from memforest.forest.handle import UserMemory
-from memforest.memory.results import FactPage, IndexView, TreeView
+from memforest.memory.results import FactPage
+from memforest.steps.local.extract import LocalExtractor
+from memforest.types import Chunk, ChunkOutcome
 
 MS = timedelta(milliseconds=1)
 
@@ -366,146 +368,6 @@ def test_a_state_without_a_known_start_stands_where_it_ends(forest: MemForest) -
     ]
 
 
-# -- trees ------------------------------------------------------------------------------------------
-
-
-def nodes(view: TreeView) -> Iterator[TreeView]:
-    """Yield a view and what is below it."""
-    yield view
-    for child in view.children:
-        yield from nodes(child)
-
-
-def size(views: list[TreeView]) -> int:
-    """Return how many nodes views show."""
-    return sum(1 for view in views for _ in nodes(view))
-
-
-def test_whole_trees_add_up(many: UserMemory) -> None:
-    """A node's leaves, interval and level follow from its children's, in time order; leaves alone tell of turns."""
-    views = many.tree(depth=99)
-    assert sum(len(view.children) > 2 for view in views) > 2
-    for node in (node for view in views for node in nodes(view)):
-        if node.children:
-            assert node.leaves == sum(child.leaves for child in node.children)
-            assert node.start == min(child.start for child in node.children)
-            assert node.end == max(child.end for child in node.children)
-            assert all(child.level == node.level - 1 and child.title == "" for child in node.children)
-        assert (node.level == 0) == (not node.children)
-        assert node.summary
-        assert not node.dirty
-        assert node.level == 0 or not (node.sources or node.quotes)
-
-
-def test_roots_are_ordered_by_kind_time_and_title(many: UserMemory) -> None:
-    """Entities, scenes, sessions; of one kind by when they begin, then by name."""
-    keys = [(view.title.split(" ")[0], view.start, view.title) for view in many.tree(depth=0)]
-    assert keys == sorted(keys)
-    assert list(dict.fromkeys(key[0] for key in keys)) == ["entity", "scene", "session"]
-    assert all(view.index == "memforest" for view in many.tree(depth=0))
-    assert len({key[1] for key in keys}) < len(keys)
-
-
-@pytest.mark.parametrize("depth", [0, 1, 2])
-def test_trees_are_unfolded_as_deep_as_asked(many: UserMemory, depth: int) -> None:
-    """A node that is not unfolded keeps its count of leaves."""
-
-    def levels(view: TreeView) -> int:
-        return 1 + max(map(levels, view.children), default=-1)
-
-    whole = many.tree(depth=99)
-    shown = many.tree(depth=depth)
-    assert [levels(view) for view in shown] == [min(depth, levels(view)) for view in whole]
-    assert [view.leaves for view in shown] == [view.leaves for view in whole]
-    assert max(levels(view) for view in whole) >= 2
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 5, 8, 20, 40, 60, 100, 1000])
-def test_a_limit_holds_and_hides_no_sibling(many: UserMemory, limit: int) -> None:
-    """No more nodes than asked for; a node shows all of its children or none; all trees where half of it holds the roots."""
-    whole = {view.title: view for view in many.tree(depth=99)}
-    views = many.tree(depth=99, limit=limit)
-    assert 1 <= size(views) <= limit
-    assert len(views) == (len(whole) if 2 * len(whole) <= limit else max(1, limit // 2))
-    for view in views:
-        for shown in nodes(view):
-            full = next(node for node in nodes(whole[view.title]) if same_place(node, shown))
-            assert len(shown.children) in (0, len(full.children))
-    if limit >= size(list(whole.values())):
-        assert views == list(whole.values())
-
-
-def same_place(one: TreeView, other: TreeView) -> bool:
-    """Return whether two views are of one node of a tree."""
-    return (one.level, one.start, one.end, one.leaves, one.summary) == (
-        other.level,
-        other.start,
-        other.end,
-        other.leaves,
-        other.summary,
-    )
-
-
-def test_the_largest_trees_of_each_kind_are_kept(many: UserMemory) -> None:
-    """Where a limit has no room for all trees, each kind keeps those with most leaves."""
-    sizes: dict[str, list[int]] = {}
-    for view in many.tree(depth=0):
-        sizes.setdefault(view.title.split(" ")[0], []).append(view.leaves)
-    kept: dict[str, list[int]] = {}
-    for view in many.tree(depth=0, limit=12):
-        kept.setdefault(view.title.split(" ")[0], []).append(view.leaves)
-    assert sum(len(found) for found in sizes.values()) > 6
-    assert {kind: sorted(found) for kind, found in kept.items()} == {
-        kind: sorted(found, reverse=True)[:2][::-1] for kind, found in sizes.items()
-    }
-
-
-@pytest.mark.parametrize(
-    ("scope", "titles"),
-    [
-        ("spring", ["session spring"]),
-        ("Ana", ["entity Ana"]),
-        ("ANA", ["entity Ana"]),
-        ("SCENE 1", ["scene 1"]),
-    ],
-)
-def test_a_scope_names_its_tree(memory: UserMemory, scope: str, titles: list[str]) -> None:
-    """Sessions and entities by name, scenes by kind and number, capitals or not."""
-    assert [view.title for view in memory.tree(scope)] == titles
-
-
-@pytest.mark.parametrize("scope", ["1", "scene", "entity Ana", "scene 999", "Acme", ""])
-def test_a_scope_without_a_tree_is_said(memory: UserMemory, scope: str) -> None:
-    """A number alone names no scene, and an entity that was named once has no tree."""
-    with pytest.raises(NotFoundError, match="no tree for"):
-        memory.tree(scope)
-
-
-@pytest.mark.parametrize("wrong", [{"depth": -1}, {"limit": 0}])
-def test_trees_out_of_range_are_refused(memory: UserMemory, wrong: dict[str, int]) -> None:
-    """No levels below none, no views within none."""
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        memory.tree(**wrong)
-
-
-def test_leaves_show_what_was_said(memory: UserMemory) -> None:
-    """A fact with its quotations, each once, and its turns; a chunk with the words of its turns."""
-    (ana,) = memory.tree("Ana")
-    assert [(leaf.summary, leaf.quotes) for leaf in ana.children] == [
-        ("Ana lives in Oslo.", ("I live in Oslo.",)),
-        ("Ana moved to Lisbon.", ("I moved to Lisbon.",)),
-        ("Ana moved to Davis.", ("I moved to Davis.",)),
-    ]
-    assert [leaf.sources for leaf in ana.children] == [
-        memory.list(entity="Ana").facts[place].sources for place in range(3)
-    ]
-    (summer,) = memory.tree("summer")
-    assert [leaf.summary for leaf in summer.children] == [
-        "Ana: I moved to Lisbon.\nBob: I visited Kyoto.",
-        "Ana: I live in Oslo.",
-    ]
-
-
 def test_a_memory_without_sessions_has_empty_views(forest: MemForest) -> None:
     """Nothing is no error where everything is asked for."""
     new = forest.user("new")
@@ -520,29 +382,63 @@ def test_a_memory_without_sessions_has_empty_views(forest: MemForest) -> None:
 # -- counts -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("user", ["u", "many"])
-def test_counts_are_those_of_the_views(forest: MemForest, user: str) -> None:
-    """Sessions, turns, facts, trees and nodes are as many as the views show."""
-    memory = forest.user(user)
-    views, stats = memory.tree(depth=99), memory.stats()
-    assert stats.sessions == len(memory.sessions())
-    assert stats.turns == sum(one.turns for one in memory.sessions())
-    assert stats.facts == memory.list().total
-    assert stats.occurrences >= stats.facts
-    kinds = [view.title.split(" ")[0] for view in views]
-    assert stats.trees == {"memforest": {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}}
-    assert stats.nodes == size(views)
-    assert (stats.dirty_nodes, stats.unfinished, stats.failed_chunks) == (0, 0, 0)
-    names = {name for fact in memory.list(limit=1000) for name in fact.entities}
-    assert sum(stats.entities.values()) >= len(names)
-    assert stats.entities["participant"] == len({p for one in memory.sessions() for p in one.participants})
-
-
 def test_occurrences_are_counted_apart_from_facts(memory: UserMemory) -> None:
     """What was said twice is one fact and two occurrences."""
     stats = memory.stats()
     assert (stats.facts, stats.occurrences) == (6, 7)
     assert (stats.user_id, stats.embedder, stats.vectors["turn"]) == ("u", "hash-words-1@32", 7)
+
+
+class Stumbling(LocalExtractor):
+    """The local extractor, which fails where "beer" is spoken of, and breaks down where "wine" is, until it is sober."""
+
+    sober = False
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Extract, or not."""
+        said = [" ".join(turn.text for turn in chunk.turns) for chunk in chunks]
+        if not self.sober and any("wine" in one for one in said):
+            raise ZeroDivisionError
+        made = await super().extract(chunks)
+        bad = ["beer" in one and not self.sober for one in said]
+        return [ChunkOutcome(failure="drunk") if no else one for no, one in zip(bad, made, strict=True)]
+
+
+def test_what_is_not_done_is_counted_until_it_is(folder: Path) -> None:
+    """Chunks that failed, by session and together; a session that was received and not read; `resume` takes both back."""
+    extractor = Stumbling()
+    said = [
+        "I live in Oslo.",
+        "I work at Acme.",
+        "I like beer.",
+        "I moved to Lisbon.",
+        "I like beer and tea.",
+    ]
+    with MemForest(folder, fast_config(extractor=extractor)) as forest:
+        done = forest.ingest_session(
+            "u", "half", [turn("Ana", text, at(1, n)) for n, text in enumerate(said)]
+        )
+        assert [chunk.failure for chunk in done.failed] == ["drunk"] * 2
+        with pytest.raises(ZeroDivisionError):
+            forest.ingest_session("u", "none", [turn("Ana", "I like wine.", at(2))])
+        memory = forest.user("u")
+        assert [(one.session_id, one.failed_chunks) for one in memory.sessions()] == [
+            ("half", 2),
+            ("none", 0),
+        ]
+        assert [one.status == "ingested" for one in memory.sessions()] == [True, False]
+        assert (memory.stats().failed_chunks, memory.stats().unfinished) == (2, 1)
+        told = memory.search("Where does Ana live?").warnings
+        assert told == (
+            "1 session(s) are stored but not ingested yet: being written, or interrupted; resume() completes them",
+        )
+        assert "I like wine." in [one.text for one in memory.search("wine")]
+        extractor.sober = True
+        forest.resume("u")
+        assert (memory.stats().failed_chunks, memory.stats().unfinished) == (0, 0)
+        assert {one.status for one in memory.sessions()} == {"ingested"}
+        assert memory.search("Where does Ana live?").warnings == ()
+        assert memory.verify().ok
 
 
 def test_the_size_is_that_of_the_file_with_its_log(folder: Path) -> None:
@@ -552,13 +448,3 @@ def test_the_size_is_that_of_the_file_with_its_log(folder: Path) -> None:
         path = file_of(folder)
         files = [path, path.with_name(f"{path.name}-wal")]
         assert forest.user("u").stats().bytes == sum(one.stat().st_size for one in files)
-
-
-def test_an_index_says_on_one_line_how_it_stands(memory: UserMemory) -> None:
-    """Trees and leaves; how far it is behind and why, when it is."""
-    (view,) = memory.indexes()
-    leaves = sum(one.leaves for one in memory.tree(depth=0))
-    assert repr(view) == f"IndexView(memforest: {view.trees} trees, {leaves} leaves)"
-    behind = IndexView("x", 1, {}, lag=3, reason="it raised " + "x" * 200, trees=1, nodes=0, leaves=2)
-    assert repr(behind).startswith("IndexView(x: 1 trees, 2 leaves, 3 behind (it raised xxx")
-    assert len(repr(behind)) < 150
