@@ -279,7 +279,7 @@ def test_a_value_of_two_ends_with_the_later_of_them(forest: MemForest, first: st
     homes = {"Ana": "Davis", "Bob": "Miami"}
     last = "Bob" if first == "Ana" else "Ana"
     said = [
-        (first, "Ana and Bob live in Oslo."),
+        ("Ana", "Ana and Bob live in Oslo."),
         *((who, f"I moved to {homes[who]}.") for who in (first, last)),
     ]
     user = f"two, {first} first"
