@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import fast_config, fast_folder, make_sessions
 
 from memforest import MemForest
-from memforest.errors import InputError, NotFoundError
+from memforest.errors import InputError, NotFoundError, StepError
 from memforest.forest.handle import UserMemory
 from memforest.memory.results import IndexView, TreeView
+from memforest.steps.local.summarise import LocalSummariser
+from memforest.types import SummaryRequest
 
 
 def turn(speaker: str, text: str, day: int, hour: int = 10) -> dict[str, Any]:
@@ -136,6 +138,20 @@ def test_a_limit_holds_and_hides_no_sibling(many: UserMemory, limit: int) -> Non
         assert views == list(whole.values())
 
 
+def test_a_limit_that_is_just_enough_hides_nothing(many: UserMemory) -> None:
+    """All nodes where there is room for them; one less and some are hidden; all roots where they are half of it."""
+    whole = many.tree(depth=99)
+    assert many.tree(depth=99, limit=size(whole)) == whole
+    assert size(many.tree(depth=99, limit=size(whole) - 1)) < size(whole)
+    assert len(many.tree(depth=0, limit=2 * len(whole))) == len(whole)
+    assert len(many.tree(depth=0, limit=2 * len(whole) - 1)) == len(whole) - 1
+
+
+def test_one_tree_is_shown_whatever_the_limit(memory: UserMemory) -> None:
+    """The root at least, and its children only if all have room."""
+    assert [size(memory.tree("Ana", depth=9, limit=limit)) for limit in (1, 2, 3, 4, 5)] == [1, 1, 1, 4, 4]
+
+
 def same_place(one: TreeView, other: TreeView) -> bool:
     """Return whether two views are of one node of a tree."""
     return (one.level, one.start, one.end, one.leaves, one.summary) == (
@@ -182,6 +198,15 @@ def test_a_scope_without_a_tree_is_said(memory: UserMemory, scope: str) -> None:
         memory.tree(scope)
 
 
+def test_names_of_signs_alone_are_told_apart(forest: MemForest) -> None:
+    """A session called by signs is found by just these, not by others that have no word in them either."""
+    forest.ingest_session("signs", "!!!", SAID["spring"])
+    assert [view.title for view in forest.user("signs").tree("!!!")] == ["session !!!"]
+    for scope in ("???", "", "!!"):
+        with pytest.raises(NotFoundError, match="no tree for"):
+            forest.user("signs").tree(scope)
+
+
 @pytest.mark.parametrize("wrong", [{"depth": -1}, {"limit": 0}])
 def test_trees_out_of_range_are_refused(memory: UserMemory, wrong: dict[str, int]) -> None:
     """No levels below none, no views within none."""
@@ -205,6 +230,27 @@ def test_leaves_show_what_was_said(memory: UserMemory) -> None:
         "Ana: I moved to Lisbon.\nBob: I visited Kyoto.",
         "Ana: I live in Oslo.",
     ]
+
+
+class Mute(LocalSummariser):
+    """A summariser that cannot summarise."""
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | StepError]:
+        """Fail."""
+        return [StepError("mute") for _ in requests]
+
+
+def test_a_summary_that_could_not_be_made_is_shown_as_such(folder: Path) -> None:
+    """Inner nodes are dirty and empty, leaves are what was said; a summariser that can makes them at the next look."""
+    with MemForest(folder, fast_config(summariser=Mute())) as forest:
+        forest.ingest_session("u", "summer", SAID["summer"])
+        (view,) = forest.user("u").tree("summer")
+        assert (view.dirty, view.summary, view.leaves) == (True, "", 2)
+        assert [(leaf.dirty, bool(leaf.summary)) for leaf in view.children] == [(False, True)] * 2
+        assert forest.user("u").stats().dirty_nodes > 0
+    with MemForest(folder, fast_config()) as forest:
+        (view,) = forest.user("u").tree("summer", depth=0)
+        assert (view.dirty, bool(view.summary)) == (False, True)
 
 
 # -- counts ------------------------------------------------------------------------------------------
