@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.worlds import CLOCK, fast_config, fast_folder
 
-from memforest import Evidence, MemForest, QueryResult
+from memforest import Evidence, MemForest, QueryResult, Ranking
 from memforest.errors import BudgetError, ModelRefusedError, ModelUnavailableError, StepError
+from memforest.memory.query.answer import without_questions
 from memforest.memory.query.memories import by_score
 from memforest.memory.query.rerank import BEFORE_CHARS, rerank_text, reranked
 from memforest.memory.results import Source
@@ -59,9 +60,9 @@ SAID = {
     "two": [
         turn("Bob", "Ana, I work at Globex.", at(9)),
         turn("Ana", "I moved to Lisbon. I bought a green tent.", at(9, 11), n=6),
-        turn("Bob", "I work at Globex.", at(9, 12), n=7),
+        turn("Bob", "I work at Globex. Oh, zeppelins!", at(9, 12), n=7),
     ],
-    "three": [turn("Ana", f"My tent number {i} is green.", at(12, i)) for i in range(12)],
+    "three": [turn("Ana", f"My tent number {i} is green.", at(12 + i // 6, i)) for i in range(12)],
 }
 
 
@@ -142,10 +143,15 @@ def test_a_stated_time_is_not_the_time_of_saying(forest: MemForest) -> None:
     assert best.said == at(1, 13)
 
 
-def test_a_statement_made_twice_shows_the_better_turn(forest: MemForest) -> None:
+@pytest.mark.parametrize(
+    ("question", "turn_ids"), [("Ana, I work at Globex", ("0", "2")), ("Oh, zeppelins!", ("2", "0"))]
+)
+def test_a_statement_made_twice_shows_the_better_turn(
+    forest: MemForest, question: str, turn_ids: tuple[str, ...]
+) -> None:
     """The turn that stands for the fact leads its sources, and the other one is among them."""
-    (one,) = [e for e in asked(forest, "Who works at Globex?", top_k=100) if "Globex" in e.text]
-    assert turns_of([one]) == {("two", "0"), ("two", "2")}
+    (one,) = [e for e in asked(forest, question, top_k=100) if e.kind == "fact" and "Globex" in e.text]
+    assert one.sources == (Source("two", turn_ids),)
     assert said_in(one.sources[0])["content"] == one.quote
 
 
@@ -162,9 +168,11 @@ def test_a_path_leads_down_the_tree_of_the_session(forest: MemForest, question: 
 
 
 def test_long_sessions_have_longer_paths(forest: MemForest) -> None:
-    """One day is shown as such on every level: the session of twelve turns is deeper than that of three."""
-    lengths = {one.path[0]: len(one.path) for one in asked(forest, top_k=100)}
-    assert lengths["session three"] > lengths["session two"] >= 2
+    """The session of twelve turns is deeper than that of three; its root has the days of all its turns."""
+    paths = {one.path[0]: one.path for one in asked(forest, top_k=100)}
+    assert len(paths["session three"]) > len(paths["session two"]) >= 2
+    assert paths["session three"][1] == "2023-05-12..2023-05-13"
+    assert paths["session two"][1] == "2023-05-09..2023-05-09"
 
 
 # -- cuts -------------------------------------------------------------------------------------------
@@ -324,6 +332,16 @@ def test_an_answerer_sees_the_evidence_but_for_bare_questions(place: str) -> Non
     assert "answer" not in made.result.usage.ms
 
 
+def test_only_turns_are_left_out_for_asking() -> None:
+    """A statement or a summary that ends like a question tells something all the same."""
+    asks = [
+        replace(piece(n, 1.0), kind=kind, text="A tent?") for n, kind in enumerate(("turn", "fact", "memory"))
+    ]
+    tells = piece(4, 0.5)
+    assert without_questions([*asks, tells]) == [*asks[1:], tells]
+    assert without_questions([]) == []
+
+
 @pytest.mark.parametrize("error", [StepError, ModelUnavailableError, BudgetError, ModelRefusedError])
 def test_a_model_that_fails_costs_no_answer(place: str, error: type[Exception]) -> None:
     """The local answerer answers from the same evidence; the warning is said once, and a long reason is cut."""
@@ -421,13 +439,17 @@ def test_a_reranker_reads_its_pool_whatever_is_shown(place: str, top_k: int, rea
             for name in ("one", "two"):
                 forest.ingest_session("u", name, SAID[name])
         whole = forest.query("u", "tent").evidence
-    with MemForest(place, fast_config(reranker=by_length, rerank_top=reads)) as forest:
+    with MemForest(
+        place, fast_config(reranker=by_length, rerank_top=reads, ranking=Ranking(rerank=50.0))
+    ) as forest:
         found = forest.query("u", "tent", top_k=top_k, max_facts=100, explain=True)
     assert sorted(READ) == sorted(after_the_one_before(one) for one in whole[:reads])
     assert len(found.evidence) == min(top_k, len(whole))
     if top_k > reads:
         assert {one.text for one in found.evidence[:reads]} == {one.text for one in whole[:reads]}
         assert found.evidence[reads:] == whole[reads:top_k]
+    lengths = [len(after_the_one_before(one)) for one in found.evidence[: min(top_k, reads)]]
+    assert lengths == sorted(lengths, reverse=True)
     shown = {one.fact_id for one in found.top_facts}
     assert shown >= {one.fact_id for one in found.evidence if one.kind == "fact"}
     places = {one.text: n for n, one in enumerate(whole, 1)}
