@@ -60,7 +60,7 @@ SAID = {
     "two": [
         turn("Bob", "Ana, I work at Globex.", at(9)),
         turn("Ana", "I moved to Lisbon. I bought a green tent.", at(9, 11), n=6),
-        turn("Bob", "I work at Globex. Oh, zeppelins!", at(9, 12), n=7),
+        turn("Bob", "I work at Globex.", at(9, 12), n=7),
     ],
     "three": [turn("Ana", f"My tent number {i} is green.", at(12 + i // 6, i)) for i in range(12)],
 }
@@ -144,13 +144,14 @@ def test_a_stated_time_is_not_the_time_of_saying(forest: MemForest) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "turn_ids"), [("Ana, I work at Globex", ("0", "2")), ("Oh, zeppelins!", ("2", "0"))]
+    ("ranking", "turn_ids"), [(Ranking(length=20.0), ("0", "2")), (Ranking(length=-20.0), ("2", "0"))]
 )
 def test_a_statement_made_twice_shows_the_better_turn(
-    forest: MemForest, question: str, turn_ids: tuple[str, ...]
+    forest: MemForest, ranking: Ranking, turn_ids: tuple[str, ...]
 ) -> None:
-    """The turn that stands for the fact leads its sources, and the other one is among them."""
-    (one,) = [e for e in asked(forest, question, top_k=100) if e.kind == "fact" and "Globex" in e.text]
+    """The turn that stands for the fact, here the longer or the shorter one, leads its sources; the other one follows."""
+    found = asked(forest, "Which green tent?", top_k=100, ranking=ranking)
+    (one,) = [e for e in found if e.kind == "fact" and "Globex" in e.text]
     assert one.sources == (Source("two", turn_ids),)
     assert said_in(one.sources[0])["content"] == one.quote
 
