@@ -30,7 +30,7 @@ CONFIG = Config(
 )
 
 
-def read(question: str = "Where?", config: Config = CONFIG, **options: Any) -> Query:
+def read(question: Any = "Where?", config: Any = CONFIG, **options: Any) -> Query:
     """Return a checked question."""
     return read_options(question, options, config)  # type: ignore[arg-type]
 
@@ -252,7 +252,7 @@ def test_a_forest_refuses_what_it_cannot_use(
 def test_making_a_forest_touches_no_disk(tmp_path: Path) -> None:
     """The directory comes with the first write; looking for users makes none."""
     for given in ({"directory": tmp_path / "a"}, {"snapshot_dir": str(tmp_path / "b")}):
-        with MemForest(config=Config(embedder="none"), max_workers=1, **given) as forest:  # type: ignore[arg-type]
+        with MemForest(config=Config(embedder="none"), max_workers=1, **given) as forest:
             assert (forest.list_users(), forest.has_user("u")) == ([], False)
             assert forest.config.embedder == "none"
     assert list(tmp_path.iterdir()) == []

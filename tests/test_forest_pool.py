@@ -261,7 +261,7 @@ def test_threads_with_loops_of_their_own_share_a_pool(folder: Path) -> None:
         one.join()
     assert errors == []
     assert len(pool.opened) <= 3
-    asyncio.run(pool.use("last", nothing))  # type: ignore[arg-type]
+    asyncio.run(pool.use("last", nothing))
     assert (pool.opened, pool.open_files) == (["last"], files)
     asyncio.run(pool.close())
 

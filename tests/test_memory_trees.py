@@ -16,10 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import fast_config, fast_folder, make_sessions
 
 from memforest import MemForest
-from memforest.errors import InputError, NotFoundError, StepError
+from memforest.errors import InputError, ModelError, NotFoundError, StepError
 from memforest.forest.handle import UserMemory
 from memforest.memory.results import IndexView, TreeView
-from memforest.steps.local.summarise import LocalSummariser
 from memforest.types import SummaryRequest
 
 
@@ -208,7 +207,7 @@ def test_names_of_signs_alone_are_told_apart(forest: MemForest) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"depth": -1}, {"limit": 0}])
-def test_trees_out_of_range_are_refused(memory: UserMemory, wrong: dict[str, int]) -> None:
+def test_trees_out_of_range_are_refused(memory: UserMemory, wrong: dict[str, Any]) -> None:
     """No levels below none, no views within none."""
     with pytest.raises(InputError, match=next(iter(wrong))):
         memory.tree(**wrong)
@@ -232,10 +231,12 @@ def test_leaves_show_what_was_said(memory: UserMemory) -> None:
     ]
 
 
-class Mute(LocalSummariser):
+class Mute:
     """A summariser that cannot summarise."""
 
-    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | StepError]:
+    name = "mute-1"
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Fail."""
         return [StepError("mute") for _ in requests]
 

@@ -19,7 +19,7 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions
 from memforest import MemForest
 from memforest.errors import InputError, NotFoundError
 from memforest.forest.handle import UserMemory
-from memforest.memory.results import FactPage
+from memforest.memory.results import FactPage, FactView
 from memforest.steps.local.extract import LocalExtractor
 from memforest.types import Chunk, ChunkOutcome
 
@@ -92,7 +92,8 @@ def texts(page: FactPage) -> list[str]:
 def test_pages_are_the_whole_list_in_pieces(many: UserMemory, limit: int) -> None:
     """Followed by `next_offset`, every fact comes once, in order; each page knows the total, the last its end."""
     whole = many.list(limit=1000)
-    found, offset = [], 0
+    found: list[FactView] = []
+    offset = 0
     while True:
         page = many.list(offset=offset, limit=limit)
         assert (page.total, bool(page)) == (whole.total, True)
@@ -121,7 +122,7 @@ def test_a_page_that_ends_with_the_list_is_the_last(memory: UserMemory) -> None:
     ("wrong", "said"),
     [({"offset": -1}, "offset=-1"), ({"limit": 0}, "limit=0"), ({"limit": 1001}, "limit=1001")],
 )
-def test_a_page_out_of_range_is_refused(memory: UserMemory, wrong: dict[str, int], said: str) -> None:
+def test_a_page_out_of_range_is_refused(memory: UserMemory, wrong: dict[str, Any], said: str) -> None:
     """The message repeats what was given."""
     with pytest.raises(InputError, match=said):
         memory.list(**wrong)
