@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
@@ -227,6 +228,7 @@ def test_options_of_the_wrong_kind_say_what_to_write(option: str, wrong: Any, sa
         ({"directory": ""}, "takes a path"),
         ({"directory": b"here"}, "takes a path"),
         ({"directory": 7}, "takes a path, not 7"),
+        ({"directory": next(os.scandir(os.fsencode(__file__).rpartition(b"/")[0] or b"."))}, "takes a path"),
         ({"directory": "a", "snapshot_dir": "a"}, "two names of one argument"),
         (
             {"directory": "a", "config": {"top_k": 3}},
