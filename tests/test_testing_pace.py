@@ -124,6 +124,9 @@ def test_asking_what_is_kept_keeps_nothing() -> None:
     assert cache.cached_tokens("x" * 511) == 0
     cache.add("x" * 512)
     assert cache.cached_tokens("x" * 512) == 128
+    assert cache.cached_tokens("y" * 512 + "x" * 512) == 0  # only what a prompt begins with
+    cache.add("日x" * 256)
+    assert cache.cached_tokens("日x" * 256) == 256  # of 320
     cache.add("日" * 512)
     assert cache.cached_tokens("日" * 512) == count_tokens("日" * 512) // 128 * 128 > 128
 
