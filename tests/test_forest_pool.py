@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,7 @@ def run(folder: Path, work: Callable[[MemoryPool], Awaitable[None]], **settings:
         assert (pool.opened, pool.open_files, pool.cached_bytes) == ([], 0, 0)
 
     asyncio.run(inside())
+    assert held(folder) in (0, None)
 
 
 class Holding:
@@ -52,6 +54,14 @@ class Holding:
         self.begun.set()
         await self.go.wait()
         return memory.open_files
+
+
+def held(folder: Path) -> int | None:
+    """Return how many files of a directory this process has open; None where the system does not tell."""
+    listing = Path("/proc/self/fd")
+    if not listing.is_dir():
+        return None
+    return sum(str(folder) in os.path.realpath(path) for path in listing.iterdir())
 
 
 # -- opening ----------------------------------------------------------------------------------------
