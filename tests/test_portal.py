@@ -9,7 +9,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +61,67 @@ def test_results_and_errors_come_back() -> None:
     assert portal.run(give()) == 42
     with pytest.raises(KeyError, match="mine"):
         portal.run(fail())
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("deep", [False, True])
+def test_who_wants_to_end_the_process_ends_the_call(kind: type[BaseException], deep: bool) -> None:
+    """A model that calls `sys.exit`, in the task of the call or in one of its own: the caller gets that, others go on."""
+    begun, go = threading.Event(), threading.Event()
+
+    async def other() -> int:
+        begun.set()
+        await asyncio.to_thread(go.wait, 20)
+        return 42
+
+    async def ends() -> None:
+        await asyncio.sleep(0)
+        raise kind("enough")
+
+    async def call() -> None:
+        await (asyncio.gather(ends(), asyncio.sleep(0)) if deep else ends())
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(portal.run, other())
+        assert begun.wait(20)
+        with pytest.raises(kind, match="enough"):
+            portal.run(call())
+        go.set()
+        assert waiting.result(20) == 42
+
+
+def test_a_call_that_was_stopped_says_so() -> None:
+    """A task that is cancelled where nobody asked for it leaves no caller waiting."""
+
+    async def stopped() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(60)
+
+    with pytest.raises(CancelledError, match="stopped while this call was running"):
+        portal.run(stopped())
+
+
+def test_blocking_hands_on_arguments_and_results() -> None:
+    """By place and by name, to the async object behind the facade."""
+
+    class Behind:
+        base = 10
+
+        async def sum(self, one: int, /, *more: int, times: int = 1) -> int:
+            """Add up."""
+            await asyncio.sleep(0)
+            return (self.base + one + sum(more)) * times
+
+    class Facade:
+        _async = Behind()
+        sum = portal.blocking(Behind.sum)
+
+    assert (Facade().sum(1), Facade().sum(1, 2, 3), Facade().sum(1, times=2)) == (11, 16, 22)
+    assert (Facade.sum.__name__, Facade.sum.__doc__) == ("sum", "Add up.")
+    with pytest.raises(TypeError, match="speed"):
+        Facade().sum(1, speed=3)  # type: ignore[call-arg]
 
 
 def test_a_call_on_the_portals_own_loop_is_refused() -> None:

@@ -200,3 +200,78 @@ def test_the_model_guided_path_runs_from_end_to_end(tmp_path: Any, clock: Clock)
     assert asked >= set(STEPS) - {"judge", "browse"}
     assert direct is not None
     assert "Porto" in direct
+
+
+# -- the rules, where several would do ----------------------------------------------------------------
+
+
+def test_of_equal_statements_the_first_is_the_same_one() -> None:
+    """By its number, not by its place; what has the words in another order says something else."""
+    known = {"10": "Nora lives in Porto.", "9": "nora lives in porto", "2": "In Porto lives Nora."}
+    made = reply_to(
+        "judge", Judgement, questions=[{"question": 4, "new": "Nora lives in Porto!", "known": known}]
+    )
+    assert [(one.question, one.same) for one in made.verdicts] == [(4, 9)]
+    assert reply_to("judge", Judgement, questions=[]).verdicts == []
+
+
+def test_a_turn_without_a_time_is_read_all_the_same() -> None:
+    """What it says of days is left in words; a turn of the context makes no statement."""
+    turns = [{"turn": 0, "speaker": "Nora", "text": "I moved to Porto.", "time": "some day"}]
+    before = [{"speaker": "Nora", "text": "I live in Braga."}]
+    made = reply_to("extract", Extraction, session=[{}], context=before, turns=turns)
+    assert [(one.text, one.turns, one.start) for one in made.statements] == [
+        ("Nora moved to Porto.", [0], None)
+    ]
+
+
+@pytest.mark.parametrize("key", ["conversation", "entry", "theme", "record"])
+def test_a_summary_is_made_of_any_kind_of_node(key: str) -> None:
+    """Within the last limit that is named, 60 words if none is."""
+    notes = [{"note": n, "text": f"Nora went to lesson {n} in Porto."} for n in range(1, 40)]
+    short = reply_to(
+        "summarise", Summary, "At most 50 words.", "At most 9 words.", node=[{key: "x"}], notes=notes
+    )
+    assert 1 <= len(words(short.summary)) <= 9
+    assert 9 < len(words(reply_to("summarise", Summary, node=[{key: "x"}], notes=notes).summary)) <= 60
+
+
+def test_browsing_takes_the_first_of_equals() -> None:
+    """Nodes that share as many words stand in the order in which they were shown, all of them without a limit."""
+    nodes = [
+        {"node": n, "leaves": 1, "text": text}
+        for n, text in ((5, "cello"), (3, "a cello"), (4, "old cello case"))
+    ]
+    assert reply_to("browse", BrowseChoice, search=[{"looking_for": "cello case"}], nodes=nodes).ranked == [
+        4,
+        5,
+        3,
+    ]
+    assert reply_to("browse", BrowseChoice, search=[{"looking_for": "boat"}], nodes=nodes).ranked == []
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [("What does Nora like?", None), ("Where does Nora live now?", "current")],
+)
+def test_a_plan_names_the_kind_of_a_question_that_has_one(question: str, kind: str | None) -> None:
+    """A simple one has none; without trees there is nothing to ask of any."""
+    made = reply_to("plan", BrowseGuide, question=[{"question": question, "about": ["Nora"]}], trees=[])
+    assert (made.kind, made.trees) == (kind, [])
+
+
+def test_an_answer_tells_where_it_was_found() -> None:
+    """The first of equal pieces; its days where it is a summary, else the day on which it was said."""
+    shared = {"statement": "Nora lives in Porto.", "quote": ""}
+    said = {"number": 1, "said": "Friday 2031-05-09", "speaker": "Nora", **shared}
+    days = {"number": 2, "days": "1 to 7 May 2031", **shared}
+    for evidence, cited, where in (
+        ([said, days], 1, "said on Friday 2031-05-09"),
+        ([days, said], 2, "of 1 to 7 May 2031"),
+    ):
+        made = reply_to(
+            "answer", AnswerReply, question=[{"question": "Where does Nora live?"}], evidence=evidence
+        )
+        assert (made.cited, made.reason) == ([cited], f"piece {cited}, {where}")
+    none = reply_to("answer", AnswerReply, question=[{"question": "Where?"}], evidence=[])
+    assert (none.answer, none.cited, bool(none.reason)) == (None, [], True)

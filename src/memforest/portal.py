@@ -36,8 +36,18 @@ class _Portal:
         self.thread.start()
 
     def _serve(self) -> None:
+        """Run the loop until it is stopped.
+
+        What a task raises to end the process comes out of the loop as well. The task keeps it for its caller, and the
+        calls of other threads go on.
+        """
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        while True:
+            try:
+                self.loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                continue
+            return
 
     def stop(self) -> None:
         """Cancel every task, then stop the loop; bounded in time."""

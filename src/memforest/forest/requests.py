@@ -23,7 +23,7 @@ T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
 """Place of a request -> what became of it."""
 
-ARRIVAL = ("user_id", *Arrival.__dataclass_fields__, "refresh")
+ARRIVAL = ("user_id", *Arrival.__dataclass_fields__)
 
 
 def request_problem(request: object, needed: Sequence[str], known: Sequence[str] | None) -> InputError | None:
@@ -125,7 +125,7 @@ def _require_one(arrivals: Mapping[int, Arrival], config: Config, label: str, re
 
 def _arrival(request: Mapping[str, Any], config: Config) -> Arrival:
     """Read a request of `ingest_parallel`."""
-    given = {name: value for name, value in request.items() if name not in ("user_id", "refresh")}
+    given = {name: value for name, value in request.items() if name != "user_id"}
     check_flags("ingest_parallel", **{name: given[name] for name in ("infer", "replace") if name in given})
     when = read_time(given.pop("timestamp", None), config, "timestamp")
     return Arrival(**given, timestamp=when)

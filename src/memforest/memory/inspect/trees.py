@@ -100,12 +100,13 @@ def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:
     """Return whether a name given by the caller names this tree's scope; a numbered scope is named with its kind."""
     if numbered:
         return scope.casefold() == f"{kind} {label}"
-    return bool({label, entity_key(label)} & {scope, entity_key(scope)})
+    key = entity_key(scope)
+    return label == scope or (key is not None and key == entity_key(label))
 
 
 def _largest(found: Collection[tuple[str, TreeHead]], limit: int | None) -> list[TreeHead]:
     """Keep all trees, or when their roots would take more than half of the limit, the largest of each kind."""
-    if limit is None or 2 * len(found) <= max(limit, 2):
+    if limit is None or 2 * len(found) <= limit:
         return [head for _, head in found]
     kinds: dict[str, list[TreeHead]] = {}
     for kind, head in sorted(found, key=lambda pair: -pair[1].count):

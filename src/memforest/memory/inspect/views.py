@@ -147,7 +147,7 @@ def _supported(
         row
         for row, turn in texts.turn_texts(context.tx, snapshot.turns.ids.tolist()).items()
         if (session_id is None or turn.session_id == session_id)
-        and all(turn.metadata.get(key) == value for key, value in filters.items())
+        and all(key in turn.metadata and turn.metadata[key] == value for key, value in filters.items())
     }
     rows = {snapshot.turn_row[turn] for turn in matching}
     kept = {int(snapshot.facts.ids[fact]) for fact, turn in snapshot.facts.pairs.tolist() if turn in rows}
