@@ -10,13 +10,25 @@ from functools import cache
 from typing import Any
 
 from memforest.interval import from_ms
-from memforest.store import facts, sessions
+from memforest.store import facts, leaves, sessions, trees
 from memforest.store.connections import Connection, connect
 from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.migrations import MIGRATIONS
+from memforest.store.trees import SqliteArena
+from memforest.tree import Node, TreeHead, insert
 from memforest.types import Turn
 
-__all__ = ["cell_of", "empty_memory", "put_entities", "put_fact", "put_session", "say", "value"]
+__all__ = [
+    "cell_of",
+    "empty_memory",
+    "leaf",
+    "plant",
+    "put_entities",
+    "put_fact",
+    "put_session",
+    "say",
+    "value",
+]
 
 
 @cache
@@ -87,3 +99,30 @@ def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **val
 def put_entities(tx: Connection, *keys: str) -> list[int]:
     """Store entities of unknown kind, called by their keys; return their rows."""
     return [facts.put_entity(tx, key, key.title(), "unknown") for key in keys]
+
+
+def plant(
+    tx: Connection,
+    facts_: Sequence[int],
+    *,
+    owner: str = "ix",
+    kind: str = "entity",
+    scope: int = 1,
+    k: int = 3,
+) -> TreeHead:
+    """Store a tree of facts, put in one by one."""
+    arena, head = SqliteArena(tx), trees.put_head(tx, owner, kind, scope, TreeHead(0, k))
+    for row, fact in facts.facts_with_ids(tx, facts_).items():
+        start_ms, end_ms = fact.leaf_span
+        head, _ = insert(
+            arena, head, key=fact.leaf_key, start_ms=start_ms, end_ms=end_ms, item_kind="fact", item=row
+        )
+    arena.flush()
+    return trees.put_head(tx, owner, kind, scope, head)
+
+
+def leaf(tx: Connection, tree: int, kind: str, item: int, last: int | None = None) -> int:
+    """Store a leaf by itself, below no node; return its id."""
+    made = SqliteArena(tx).new_id()
+    leaves.put_leaf(tx, Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
+    return made
