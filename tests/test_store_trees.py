@@ -38,7 +38,7 @@ def ids_of(tx: Connection, table: str) -> list[int]:
 # -- the arena --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=40), st.integers(3, 5))
 def test_a_tree_in_the_file_grows_and_shrinks_as_one_in_memory(steps: list[tuple[int, bool]], k: int) -> None:
     """Whatever comes and goes, and however often all is written and read anew in between."""
@@ -152,8 +152,9 @@ def test_a_leaf_is_written_at_once_and_a_node_when_all_is_written_back(tx: Conne
     arena.flush()
     assert arena.written == 2
     arena.drop(5)
-    arena.flush()
-    assert arena.written == 3
+    for _ in range(2):
+        arena.flush()
+        assert arena.written == 3
 
 
 def test_no_id_is_given_twice(tx: Connection) -> None:
@@ -353,7 +354,7 @@ def test_an_index_is_rid_of_its_trees_alone(tx: Connection) -> None:
         tx.execute("INSERT INTO derived_node_vector VALUES (?, x'00', x'00')", (node,))
     assert trees.drop_trees(tx, "ix") == 2
     assert trees.drop_trees(tx, "ix") == 0
-    assert trees.sizes(tx) == {"other": (1, 3, 5)}
+    assert (trees.sizes(tx), trees.leaf_count(tx)) == ({"other": (1, 3, 5)}, 5)
     assert outline(SqliteArena(tx), stays) == "[[0 10 20] [30 40]]"
     assert value(tx, "SELECT count(*) FROM derived_node_vector") == 3
 
