@@ -70,6 +70,8 @@ def test_what_is_left_to_do_is_told(tx: Connection) -> None:
     tx.execute("UPDATE cell SET status = 'pending' WHERE session = ?", (rows[1],))
     assert sessions.unfinished(tx) == [rows[0], rows[1], rows[3]]
     assert [sessions.pending(tx, row) for row in rows] == [True, True, False, False]
+    tx.execute("UPDATE cell SET status = 'extracted'")
+    assert sessions.unfinished(tx) == rows[:1]
 
 
 def test_a_deleted_session_takes_its_turns_and_chunks(tx: Connection) -> None:
@@ -140,11 +142,11 @@ def test_a_part_of_a_session_is_read_with_both_its_ends(
 def test_turn_ids_are_a_sessions_own(tx: Connection) -> None:
     """Which of some are known is told of one session; another may have the same."""
     row, _ = put_session(tx, "s", ["a", "b"])
-    other, _ = put_session(tx, "o", ["a"])
-    assert sessions.known_ids(tx, row, ["t1", "t0", "T0", "", "t7"]) == {"t0", "t1"}
-    assert sessions.known_ids(tx, other, ["t0", "t1"]) == {"t0"}
+    other, _ = put_session(tx, "o", ["a", "b", "c"])
+    assert sessions.known_ids(tx, row, ["t1", "t0", "T0", "", "t2"]) == {"t0", "t1"}
+    assert sessions.known_ids(tx, other, ["t0", "t2", "t3"]) == {"t0", "t2"}
     assert sessions.known_ids(tx, row, []) == set()
-    assert [sessions.has_turn(tx, one, "t1") for one in (row, other)] == [True, False]
+    assert [sessions.has_turn(tx, one, "t2") for one in (row, other)] == [False, True]
 
 
 # -- chunks -----------------------------------------------------------------------------------------
