@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def built() -> Iterator[Connection]:
         leaf(tx, head.tree, "turn", turns[0], turns[2])
         vector = np.array([0.6, 0.8], dtype=np.float32)
         for kind in ("turn", "fact", "node"):
-            derived.put_vectors(tx, kind, [(item, kind.encode(), vector) for item in (1, 2)])  # type: ignore[arg-type]
+            derived.put_vectors(tx, kind, [(item, kind.encode(), vector) for item in (1, 2)])
         derived.put_words(tx, "turn", 1, ["hi"])
         tx.commit()
         yield tx
@@ -92,9 +93,14 @@ def test_what_could_as_well_have_been_stored_is_not_named(sound: Connection, cha
     assert told(sound) == []
 
 
+NOT_SKIPPED: list[Any] = [
+    {}, 1, [1], [[0]], [[0, "a", 1]], [["0", "a"]], [[0, 1]], [[2, "a"]], [[-1, "a"]], [[0, "a"], [5, "b"]],
+]  # fmt: skip
+
 CELLS = [
     ("UPDATE cell SET first = 2, last = 1 WHERE ordinal = 0", "session 's': chunk 0 does not begin where"),
     ("UPDATE cell SET first = 1 WHERE ordinal = 0", "session 's': chunk 0 does not begin where"),
+    ("UPDATE cell SET first = 0, last = 3 * ordinal - 1", "session 's': chunk 0 does not begin where"),
     ("UPDATE cell SET first = 1 WHERE ordinal = 1", "session 's': chunk 1 does not begin where"),
     ("UPDATE cell SET ordinal = 2 WHERE ordinal = 1", "session 's': chunk 2 does not begin where"),
     ("UPDATE session SET status = 'received'", "session 's' is received, which its chunks are not"),
@@ -108,7 +114,7 @@ CELLS = [
     ("UPDATE turn SET ordinal = 9 WHERE ordinal = 2", "session 's': 3 turns, numbered to 10, in cells of 3"),
     ("DELETE FROM turn WHERE ordinal = 2", "session 's': 2 turns, numbered to 2, in cells of 3"),
     *((f"UPDATE cell SET skipped = '{json.dumps(skipped)}' WHERE ordinal = 0", "chunk 0 has skipped what is no turn")
-      for skipped in ({}, 1, [1], [[0]], [[0, "a", 1]], [["0", "a"]], [[0, 1]], [[2, "a"]], [[-1, "a"]], [[0, "a"], [5, "b"]])),
+      for skipped in NOT_SKIPPED),
     ("UPDATE cell SET skipped = '[[' WHERE ordinal = 1", "chunk 1 has skipped what is no turn"),
 ]  # fmt: skip
 

@@ -24,7 +24,8 @@ WORDED: tuple[Any, ...] = ("turn", "fact")
 
 def unit(axis: int, dimension: int = 4) -> NDArray[np.float32]:
     """Return the unit vector of an axis."""
-    return np.eye(dimension, dtype=np.float32)[axis]
+    found: NDArray[np.float32] = np.eye(dimension, dtype=np.float32)[axis]
+    return found
 
 
 def axes(found: dict[Any, NDArray[np.float32]]) -> dict[Any, int]:
@@ -196,7 +197,8 @@ def test_words_are_those_that_were_put_last(
     """Rows, counts and postings, and what has changed since any write, are those of a plain dict."""
     with closing(empty_memory()) as tx:
         now: dict[str, dict[int, list[str]]] = {"turn": {}, "fact": {}}
-        mark, touched = 0, set()
+        mark = 0
+        touched: set[tuple[str, int]] = set()
         for n, (kind, item, tokens) in enumerate(writes):
             if n == seen:
                 mark, touched = derived.last_word_change(tx), set()

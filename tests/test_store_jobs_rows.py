@@ -65,7 +65,7 @@ def test_a_payload_comes_back_as_it_was_given(tx: Connection, given: dict[str, A
 def test_each_name_is_needed(tx: Connection, missing: str) -> None:
     """A job without one could be neither found nor told apart."""
     with pytest.raises(InputError, match="none may be empty"):
-        jobs.add(tx, **{"owner": "ix", "kind": "close", "key": "k", missing: ""}, due_ms=NOW)
+        jobs.add(tx, *("" if name == missing else "x" for name in ("owner", "kind", "key")), due_ms=NOW)
     assert jobs.total(tx) == 0
 
 
@@ -421,7 +421,7 @@ def test_whatever_happens_a_job_is_one_holders_and_its_row_can_be(acts: list[str
         elif act in ("wait", "back"):
             now += 2 * MINUTE if act == "wait" else -5 * MOST_LEASE_MS
         elif holds is not None and act != "late":
-            verb = {"finish": jobs.finish, "give back": jobs.give_back, "fail": jobs.fail}[act]
+            verb: Any = {"finish": jobs.finish, "give back": jobs.give_back, "fail": jobs.fail}[act]
             more: dict[str, Any] = {} if act == "finish" else {"reason": "x"}
             assert verb(tx, holds, **more, **({"now_ms": now} if act == "fail" else {}))
             old, holds = holds, None

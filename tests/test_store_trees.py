@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -170,9 +171,9 @@ def test_no_id_is_given_twice(tx: Connection) -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"start_ms": -5}, {"start_ms": 3, "end_ms": 9}, {"start_ms": 3, "end_ms": 3}, {"start_ms": 0, "end_ms": 1}]
+    "values", [{}, {"start_ms": -5}, {"start_ms": 3, "end_ms": 9}, {"start_ms": 3, "end_ms": 3}, {"start_ms": 0, "end_ms": 1}, {"end_ms": 9}]
 )  # fmt: skip
-def test_a_fact_stands_in_a_tree_where_its_leaf_says(tx: Connection, values: dict[str, int]) -> None:
+def test_a_fact_stands_in_a_tree_where_its_leaf_says(tx: Connection, values: dict[str, Any]) -> None:
     """The file and `FactRow` agree on the place, to the millisecond."""
     row = put_fact(tx, said_ms=7, tie="s\x1fü", **values)
     made = leaf(tx, 4, "fact", row)
