@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,6 +136,7 @@ FACTS = [
     ("UPDATE state SET entity = 2", "f3: a state ('home') is of an entity that the fact does not name"),
     ("UPDATE state SET occurrence = 1", "f3: a state ('home') is of an entity that the fact does not name"),
     ("UPDATE state SET attribute = ''", "f3: a state ('') is of"), ("UPDATE state SET value = ''", "or has no value"),
+    ("UPDATE state SET at_ms = 499", "f3: the state of 'home' does not stand at the fact's time"),
     ("UPDATE state SET at_ms = 501", "f3: the state of 'home' does not stand at the fact's time"),
     ("UPDATE fact SET start_ms = 499 WHERE id = 4", "f3: the state of 'home' does not stand at the fact's time"),
     ("UPDATE entity SET kind = 'planet' WHERE id = 2", "entity 'Oslo': its kind"), ("UPDATE entity SET label = '' WHERE id = 1", "entity '': its"),
@@ -188,7 +191,18 @@ def test_a_text_that_is_no_text_any_more_is_named_by_its_column(
     ]
     sound.execute(f"UPDATE {table} SET {column} = 'Zoë \U0001f98a' || rowid") if table != "alias" else None
     sound.execute("UPDATE turn SET text = CAST(x'ff' AS TEXT)")
+    sound.execute("UPDATE derived_word_change SET kind = CAST(x'ff' AS TEXT)")
     assert (contradictions.undecodable_texts(sound) == []) == (table != "alias")
+
+
+def test_a_turn_of_another_session_supports_nothing_here(sound: Connection) -> None:
+    """Even one that was said at the same time."""
+    row, [turn] = put_session(sound, "o", at_ms=500)
+    sound.execute("INSERT INTO occurrence_turn VALUES (2, ?)", (turn,))
+    assert contradictions.fact_contradictions(sound) == [
+        "f1: occurrence 2 is not where and when its turns are"
+    ]
+    assert row == 2
 
 
 def test_trees_and_leaves_are_named_with_the_index_that_they_are_of(sound: Connection) -> None:
@@ -228,6 +242,23 @@ def test_a_lexical_index_that_is_not_of_its_rows_is_named(built: Connection, kin
         found = checks.integrity(tx)
         assert (found.file, found.note) == ([], None)
         assert [f"derived_{kind}_words" in text for text in found.index] == [True]
+
+
+def test_a_check_of_the_file_holds_up_no_writer(built: Connection, folder: Path) -> None:
+    """Nor does one that writes stop the check; what could not be looked at for its sake is told."""
+    with closing(connect(folder / "m.db", 0.0)) as tx, closing(connect(folder / "m.db", 0.0)) as other:
+        built.backup(tx)
+        tx.execute("PRAGMA journal_mode = wal")
+        for _ in range(2):
+            tx.execute("BEGIN")
+            found = checks.integrity(tx)
+            if not other.in_transaction:
+                assert found.note is None
+                other.execute("BEGIN IMMEDIATE")
+            assert (found.file, found.index, tx.in_transaction) == ([], [], True)
+            tx.execute("ROLLBACK")
+        needs_to_write = sqlite3.sqlite_version_info < checks.CHECKS_INDEXES
+        assert ("which needs to write: database is locked" in (found.note or "")) is needs_to_write
 
 
 def test_nodes_below_no_other_are_orphans(sound: Connection) -> None:
@@ -278,7 +309,7 @@ def test_what_vectors_and_words_are_made_of(sound: Connection) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("vector = x'0000'", "has 2 bytes where most have 4"), ("vector = x'000000'", "has 3 bytes where most have 4"),
+        ("vector = x'0000'", "has 2 bytes where most have 4"), ("vector = x'000000'", "has 3 bytes where most have 4"), ("vector = x'003c00000000'", "has 6 bytes where most have 4"),
         ("vector = x''", "has 0 bytes"), ("vector = x'00000000'", "is not of unit length"),
         ("vector = x'003c003c'", "is not of unit length"), ("vector = x'007e0000'", "is not of unit length"),
         ("vector = x'007c0000'", "is not of unit length"), ("vector = x'00bc0000'", None),
