@@ -126,6 +126,7 @@ def test_blocks_hold_every_vector_once_by_id(items: set[int], only: set[int] | N
         blocks = list(derived.vector_blocks(tx, "fact", only))
         expected = sorted(items if only is None else items & only)
         assert [item for ids, _ in blocks for item in ids.tolist()] == expected
+        assert list(derived.vector_blocks(tx, "fact", ())) == []
         assert [int(np.argmax(row)) for _, rows in blocks for row in rows] == [item % 4 for item in expected]
 
 
