@@ -218,6 +218,8 @@ def test_a_file_that_is_only_looked_at_is_not_made(folder: Path) -> None:
 
 def test_looking_leaves_no_trace(path: Path) -> None:
     """No log, no index, no change; and writing is refused."""
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("PRAGMA journal_mode = wal")
     before = state_of(path)
     file = DatabaseFile(path, readonly=True)
     with closing(file.connect(1.0)) as conn:

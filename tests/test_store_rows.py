@@ -104,10 +104,13 @@ def test_a_setting_is_what_was_put_last(tx: Connection) -> None:
 
 
 def test_the_generation_grows_by_one(tx: Connection) -> None:
-    """Past where numbers read as texts would be in another order."""
+    """Past where numbers read as texts would be in another order; the change log is kept short on the way."""
     for n in range(12):
         assert meta.generation(tx) == n
         meta.bump(tx)
+    tx.execute("INSERT INTO change VALUES (1, 'turn', 1), (?, 'turn', 2)", (changes.KEPT + 1000,))
+    meta.bump(tx)
+    assert changes.changes_since(tx, 0) is None
 
 
 @given(st.lists(st.integers(1, 5), max_size=8))
@@ -266,6 +269,13 @@ def test_the_feed_is_compacted_when_its_number_has_come(
     assert left == ([6, 8, 9] if compacts else list(range(1, 10)))
     assert feed.compacted(both) == (5 if compacts else 0)
     assert (meta.get(both, "feed_compact_next") == str(9 + feed.COMPACTED)) is compacts
+
+
+def test_a_short_feed_is_left_as_it_is(tx: Connection) -> None:
+    """To look for what repeats would cost more than it gives."""
+    tx.executemany("INSERT INTO feed (kind, item) VALUES (2, ?)", [(1,), (2,), (1,)])
+    feed.compact(tx)
+    assert (feed.waiting(tx, 0), meta.get(tx, "feed_compact_next")) == (3, None)
 
 
 def test_the_mark_of_a_compaction_never_goes_back(both: Connection) -> None:

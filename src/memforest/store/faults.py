@@ -81,7 +81,6 @@ def is_of_file(error: Exception) -> bool:
     return (
         isinstance(error, sqlite3.Error)
         and not isinstance(error, _MISTAKES)
-        and not str(error).startswith("no such")
         and type(_mapped(error, Path())) is not StoreError
     )
 
