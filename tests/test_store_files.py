@@ -322,6 +322,18 @@ def test_a_transaction_that_fails_leaves_nothing(
             assert conn.execute("SELECT count(*) FROM item").fetchone() == (1,)
 
 
+def test_a_query_that_was_not_read_to_its_end_keeps_no_old_state(path: Path) -> None:
+    """Though whoever caught the error holds on to it: the next transaction sees what was written since."""
+    with closing(connect(path, 1.0)) as conn, closing(connect(path, 1.0)) as other:
+        set_up_writer(other)
+        with pytest.raises(KeyError) as caught, transaction(conn):
+            failing(conn, KeyError)
+        other.execute("INSERT INTO item VALUES (5, 'e')")
+        with transaction(conn):
+            assert conn.execute("SELECT count(*) FROM item").fetchone() == (2,)
+        assert caught.value.__traceback__ is not None
+
+
 def test_a_transaction_that_only_reads_writes_nothing(path: Path) -> None:
     """One that writes does, also when the engine has ended it already."""
     with closing(connect(path, 1.0)) as conn:
