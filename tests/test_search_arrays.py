@@ -41,6 +41,8 @@ from memforest.store import derived, leaves, meta
 from memforest.store.connections import Connection
 from memforest.store.db import Database
 from memforest.store.migrations import apply
+from memforest.store.trees import SqliteArena, put_head
+from memforest.tree import Node
 
 # -- lists and codes --------------------------------------------------------------------------------
 
@@ -248,6 +250,7 @@ def test_forests_count_as_bytes_and_go_with_their_snapshot(db: Database) -> None
         assert (forest_bytes(kept), cache.nbytes) == (0, kept.nbytes)
         shape = forest_of(tx, kept, "ix").nbytes
         assert forest_bytes(kept) == shape > 0
+        assert forest_of(tx, kept, "ix") is forest_of(tx, kept, "ix")
         table = embedded_forest(tx, kept, "ix").vectors
         assert forest_bytes(kept) == shape + table.nbytes == cache.nbytes - kept.nbytes
     write(db, "t")
@@ -255,7 +258,7 @@ def test_forests_count_as_bytes_and_go_with_their_snapshot(db: Database) -> None
         now = cache.get(tx)
         assert now is not kept
         carried = forest_bytes(now)
-        assert shape < carried
+        assert carried == shape + table.nbytes + 8 * len(table)
         assert embedded_forest(tx, now, "ix").forest.ids.tolist() == forest_of(tx, now, "ix").ids.tolist()
 
 
@@ -291,6 +294,7 @@ def test_a_forest_knows_its_shape() -> None:
     assert [forest.path(row) for row in (1, 4, 5, 9)] == [[5, 2, 1], [5, 4], [5], [9]]
     assert forest.of_kind("entity").tolist() == [False, True, True]
     assert found.inner_roots.tolist() == [5, 8]
+    assert replace(forest, tree_root=as_array([5, NONE, 9])).roots.tolist() == [5, 9]
 
 
 def test_children_stand_in_their_place_whatever_their_rows() -> None:
@@ -350,6 +354,54 @@ def test_what_is_made_of_a_forest_is_kept_as_long_as_the_forest() -> None:
     del other
     gc.collect()
     assert count(planted(snapshot).forest, 1) == 11
+
+
+def node(tx: Connection, tree: int, id_: int, children: tuple[int, ...], **values: Any) -> None:
+    """Store an inner node."""
+    arena = SqliteArena(tx)
+    made = Node(id_, tree, 1, (0, ""), -5, 7, 1, children, None, None, 1, True)
+    arena.put(replace(made, **values))
+    arena.flush()
+
+
+def test_the_arrays_of_a_forest_have_what_is_stored(tx: Connection) -> None:
+    """What a node does not have is told apart from 0; a tree without leaves has no root."""
+    heads = [plant(tx, [], scope=scope, k=0) for scope in (7, 8)]
+    kids = [leaf(tx, heads[0].tree, "fact", put_fact(tx, f"f{n}", tie=str(n))) for n in range(3)]
+    node(tx, heads[0].tree, 900, (kids[2], kids[0]), span=(0, 2), window="2024-05", state=b"x")
+    node(tx, heads[0].tree, 901, (900, kids[1]), level=5)
+    put_head(tx, "ix", "entity", 7, replace(heads[0], root=901))
+    forest = forest_of(tx, load_snapshot(tx), "ix")
+    assert forest.ids.tolist() == [*kids, 900, 901]
+    assert (forest.parent.tolist(), forest.place.tolist()) == ([3, 4, 3, 4, NONE], [1, 1, 0, 0, 0])
+    assert (forest.level.tolist(), forest.inner.tolist()) == ([0, 0, 0, 1, 5], [3, 4])
+    assert (forest.item.tolist(), forest.item_end.tolist()) == ([0, 1, 2, NONE, NONE], [NONE] * 5)
+    stored = forest.stored
+    assert (stored.span_lo.tolist(), stored.span_hi.tolist()) == ([0, NONE], [2, NONE])
+    assert (stored.window.tolist(), stored.state.tolist()) == (["2024-05", None], [b"x", None])
+    assert (stored.start_ms.tolist(), stored.end_ms.tolist()) == ([-5, -5], [7, 7])
+    assert (forest.tree_root.tolist(), forest.roots.tolist(), forest.tree_scope.tolist()) == (
+        [4, NONE],
+        [4],
+        [7, 8],
+    )
+    assert forest.nbytes > stored.nbytes > 0
+
+
+@pytest.mark.parametrize("children", [(1, 99), (1, 2, 2), (1, 900)])
+def test_a_child_that_is_not_there_or_is_anothers_too_is_refused(
+    tx: Connection, children: tuple[int, ...]
+) -> None:
+    """The index is named."""
+    head = plant(tx, [], k=0)
+    kids = [leaf(tx, head.tree, "fact", put_fact(tx, f"f{n}")) for n in range(2)]
+    assert kids == [1, 65]
+    node(tx, head.tree, 900, (1,))
+    node(tx, head.tree, 901, children, level=2)
+    with pytest.raises(
+        ValueError, match="of the index 'ix' has a node whose child is missing, or is another's too"
+    ):
+        forest_of(tx, load_snapshot(tx), "ix")
 
 
 STATED = st.tuples(st.none() | st.integers(-3, 3), st.none() | st.integers(-3, 3), st.integers(-3, 3))

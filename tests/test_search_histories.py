@@ -203,6 +203,23 @@ def test_what_follows_is_what_is_read(steps: list[tuple[str, int, int]], at_once
             check(tx, cache.get(tx), owner)
 
 
+def test_a_forest_is_the_same_object_while_nobody_writes_to_it() -> None:
+    """Whatever another index writes, and however long nobody asked."""
+    with closing(empty_memory()) as tx:
+        world = World(tx)
+        for verb, a, b in [*BEGIN, ("tree", 1, 1)]:
+            getattr(world, verb)(a, b)
+        cache = SnapshotCache()
+        kept = forest_of(tx, cache.get(tx), "ix")
+        for scope in (3, 5, 3):
+            world.tree(scope, 1)
+            meta.bump(tx)
+            snapshot = cache.get(tx)
+            assert forests_read(snapshot) == set()
+        assert forest_of(tx, snapshot, "ix") is kept
+        assert forests_read(snapshot) == {"ix"}
+
+
 def test_what_was_not_asked_for_is_neither_read_nor_forgotten() -> None:
     """A forest that nobody asks for over many writes is brought up to date from where it was."""
     with closing(empty_memory()) as tx:
