@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import cache
 
 import numpy as np
 import pytest
@@ -75,8 +76,8 @@ ROWS: dict[str, list[tuple[object, ...]]] = {
 }  # fmt: skip
 
 
-def old_file(changed: Callable[[Connection], object] = lambda _: None) -> Connection:
-    """Return such a file, changed and then upgraded."""
+@cache
+def _written() -> Connection:
     tx = connect(":memory:", 1.0)
     for migration in MIGRATIONS[:OLD]:
         migration(tx)
@@ -84,9 +85,18 @@ def old_file(changed: Callable[[Connection], object] = lambda _: None) -> Connec
         tx.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
     for kind, item, words in (("turn", 4, "mel paint"), ("turn", 6, "zoe"), ("fact", 2, "fact")):
         tx.execute(f"INSERT INTO derived_{kind}_words (rowid, words) VALUES (?, ?)", (item, words))
+    return tx
+
+
+def old_file(changed: Callable[[Connection], object] = lambda _: None) -> Connection:
+    """Return such a file, changed and then upgraded."""
+    tx = connect(":memory:", 1.0)
+    _written().backup(tx)
+    tx.execute("BEGIN")
     changed(tx)
     for migration in MIGRATIONS[OLD:]:
         migration(tx)
+    tx.execute("COMMIT")
     return tx
 
 
