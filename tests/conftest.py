@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.stored import empty_memory
 from tests.worlds import fast_folder
 
 from memforest import Config, MemForest
 from memforest.clock import Clock
 from memforest.models import HashEmbedder
+from memforest.store.connections import Connection
 
 collect_ignore = ["typing_api.py", "other_sqlite"]  # for mypy alone, and for Python's start; no tests in them
 
@@ -118,6 +121,13 @@ def folder() -> Iterator[Path]:
     """An empty directory, in memory where there is one."""
     with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
         yield Path(made)
+
+
+@pytest.fixture
+def tx() -> Iterator[Connection]:
+    """An empty memory that is in no file, as a transaction on it."""
+    with closing(empty_memory()) as made:
+        yield made
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.arrays import assert_equal, assert_same, plain
 from tests.worlds import PAPER, fast_config, file_of, make_sessions
 
 from memforest import MemForest
@@ -20,38 +21,11 @@ from memforest.search.advance import advance
 from memforest.search.forest import EmbeddedForest
 from memforest.search.forests import carry_forests, embedded_forest
 from memforest.search.load import load_snapshot
-from memforest.search.snapshot import Lists, Snapshot
-from memforest.search.vectors import VectorTable
 from memforest.store import derived, meta
 from memforest.store.db import Database
 from memforest.systems.memforest.layout import cell_of_turn, fact_blocks, scene_blocks, session_blocks
 
 QUESTIONS = ("Where does Ana live?", "Who works at Acme?", "What did Bob buy before he moved to Oslo?")
-
-
-def plain(value: Any) -> Any:
-    """Return a part of a snapshot as plain values."""
-    if isinstance(value, VectorTable):
-        return value.rows.tolist()
-    if isinstance(value, Lists):
-        return [value[row] for row in range(len(value))]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return value
-
-
-def contents(snapshot: Snapshot) -> dict[str, Any]:
-    """Return all that a snapshot holds, by name."""
-    found: dict[str, Any] = {}
-    for field in fields(snapshot):
-        value = getattr(snapshot, field.name)
-        if field.name in ("turns", "facts"):
-            found |= {f"{field.name}.{one.name}": plain(getattr(value, one.name)) for one in fields(value)}
-        else:
-            found[field.name] = plain(value)
-    for name in ("turn_row", "fact_row", "turns_of_fact"):
-        found[name] = plain(getattr(snapshot, name))
-    return found
 
 
 def forest_contents(found: EmbeddedForest) -> dict[str, Any]:
@@ -70,17 +44,6 @@ def forest_contents(found: EmbeddedForest) -> dict[str, Any]:
         "cell_of_turn": plain(cell_of_turn(forest)),
         "blocks": [plain(one) for one in blocks],
     }
-
-
-def assert_equal(made: Snapshot, read: Snapshot) -> None:
-    """Compare part by part, so that a failure names the part."""
-    assert_same(contents(made), contents(read))
-
-
-def assert_same(left: dict[str, Any], right: dict[str, Any]) -> None:
-    """Compare part by part, so that a failure names the part."""
-    assert left.keys() == right.keys()
-    assert [name for name in right if left[name] != right[name]] == []
 
 
 def write_something(forest: MemForest, random: Random, step: str) -> None:

@@ -164,7 +164,7 @@ class Forest:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of its columns; what `turns` and `facts` are is the snapshot's."""
-        values = [getattr(self, one.name) for one in fields(self) if one.name not in ("turns", "facts")]
+        values = [getattr(self, one.name) for one in fields(self)]
         return sum(value.nbytes for value in values if isinstance(value, (np.ndarray, Inner)))
 
 

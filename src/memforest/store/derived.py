@@ -229,10 +229,8 @@ def changed_words(
     Returns:
         None when it is no longer known what has changed since.
     """
-    first, count = tx.execute(
-        "SELECT coalesce(min(seq), 0), count(*) FROM derived_word_change WHERE seq > ?", (after,)
-    ).fetchone()
-    if count != last_word_change(tx) - after or (count and first != after + 1):
+    (known,) = tx.execute("SELECT count(*) FROM derived_word_change WHERE seq > ?", (after,)).fetchone()
+    if known != last_word_change(tx) - after:
         return None
     items = tx.execute(
         "SELECT DISTINCT item FROM derived_word_change WHERE seq > ? AND kind = ? ORDER BY item",

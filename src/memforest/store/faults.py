@@ -81,7 +81,6 @@ def is_of_file(error: Exception) -> bool:
     return (
         isinstance(error, sqlite3.Error)
         and not isinstance(error, _MISTAKES)
-        and not str(error).startswith("no such")
         and type(_mapped(error, Path())) is not StoreError
     )
 
@@ -96,20 +95,24 @@ def sqlite_damage(tx: Tx) -> str | None:
 
 
 def _mapped(exc: sqlite3.Error, path: Path) -> StoreError:
-    """Return our error for one of SQLite's; told by message, as 3.10 has no error codes."""
+    """Return our error for one of SQLite's; told by message, as 3.10 has no error codes.
+
+    By whole phrases: a table or column that a wrong statement names may be called "busy" or "full".
+    Source of the phrases: https://www.sqlite.org/src/file/src/main.c, `sqlite3ErrStr`.
+    """
     text = str(exc).lower()
     name = path.name
-    if "locked" in text or "busy" in text:
+    if "is locked" in text:
         return StoreLockedError(f"{name!r} is being written by another process; try again when it is done")
     if "not a database" in text:
         return ForeignStoreError(f"{name!r} is not a memforest database; use another directory")
     if any(sign in text for sign in _DAMAGE):
         return CorruptStoreError(f"{name!r} is damaged: {exc}; {RESTORE}")
-    if "readonly" in text or "read-only" in text:
+    if "readonly database" in text:
         return StoreWriteError(f"{name!r} cannot be written: the file or its directory is read-only")
-    if "full" in text:
+    if "disk is full" in text:
         return StoreWriteError(f"the disk that holds {name!r} is full; free some space and run resume()")
-    if "unable to open" in text or "i/o" in text:
+    if "unable to open" in text or "disk i/o error" in text:
         return StoreWriteError(
             f"cannot open or write {name!r} ({exc}); check the directory and its permissions"
         )

@@ -1,0 +1,128 @@
+"""A memory that is in no file, for tests of single functions of the store: its schema, and rows by hand.
+
+Rows are written through the store's own functions, with as few values as a test has something to say about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from memforest.interval import from_ms
+from memforest.store import facts, leaves, sessions, trees
+from memforest.store.connections import Connection, connect
+from memforest.store.facts import FactRow, OccurrenceRef
+from memforest.store.migrations import MIGRATIONS
+from memforest.store.trees import SqliteArena
+from memforest.tree import Node, TreeHead, insert
+from memforest.types import Turn
+
+__all__ = [
+    "cell_of",
+    "empty_memory",
+    "leaf",
+    "plant",
+    "put_entities",
+    "put_fact",
+    "put_session",
+    "say",
+    "value",
+]
+
+
+@cache
+def _template() -> Connection:
+    made = connect(":memory:", 1.0)
+    for migration in MIGRATIONS:
+        migration(made)
+    made.commit()
+    return made
+
+
+def empty_memory() -> Connection:
+    """Return an empty memory in a database of its own, whose rows may not point at nothing."""
+    made = connect(":memory:", 1.0)
+    _template().backup(made)
+    made.execute("PRAGMA foreign_keys = on")
+    return made
+
+
+def value(tx: Connection, sql: str, *args: object) -> Any:
+    """Return the only value of the only row that a query finds."""
+    [[found]] = tx.execute(sql, args).fetchall()
+    return found
+
+
+def put_session(
+    tx: Connection, session_id: str = "s", texts: Sequence[str] = ("Hi.",), *, at_ms: int = 0, cell: int = 8
+) -> tuple[int, list[int]]:
+    """Store a session of Ana's turns, a second apart, in cells of `cell` turns; return its row and theirs."""
+    row = sessions.add_session(tx, session_id, infer=True, stored_ms=0, metadata={})
+    turns = [Turn(f"t{n}", "Ana", text, from_ms(at_ms + 1000 * n), ordinal=n) for n, text in enumerate(texts)]
+    ids = sessions.add_turns(tx, row, turns, 0)
+    starts = range(0, len(texts), cell)
+    sessions.add_cells(tx, row, [(n, at, min(at + cell, len(texts)) - 1) for n, at in enumerate(starts)])
+    return row, ids
+
+
+def cell_of(tx: Connection, turn: int) -> int:
+    """Return the cell that a turn is in."""
+    return int(
+        value(
+            tx,
+            """SELECT c.id FROM cell c JOIN turn t ON t.session = c.session
+               AND t.ordinal BETWEEN c.first AND c.last WHERE t.id = ?""",
+            turn,
+        )
+    )
+
+
+def put_fact(tx: Connection, fact_id: str = "f", text: str = "Ana paints.", **values: Any) -> int:
+    """Store a fact that states no time and was said first at 0, unless told otherwise."""
+    given = {
+        "speaker": "Ana", "start_ms": None, "end_ms": None, "precision": "unknown", "negated": False, "said_ms": 0,
+        "tie": f"s\x1f000000\x1f{fact_id}", "topics": (), "stored_ms": 0, **values,
+    }  # fmt: skip
+    return facts.add_fact(tx, FactRow(row=0, fact_id=fact_id, text=text, **given))
+
+
+def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **values: Any) -> OccurrenceRef:
+    """Record that turns of one cell say a fact, at the time of the first."""
+    given = {
+        "speaker": "Ana", "quote": "Hi.", "topics": (), "cosine": None, "tie": f"s\x1f{turns[0]:06}",
+        "said_ms": value(tx, "SELECT said_ms FROM turn WHERE id = ?", turns[0]), **values,
+    }  # fmt: skip
+    return facts.add_occurrence(tx, fact, cell_of(tx, turns[0]), text=text, turns=turns, **given)
+
+
+def put_entities(tx: Connection, *keys: str) -> list[int]:
+    """Store entities of unknown kind, called by their keys; return their rows."""
+    return [facts.put_entity(tx, key, key.title(), "unknown") for key in keys]
+
+
+def plant(
+    tx: Connection,
+    facts_: Sequence[int],
+    *,
+    owner: str = "ix",
+    kind: str = "entity",
+    scope: int = 1,
+    k: int = 3,
+) -> TreeHead:
+    """Store a tree of facts, put in one by one."""
+    arena, head = SqliteArena(tx), trees.put_head(tx, owner, kind, scope, TreeHead(0, k))
+    for row, fact in facts.facts_with_ids(tx, facts_).items():
+        start_ms, end_ms = fact.leaf_span
+        head, _ = insert(
+            arena, head, key=fact.leaf_key, start_ms=start_ms, end_ms=end_ms, item_kind="fact", item=row
+        )
+    arena.flush()
+    return trees.put_head(tx, owner, kind, scope, head)
+
+
+def leaf(tx: Connection, tree: int, kind: str, item: int, last: int | None = None) -> int:
+    """Store a leaf by itself, below no node; return its id."""
+    made = SqliteArena(tx).new_id()
+    leaves.put_leaf(tx, Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
+    return made
