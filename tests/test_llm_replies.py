@@ -34,7 +34,7 @@ ANY = st.recursive(
 STATEMENT = {"text": "Ana lives in Oslo.", "turns": [0]}
 
 
-def read(kind: type[Reply], **fields: Any) -> Any:
+def read(kind: type[Reply], /, **fields: Any) -> Any:
     """Read a reply of these fields."""
     return read_reply(ChatReply(json.dumps(fields)), kind)
 
@@ -150,7 +150,7 @@ def test_a_relation_needs_entity_attribute_and_value(changed: Any, kept: dict[st
     found = statement(relations=[{**RELATION, **changed}, RELATION])
     assert found is not None
     assert len(found.relations) == (1 if kept is None else 2)
-    assert found.relations[0] == Relation(**{**RELATION, **(kept or {})})  # type: ignore[arg-type]  # texts
+    assert found.relations[0] == Relation(**{**RELATION, **(kept or {})})
 
 
 @pytest.mark.parametrize("missing", ["entity", "attribute", "value"])
@@ -158,7 +158,7 @@ def test_no_part_of_a_relation_is_made_up(missing: str) -> None:
     """Without one of them it is dropped, and the note says which."""
     half = {name: one for name, one in RELATION.items() if name != missing}
     reply = read(Extraction, statements=[{**STATEMENT, "relations": [half, "Oslo", RELATION]}])
-    assert reply.statements[0].relations == [Relation(**RELATION)]
+    assert [one.model_dump(exclude_defaults=True) for one in reply.statements[0].relations] == [RELATION]
     assert reply.notes[0] == f"an item of relations was left out: {missing}: is missing"
 
 
@@ -173,7 +173,10 @@ def test_any_statement_is_read_or_dropped_and_noted(fields: dict[str, Any]) -> N
         assert all(type(turn) is int for turn in one.turns)
 
 
-@given(st.permutations([*{**STATEMENT, "kind": "plan", "when": "Friday", "negated": True, "topics": ["x"]}.items()]))
+WHOLE = {**STATEMENT, "kind": "plan", "when": "Friday", "negated": True, "topics": ["x"]}
+
+
+@given(st.permutations([*WHOLE.items()]))
 def test_the_order_of_properties_does_not_matter(items: list[tuple[str, Any]]) -> None:
     """A model may write them as it likes."""
     (found,) = read(Extraction, statements=[dict(items)]).statements
@@ -198,12 +201,11 @@ def test_what_no_file_takes_is_taken_out_of_every_text() -> None:
 
 def test_a_note_holds_no_words_of_the_reply() -> None:
     """What was left out is told by place and kind of fault: its text may be a user's."""
-    reply = read(
-        Extraction, statements=[{"text": ["secret"], "turns": [0], "negated": "secret", "when": {}}, STATEMENT]
-    )
-    (note,) = reply.notes
+    bad = {"text": ["secret"], "turns": [0], "negated": "secret", "when": {}}
+    (note,) = read(Extraction, statements=[bad, STATEMENT]).notes
     assert note.startswith("an item of statements was left out: text: ")
-    assert {"text", "when", "negated"} <= {part.split(":")[0].strip() for part in note.split("out: ")[1].split(";")}
+    faults = note.split("out: ")[1].split(";")
+    assert {"text", "when", "negated"} <= {part.split(":")[0].strip() for part in faults}
     assert "secret" not in note
 
 
@@ -254,7 +256,7 @@ def test_a_reply_that_says_nothing_is_a_reply(kind: type[Reply], fields: dict[st
     ("given", "kept"), [(2, 2), ("2", 2), (None, None), ("none", None), ("null", None), ("", None), (2.0, 2)]
 )
 def test_a_verdict_is_a_number_or_none(given: Any, kept: int | None) -> None:
-    """"None" may be spelt."""
+    """None may be spelt."""
     (found,) = read(Judgement, verdicts=[{"question": "1", "same": given}]).verdicts
     assert (found.question, found.same) == (1, kept)
 
@@ -277,7 +279,8 @@ def test_an_answer_is_read_with_whatever_is_beside_it() -> None:
 
 def test_a_guide_keeps_the_trees_that_can_be_read() -> None:
     """Numbers may be digits, one query may stand alone, and kind and anchor may be words for nothing."""
-    trees = [{"tree": "2", "queries": "a"}, {"tree": None, "queries": ["b"]}, {"queries": ["c"]}, {"tree": 1, "queries": None}]
+    bad = [{"tree": None, "queries": ["b"]}, {"queries": ["c"]}]
+    trees = [{"tree": "2", "queries": "a"}, *bad, {"tree": 1, "queries": None}]
     reply = read(BrowseGuide, kind="None", anchor=7, trees=trees)
     assert [(one.tree, one.queries) for one in reply.trees] == [(2, ["a"]), (1, [])]
     assert (reply.kind, reply.anchor, len(reply.notes)) == (None, "7", 2)
@@ -289,10 +292,9 @@ def test_any_reply_is_read_or_refused(kind: type[Reply], data: st.DataObject) ->
     fields = data.draw(st.dictionaries(st.sampled_from([*kind.model_fields]), ANY, min_size=1))
     try:
         reply = read(kind, **fields)
-    except ReplyError as exc:
-        assert str(exc)
-    else:
-        assert kind.model_validate(json.loads(reply.model_dump_json())) == reply
+    except ReplyError:
+        return
+    assert kind.model_validate(json.loads(reply.model_dump_json())).model_dump() == reply.model_dump()
 
 
 # -- writing back, and schemas --------------------------------------------------------------------
@@ -300,7 +302,7 @@ def test_any_reply_is_read_or_refused(kind: type[Reply], data: st.DataObject) ->
 
 def test_a_sparse_reply_is_written_without_what_it_need_not_say() -> None:
     """And reads back as it was; one that is not sparse has every property."""
-    reply = read(Extraction, statements=[{**STATEMENT, "kind": "event", "entities": ["Ana"], "when": "Friday"}])
+    reply = read(Extraction, statements=[{**STATEMENT, "entities": ["Ana"], "when": "Friday"}])
     assert json.loads(reply.to_json()) == {
         "statements": [{**STATEMENT, "when": "Friday", "entities": ["Ana"]}]}  # fmt: skip
     assert read_reply(ChatReply(reply.to_json()), Extraction) == reply
