@@ -59,7 +59,7 @@ def test_no_model_is_asked_about_bad_texts(texts: Any) -> None:
     reranker = CallableReranker(lambda _question, got: asked.append(got), model_id="mine")
     for call in (embedder.embed(texts), reranker.score("q", texts), HashEmbedder().embed(texts)):
         with pytest.raises(InputError):
-            asyncio.run(call)  # type: ignore[arg-type]  # a coroutine of either kind
+            asyncio.run(call)
     assert asked == []
 
 

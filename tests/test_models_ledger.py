@@ -184,7 +184,7 @@ def test_tasks_have_the_ledger_of_whoever_started_them() -> None:
             return (await inner) is (await asyncio.to_thread(current_ledger)) is ledger
 
     async def both() -> list[bool]:
-        return await asyncio.gather(operation(Ledger()), operation(Ledger()))
+        return list(await asyncio.gather(operation(Ledger()), operation(Ledger())))
 
     assert asyncio.run(both()) == [True, True]
     assert current_ledger() is not current_ledger(), "one that nobody reads"
