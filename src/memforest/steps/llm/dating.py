@@ -21,7 +21,7 @@ from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded
 
 __all__ = ["Dated", "date_statement"]
 
-_BEFORE_DATE = re.compile(r"(?:\b(?:on|in|at|by|from|el|en|am|im)\s+)?\(?$", re.IGNORECASE)
+_PREPOSITION = re.compile(r"\b(?:on|in|at|by|from|el|en|am|im)\s+$", re.IGNORECASE)
 _END_MARKS = re.compile(r"[.!。！…\s]*$")
 _WAYS = {"since": "since ", "until": "until ", "before": "before ", "after": "after "}
 
@@ -183,13 +183,13 @@ def _with_date(text: str, span: DateSpan, shown: str) -> str:
 
 
 def _without(text: str, span: DateSpan) -> str:
-    """Take a date out, with its preposition and brackets."""
-    before = _BEFORE_DATE.sub("", text[: span.start_char])
-    behind = text[span.end_char :]
-    behind = behind[1:] if behind.startswith(")") else behind
+    """Take a date out, with its preposition, and with the brackets around it."""
+    before, behind = _PREPOSITION.sub("", text[: span.start_char]), text[span.end_char :]
+    if (before[-1:], behind[:1]) in (("(", ")"), ("（", "）")):
+        before, behind = _PREPOSITION.sub("", before[:-1]), behind[1:]
     return (
         f"{before.rstrip()}{behind}"
-        if behind[:1] in ("", ".", ",", ";", "。")
+        if behind[:1] in ("", ".", ",", ";", "。", ")", "）")
         else f"{before}{behind.lstrip()}"
     )
 
