@@ -180,10 +180,25 @@ def test_a_bound_is_written_with_its_direction(said: str, words: str, shown: str
     assert dated("Ann lives there.", said, when=words).text == shown
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["Vivo en Oslo desde hace dos años.", "Llevo dos años en Oslo.", "I have lived in Oslo for two years."],
+)
+@pytest.mark.parametrize(
+    "text", ["Ann vive en Oslo desde hace dos años.", "Ann has lived in Oslo for two years."]
+)
+def test_since_when_is_said_in_either_language(said: str, text: str) -> None:
+    """A translation states the same time, and neither is an invention."""
+    found = dated(text, said)
+    assert found.invented is None
+    assert "2022" in found.text
+
+
 def test_days_are_those_of_the_zone() -> None:
     """Given as days by the model, or meant by a word."""
     tokyo = ZoneInfo("Asia/Tokyo")
-    for more in ({"when": "yesterday"}, {"start": "2024-05-08"}):
+    given_times: list[dict[str, Any]] = [{"when": "yesterday"}, {"start": "2024-05-08"}]
+    for more in given_times:
         found = dated("Ann went to Oslo.", "I went to Oslo yesterday.", zone=tokyo, **more)
         assert found.span is not None
         assert found.span.start == datetime(2024, 5, 7, 15, tzinfo=UTC)
