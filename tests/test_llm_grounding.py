@@ -335,7 +335,7 @@ def test_an_order_to_the_reader_is_known(sentence: str) -> None:
     assert of.said[0].folded == "i sail."
 
 
-PEOPLE = ["Helper", "Ana"]
+PEOPLE = ["Helper", "Helper Pro", "Ana"]
 
 
 @pytest.mark.parametrize(
@@ -353,11 +353,16 @@ PEOPLE = ["Helper", "Ana"]
         ("Helper recommends 3 places.", "en", False),
         ("Helper recommends “a place”.", "en", False),
         ("Helper recommends https://a.example.", "en", False),
+        ("Helper recommends a place of Ana's.", "en", True),
+        ("Helper recommends a place of Ana’s.", "en", True),
+        ("Helper is glad that Tarek moved to Oslo in 2019.", "en", True),
+        ("Helper says to boil the beans first.", "en", False),
+        ("Helper Pro offers to help further.", "en", True),
     ],
 )
 def test_an_assistant_that_says_nothing_in_particular_is_chatter(
     text: str, language: str, chatter: bool
 ) -> None:
     """A number, a title, an address or a name makes it concrete; somebody else's offer is news."""
-    assert is_chatter(text, language, ["Helper"], PEOPLE) is chatter
+    assert is_chatter(text, language, ["Helper", "Helper Pro"], PEOPLE) is chatter
     assert not is_chatter(text, language, [], PEOPLE), "without an assistant nothing is"
