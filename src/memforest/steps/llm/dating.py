@@ -78,13 +78,12 @@ def date_statement(
 def _own_dates(text: str, language: Code, supports: Sequence[SourceTurn], zone: tzinfo) -> list[DateSpan]:
     """Return the dates of a statement's text; relative ones mean what they mean in the turn that has these words."""
     found = []
-    languages = () if language == "other" else (language,)
-    for span in dates_of(text, languages, supports[0].turn.said, zone):
+    for span in dates_of(text, (language,), supports[0].turn.said, zone):
         words = folded(span.text)
         said = next(
-            (one for one in supports[1:] if words in one.folded and words not in supports[0].folded), None
+            (one for one in supports if words in one.folded and words not in supports[0].folded), None
         )
-        again = () if said is None else dates_of(text, languages, said.turn.said, zone)
+        again = () if said is None else dates_of(text, (language,), said.turn.said, zone)
         found.append(next((one for one in again if one.start_char == span.start_char), span))
     return found
 
