@@ -53,6 +53,7 @@ CHOSEN: list[tuple[dict[str, Any], tuple[str, str] | None]] = [
     ({"when": "2024-06-03"}, JUNE),
     ({"when": "June 3, 2024", "start": "2024-07-09"}, JULY),
     ({"when": "the bank"}, None),
+    ({"when": "whenever it suits"}, None),
     ({"when": "the bank", "start": "2024-06-03"}, None),
     ({"start": "2024-06-03"}, JUNE),
     ({"end": "2024-06-03"}, JUNE),
@@ -199,6 +200,12 @@ def test_since_when_is_said_in_either_language(said: str, text: str) -> None:
     found = dated(text, said)
     assert found.invented is None
     assert "2022" in found.text
+
+
+def test_no_english_word_gets_into_a_text_of_another_language() -> None:
+    """The direction is left out with it."""
+    found = dated("Ann vive en Oslo con su hermana.", "I have lived in Oslo since 2019.", when="since 2019")
+    assert found.text == "Ann vive en Oslo con su hermana (2019)."
 
 
 def test_days_are_those_of_the_zone() -> None:

@@ -148,8 +148,6 @@ def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:
 def _given(statement: Statement, zone: tzinfo) -> Interval | None:
     """Return the interval of the days that the model gave; None if it gave none, or invalid ones."""
     first, last = (_iso(text) for text in (statement.start, statement.end))
-    if first is None and last is None:
-        return None
     first, last = first or last, last or first
     if first is None or last is None or not 1 < first.year <= last.year < 9999 or first > last:
         return None
