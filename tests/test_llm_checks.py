@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memforest.language.entities import MAX_MENTIONS
 from memforest.steps.llm.checks import MAX_STATEMENT_CHARS, check_extraction, most_statements
 from memforest.steps.llm.replies import Extraction, Statement
 from memforest.steps.llm.source import Source, read_source
@@ -210,8 +211,26 @@ def test_the_subject_stands_first(text: str, role: str) -> None:
 )  # fmt: skip
 def test_what_is_no_name_of_the_statement_is_not_mentioned(name: str) -> None:
     """It has to stand in it as a word, be a name, and be short."""
-    found = kept(TALK, "Rex moved to Porto with Ann.", entities=[{"name": name, "type": "place"}])
+    found = kept(TALK, "Rex, a dog, moved to Porto with Ann.", entities=[{"name": name, "type": "place"}])
     assert {one.name for one in found.mentions} <= {"Rex", "Porto", "Ann"}
+
+
+def test_a_statement_mentions_so_many_and_who_says_it() -> None:
+    """The first ones; a list of names is no flood of trees."""
+    names = [f"Port{chr(97 + n)}a" for n in range(26)]
+    of = source(("Ann", f"I saw {', '.join(names)}."))
+    found = kept(
+        of, f"Ann saw {', '.join(names)}.", entities=[{"name": one, "type": "place"} for one in names]
+    )
+    assert len(found.mentions) in (MAX_MENTIONS, MAX_MENTIONS + 1)
+    assert "Ann" in {one.name for one in found.mentions}
+
+
+def test_a_value_of_a_state_is_short() -> None:
+    """A clause is none."""
+    long = "place at Northwind " + "after the job in Faro " * 4
+    found = kept(TALK, f"Ann has a {long}", relations=[{**WORK, "value": long.strip()}])
+    assert found.states == ()
 
 
 @pytest.mark.parametrize(
