@@ -15,10 +15,9 @@ from memforest import ChatEndpoint, Config, EmbeddingEndpoint
 from memforest.cli.asking import _draw_ask, _draw_search, _index_names
 from memforest.cli.call import read_pairs
 from memforest.cli.completing import is_safe
-from memforest.cli.indexing import _told
 from memforest.cli.models import chat_checks, embedding_checks
 from memforest.cli.screen import Screen
-from memforest.memory.results import AskResult, IndexView, QueryResult, Usage
+from memforest.memory.results import AskResult, QueryResult, Usage
 from memforest.types import QuestionPlan, StepUsage
 
 UTC = timezone.utc
@@ -197,12 +196,6 @@ def test_a_pair_without_a_name_or_a_sign_is_refused(pair: str) -> None:
 def test_only_words_that_no_shell_acts_on_are_completed(name: str, safe: bool) -> None:
     """In any script."""
     assert is_safe(name) is safe
-
-
-def test_an_index_that_was_added_is_told_in_numbers() -> None:
-    """Its name is cleaned, one tree is singular."""
-    made = IndexView("flat\x1b", 3, {}, lag=0, reason=None, trees=1, leaves=12, nodes=13)
-    assert _told(made) == "flat, version 3: 1 tree with 12 leaves"
 
 
 # -- doctor ---------------------------------------------------------------------------------------

@@ -184,6 +184,38 @@ def test_the_hook_sees_everything_and_decides(tmp_path: Path) -> None:
     assert seen == lines(tmp_path / "plain")
 
 
+def test_a_record_that_the_hook_keeps_is_not_written(tmp_path: Path) -> None:
+    """Not as a line of nothing, either; the others are."""
+    to = trace(tmp_path / "t", redact=lambda record: None if record["step"] == "s" else record)
+    write(to, request=ChatRequest("s", ()))
+    assert not (tmp_path / "t").exists()
+    write(to)
+    assert [one["step"] for one in lines(tmp_path / "t")] == ["extract"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are not listed here")
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    """However many records are written, checked or refused."""
+    to, before = trace(tmp_path / "t"), len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        write(to)
+        to.check()
+        with pytest.raises(TraceError):
+            write(trace(tmp_path))
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@posix
+def test_what_its_owner_may_do_with_a_trace_stays(tmp_path: Path) -> None:
+    """Only what others may is taken."""
+    path = tmp_path / "t"
+    for mode, left in ((0o700, 0o700), (0o777, 0o600), (0o200, 0o200)):
+        path.touch()
+        path.chmod(mode)
+        write(trace(path))
+        assert stat.S_IMODE(path.stat().st_mode) == left
+
+
 @pytest.mark.parametrize("made", [{"a": {1, 2}}, object(), {("a", "b"): 1}])
 def test_what_a_hook_makes_that_is_no_json_is_left_out(tmp_path: Path, made: Any) -> None:
     """With the kind of the error alone: its text may hold what the hook was to take out."""
