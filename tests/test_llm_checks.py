@@ -160,6 +160,44 @@ def test_nobody_is_called_the_user(text: str, read: str) -> None:
     assert kept(of, text, turns=[turn]).text == read
 
 
+@pytest.mark.parametrize(
+    ("people", "read"),
+    [(("Bo", "Ann"), "Bo sold Ann a red boat."), (("Bo", "Ann", "Cy"), "Bo sold you a red boat.")],
+)
+def test_you_is_the_other_one_of_two(people: tuple[str, ...], read: str) -> None:
+    """Of three it cannot be told which."""
+    of = source(*((one, "I sold you a red boat.") for one in people))
+    assert kept(of, "I sold you a red boat.").text == read
+
+
+def test_a_pronoun_of_another_language_is_left_alone() -> None:
+    """Spanish "me" is no English one."""
+    of = source(("Lucía", "Marta me vendió un barco rojo en la playa."), ("Marta", "Sí."))
+    assert (
+        kept(of, "Marta me vendió un barco rojo en la playa.").text
+        == "Marta me vendió un barco rojo en la playa."
+    )
+
+
+def test_names_of_a_language_with_other_capitals_are_those_that_are_listed() -> None:
+    """In German every noun has one; who takes part is known anyway."""
+    of = source(("Jonas", "Ich habe gestern in Berlin ein Fahrrad für meine Schwester gekauft."))
+    text = "Jonas kaufte gestern in Berlin ein Fahrrad für die Schwester."
+    assert {one.name for one in kept(of, text).mentions} == {"Jonas"}
+    assert {one.name for one in kept(of, text, entities=[{"name": "Berlin"}]).mentions} == {"Jonas", "Berlin"}
+
+
+def test_what_is_beyond_the_bound_is_told_and_a_flood_only_counted() -> None:
+    """Four times as many are looked at; the rest is a number."""
+    of = source(("Ann", "I own boats of the numbers " + ", ".join(str(n) for n in range(100, 180)) + "."))
+    found, skipped = checked(of, *({"text": f"Ann owns boat number {n}."} for n in range(100, 163)))
+    assert len(found) == most_statements(1) == 15
+    assert [one.reason for one in skipped] == ["over the limit"] * 46
+    assert skipped[-1].text == "3 more statements"
+    found, skipped = checked(of, *({"text": f"Ann owns boat number {n}."} for n in range(100, 115)))
+    assert (len(found), skipped) == (15, [])
+
+
 def test_of_two_users_neither_is_the_user() -> None:
     """It cannot be told which; somebody of that name keeps it."""
     two = read_source(
