@@ -348,6 +348,31 @@ def test_a_name_makes_no_memory_for_nothing(forest: MemForest, content: Any, kno
     assert forest.has_user("u") is known
 
 
+def test_a_time_of_the_command_makes_a_session_readable(forest: MemForest) -> None:
+    """Where its messages have none."""
+    bare = FileSession("s", ({"role": "user", "content": "I sail."},))
+    name_user(forest, Plan("u", (("f", bare),)), IngestOptions(), "Ann")
+    assert not forest.has_user("u")
+    name_user(forest, Plan("u", (("f", bare),)), IngestOptions(timestamp="2024-05-01"), "Ann")
+    assert forest.has_user("u")
+
+
+@pytest.mark.parametrize(("chat", "stored"), [(None, [1, 2]), (FunctionChat(local_reply), [2, 2])])
+def test_a_model_gets_sessions_together(tmp_path: Path, chat: Any, stored: list[int]) -> None:
+    """Without one each is told of as soon as it is stored; summaries that a model makes behind them are waited for."""
+    seen: list[int] = []
+    loaded = Loaded("u")
+    with MemForest(tmp_path, Config(chat=chat, embedder=HashEmbedder())) as forest:
+        plan = Plan("u", (("f", session("a")), ("f", FileSession("b", (YO,)))))
+        load(
+            forest, plan, IngestOptions(), loaded, lambda _one: seen.append(len(forest.user("u").sessions()))
+        )
+        assert loaded.nodes_dirty == forest.user("u").stats().dirty_nodes
+    assert seen == stored
+    assert (loaded.nodes_dirty == 0) == (chat is not None)
+    assert 0 <= loaded.seconds < 300
+
+
 def test_a_new_name_holds_from_then_on(forest: MemForest) -> None:
     """Also in a memory that is open; who was named before keeps that name."""
     loaded_from(forest, [by_role("a", "I like tea.")])
