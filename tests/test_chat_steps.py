@@ -244,12 +244,67 @@ def own(**changed: Any) -> ChatStep:
         ({"does": " "}, "say what the model does"),
         ({"prompts": {"sort": "a.b.C"}}, "'a.b.C' is no 'module:name'"),
         ({"double": "c"}, "'c' is no 'module:name'"),
+        ({"double": "a..b:c"}, "is no 'module:name'"),
+        ({"double": ".a:c"}, "is no 'module:name'"),
+        ({"double": "a:c."}, "is no 'module:name'"),
+        ({"double": "a:1c"}, "is no 'module:name'"),
+        ({"double": "a:b:c"}, "is no 'module:name'"),
+        ({"prompts": {"sort": "a:B", "1st": "a:B"}}, "'1st' is no name"),
+        ({"name": "s" * 32}, "is no name"),
+        ({"name": ""}, "is no name"),
     ],
 )
 def test_a_step_that_could_not_be_found_is_refused(changed: dict[str, Any], message: str) -> None:
     """The error names the step and what is wrong."""
     with pytest.raises(ConfigError, match=message):
         own(**changed)
+
+
+@pytest.mark.parametrize("place", ["a:c", "a.b_1:C.d", "é:ü", "_a:_b"])
+def test_a_place_is_dotted_names_on_both_sides(place: str) -> None:
+    """Of whatever letters; that it is not there is told when it is needed."""
+    with pytest.raises(ConfigError, match="which is not there"):
+        own(double=place).made_by_double("")
+    assert own(name="s" * 31).name == "s" * 31
+
+
+def test_steps_are_a_sequence_that_grows(sieve: Any) -> None:
+    """In the order in which they were registered, and never twice."""
+    before = tuple(STEPS)
+    register_step(own())
+    register_step(own())
+    assert (*before, "sort") == tuple(STEPS) == STEPS[:]
+    assert (len(STEPS), STEPS[-1], STEPS[1:3]) == (len(before) + 1, "sort", before[1:3])
+    assert (STEPS.index("sort"), STEPS.count("sort"), "sort" in STEPS, "rank" in STEPS) == (
+        len(before),
+        1,
+        True,
+        False,
+    )
+    assert repr(STEPS) == repr((*before, "sort"))
+
+
+def test_a_prompt_leads_to_its_step(sieve: Any) -> None:
+    """One that no step has leads to none."""
+    step = register_step(own(prompts={"sort": "a.b:C", "sort_again": "a.b:C"}))
+    assert chat_steps.prompt_step("sort_again") is chat_steps.chat_step("sort") is step
+    assert chat_steps.prompt_step("summarise") is None
+    assert chat_steps.prompt_step("summarise_scene") == chat_steps.chat_step("summarise")
+    assert chat_steps.chat_step("sort_again") is None
+
+
+def test_a_refused_step_leaves_nothing(sieve: Any) -> None:
+    """Neither its name nor those of its prompts that were free."""
+    with pytest.raises(ConfigError, match="prompt 'extract' is one of step 'extract'"):
+        register_step(own(prompts={"free": "a.b:C", "extract": "a.b:C"}))
+    assert (chat_steps.prompt_step("free"), chat_steps.chat_step("sort")) == (None, None)
+
+
+def test_questions_wait_for_three_steps() -> None:
+    """Those that a query asks; a step of an index does not unless it says so."""
+    waiting = [step.name for step in chat_steps.registered_steps() if step.waits]
+    assert waiting[:3] == ["plan", "browse", "answer"]
+    assert not own().waits
 
 
 def test_names_are_taken_once(sieve: Any) -> None:

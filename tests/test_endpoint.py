@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest import Budget, ChatEndpoint, Config, EmbeddingEndpoint
+from memforest.endpoint import Private, check_url
 from memforest.errors import ConfigError
 from memforest.steps.choose import choose_steps
 
@@ -203,3 +204,113 @@ def test_budgets_are_whole_numbers(wrong: Any) -> None:
         with pytest.raises(ConfigError, match=name):
             Budget(**{name: wrong})
     assert Budget(max_calls=0).max_tokens is None
+
+
+BOUND = st.none() | st.integers(0, 50)
+BUDGETS = st.builds(Budget, BOUND, BOUND)
+
+
+@given(one=BUDGETS, two=BUDGETS, calls=st.integers(0, 60), tokens=st.integers(0, 60))
+def test_budgets_are_added_and_spent_bound_by_bound(
+    one: Budget, two: Budget, calls: int, tokens: int
+) -> None:
+    """No bound stays none, whatever is spent or added; what is left is never below nought."""
+    both, left = one.plus(two), one.less(calls, tokens)
+    for name, spent in (("max_calls", calls), ("max_tokens", tokens)):
+        mine, theirs = getattr(one, name), getattr(two, name)
+        assert getattr(both, name) == (None if None in (mine, theirs) else mine + theirs)
+        assert getattr(left, name) == (None if mine is None else max(0, mine - spent))
+    assert both == two.plus(one)
+
+
+@given(own=BUDGETS, calls=BOUND, tokens=BOUND)
+def test_bounds_that_are_given_take_the_place_of_others(
+    own: Budget, calls: int | None, tokens: int | None
+) -> None:
+    """Nought is a bound; None leaves what there is."""
+    found = own.narrowed(calls, tokens)
+    assert found.max_calls == (own.max_calls if calls is None else calls)
+    assert found.max_tokens == (own.max_tokens if tokens is None else tokens)
+
+
+def test_a_private_mapping_is_one_and_shows_no_value() -> None:
+    """It equals a dictionary, cannot be changed by whoever it was made from, and is empty or full."""
+    values = {"X-Key": "secret", "b": {"c": "secret"}}
+    found = Private(values)
+    assert found == values
+    assert repr(found) == "{'X-Key': ..., 'b': ...}"
+    assert repr(Private({})) == "{}"
+    assert (len(found), list(found), found["X-Key"], found.get("d")) == (2, ["X-Key", "b"], "secret", None)
+    values["X-Key"] = "other"
+    assert found["X-Key"] == "secret"
+    assert not hasattr(found, "__setitem__")
+    assert "secret" in repr(pickle.loads(pickle.dumps(found))._values), "a pickle holds the values"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h",
+        "https://h/v1/",
+        "http://127.0.0.1:1/v1",
+        "http://[::1]:8000/v1",
+        "http://h:65535",
+        "HTTP://H/V1",
+        "http://h/a%20b",
+        "http://h./v1",
+    ],
+)
+def test_an_address_of_a_server_is_taken_as_it_is(url: str) -> None:
+    """With a port or without, by name or by number."""
+    check_url(url, "base_url")
+    assert ChatEndpoint("m", url).base_url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("http://h:0/v1", "no address of a server"), ("http://h:65536", "no address"), ("http://h:x", "no address"), ("//h/v1", "no address"), ("", "no address"),
+     ("http://@h/v1", "a user name"), ("http://h/v1#", "a fragment"), ("http://h/a b", "no address"), ("http://h/\u00e9", "no address"), ("http://h\n", "no address"),
+     ("file:///v1", "no address"), ("http://[::1/v1", "no address")],
+)  # fmt: skip
+def test_what_is_no_address_is_told_by_its_setting(url: str, said: str) -> None:
+    """And never shown."""
+    with pytest.raises(ConfigError, match=f"^chat.base_url .*{said}") as caught:
+        check_url(url, "chat.base_url")
+    assert not url or url not in str(caught.value)
+
+
+def test_a_steps_fault_names_the_step() -> None:
+    """Known steps and settings are listed."""
+    with pytest.raises(ConfigError, match=r"there is no step 'judges'; known: extract, judge, "):
+        ChatEndpoint("m", steps={"judges": {}})
+    with pytest.raises(
+        ConfigError, match=r"^step 'judge': ChatEndpoint\(timeout_s=\.\.\.\) should be greater than 0"
+    ):
+        ChatEndpoint("m", steps={"judge": {"timeout_s": -1}})
+    with pytest.raises(ConfigError, match=r"step 'judge': .*max_in_flight"):
+        ChatEndpoint("m", steps={"judge": {"max_in_flight": 1}})
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"model": "n"},
+        {"timeout_s": 3.0},
+        {"temperature": None},
+        {"max_reply_tokens": 5},
+        {"extra_body": {"a": 1}},
+        {"headers": {"a": "b"}},
+        {"api_key": "k2"},
+    ],
+)
+def test_each_setting_of_a_step_stands_alone(own: dict[str, Any]) -> None:
+    """The others are the endpoint's; the step's endpoint has no steps."""
+    whole = ChatEndpoint(
+        "m", URL, "k", {"h": "v"}, 9.0, 2, 3, "json", 0.5, 77, {"z": 1}, {"judge": own, "plan": {}}
+    )
+    step = whole.for_step("judge")
+    for name in ("model", "base_url", "api_key", "headers", "timeout_s", "max_retries", "max_in_flight", "structured", "temperature",
+                 "max_reply_tokens", "extra_body"):  # fmt: skip
+        assert getattr(step, name) == own.get(name, getattr(whole, name))
+    assert dict(step.steps) == {}
+    assert whole.for_step("plan") is whole

@@ -771,11 +771,10 @@ def test_a_failed_chunk_fails_alone(error: Any) -> None:
 
 def test_a_chunk_without_a_usable_reply_fails_after_one_repair() -> None:
     """Two unusable replies are a failure with its reason, not "no facts"; both are counted."""
-    model, ledger = Scripted("no", "no", reply()), Ledger()
+    model = Scripted(answer=lambda request: "no" if BOB in request.messages[1].content else reply())
+    ledger = Ledger()
     with keeping(ledger):
-        failed, empty = run(
-            ChatExtractor(Calls(model, max_in_flight=1)).extract([TALK, TALK][:1] + _chunks(1))
-        )
+        failed, empty = run(ChatExtractor(model.calls).extract([TALK, *_chunks(1)]))
     assert "JSON" in (failed.failure or "")
     assert empty == ChunkOutcome()
     assert ledger.steps["extract"].failures == 2

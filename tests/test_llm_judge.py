@@ -89,6 +89,43 @@ def test_a_fuller_name_is_no_contradiction() -> None:
     ) == [0]
 
 
+@pytest.mark.parametrize(
+    ("new", "known"),
+    [
+        ("Ann met Caroline and Tarek.", "Ann met Caroline in town."),
+        ("Ann met Caroline in town.", "Ann met Caroline and Tarek."),
+        ("In 2023 Ann paid 40 euros.", "Ann paid 40 euros in 2023."),
+        ("Ann does not like tea.", "Ann never liked tea."),
+        ("Ana vive en Oslo.", "Ana lives in Oslo."),
+    ],
+)
+def test_what_only_says_more_or_otherwise_may_be_merged(new: str, known: str) -> None:
+    """A name more on either side, numbers in another order, another negation: the model decides."""
+    assert judge([Equivalence(new, (known,))], verdicts((1, 1))) == [0]
+    assert judge([Equivalence(new, (known,))], verdicts((1, None))) == [None]
+
+
+@pytest.mark.parametrize("same", [MAX_KNOWN, MAX_KNOWN + 1])
+def test_no_verdict_points_behind_what_was_shown(same: int) -> None:
+    """Known statements that the model has not seen are merged with nothing."""
+    many = Equivalence("Ann sings.", ("Ann sings well.",) * (MAX_KNOWN + 2))
+    assert judge([many], verdicts((1, same))) == [same - 1 if same == MAX_KNOWN else None]
+
+
+def test_a_number_that_is_said_twice_is_not_said_once() -> None:
+    """Two boats of 3 metres are not one."""
+    assert judge([Equivalence("Ann paid 3 and 3 euros.", ("Ann paid 3 euros.",))], verdicts((1, 1))) == [None]
+
+
+def test_long_statements_are_shown_in_part() -> None:
+    """So that eight questions fit; what is judged is the whole statement."""
+    long = "Ann sings. " * 200
+    model = Scripted(verdicts((1, 1)))
+    assert run(ChatJudge(model.calls).judge([Equivalence(long, (long + " In 2023.",))])) == [None]
+    (row,) = read_data_block(model.data(), "questions")
+    assert len(row["new"]) == len(row["known"]["1"]) < 1000
+
+
 def test_questions_are_packed_and_stay_in_order() -> None:
     """Twenty questions are three calls, under way at once; those without a known statement are not asked."""
 
@@ -136,3 +173,4 @@ def test_a_refusal_is_raised() -> None:
     with pytest.raises(ModelRefusedError):
         judge([JOB], ModelRefusedError("key"))
     assert ChatJudge(Scripted().calls).name == load_prompt("judge").maker("scripted")
+    assert ChatJudge(Scripted().calls).remote

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.scripted import Scripted, run
@@ -18,6 +19,7 @@ from memforest.errors import (
     ModelUnavailableError,
     ReplyError,
 )
+from memforest.interval import EARLIEST, LATEST
 from memforest.language.shorten import count_words
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
@@ -124,6 +126,62 @@ def test_a_bad_summary_is_sent_back_and_then_given_up(text: Any, problem: str) -
     failed = summarise(node(words=5), text, text)
     assert isinstance(failed, ReplyError)
     assert problem in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "made"),
+    [
+        (6, "Ann moved to Porto in 2024", "Ann moved to Porto in 2024"),
+        (6, " Ann moved to Porto in 2024.\n", "Ann moved to Porto in 2024."),
+        (6, "Ann moved to Porto in 2024. Ann sails.", "Ann moved to Porto in 2024."),
+        (7, "Ann moved to Porto in 2024. Ann sails.", "Ann moved to Porto in 2024."),
+        (8, "Ann moved to Porto in 2024. Ann sails.", "Ann moved to Porto in 2024. Ann sails."),
+    ],
+)
+def test_a_summary_of_just_so_many_words_is_whole(words: int, text: str, made: str) -> None:
+    """A sentence that fits to the last word is kept, one that does not is left out, and blanks around it go."""
+    assert summarise(node(words=words, root=True), reply(text)) == made
+
+
+@pytest.mark.parametrize(("words", "sent_back"), [(4, False), (3, True)])
+def test_half_as_many_words_again_are_not_sent_back(words: int, sent_back: bool) -> None:
+    """Six of four are cut, six of three are asked for once more."""
+    model = Scripted(reply("Ann moved to Porto in 2024."), reply("Ann moved."))
+    run(ChatSummariser(model.calls).summarise([node(words=words, root=True)]))
+    assert len(model.requests) == (2 if sent_back else 1)
+
+
+@pytest.mark.parametrize("shared", [0, 1, 2, 3])
+def test_a_third_of_the_words_have_to_be_in_the_notes(shared: int) -> None:
+    """Or in the history, or in the name of what the tree is about."""
+    said, other = ["porto", "rent", "boat"], ["opera", "violin", "garden"]
+    text = f"Ann has the {' and the '.join(said[:shared] + other[shared:])}."
+    found = summarise(node(words=12, root=True), reply(text), reply("Ann moved to Porto."))
+    assert found == (text if shared else "Ann moved to Porto.")
+
+
+def test_days_are_those_of_a_zone_by_name_or_by_rule() -> None:
+    """A name and a tzinfo are the same; either end of time has a day."""
+    for zone in ("Asia/Tokyo", ZoneInfo("Asia/Tokyo"), timezone(timedelta(hours=9))):
+        model = Scripted(reply("Ann moved to Porto."))
+        request = replace(node(words=5), start=EARLIEST, end=LATEST)
+        run(ChatSummariser(model.calls, timezone=zone).summarise([node(words=5)]))
+        assert read_data_block(model.data(), "node")[0]["from"] == "2024-05-02"
+        model = Scripted(reply("Ann moved to Porto."))
+        run(ChatSummariser(model.calls, timezone=zone).summarise([request]))
+        assert read_data_block(model.data(), "node")[0]["to"].startswith("9999")
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_notes_are_shown_whole_up_to_a_bound(over: int) -> None:
+    """All together; only beyond it are long ones cut, and short ones never."""
+    model = Scripted(reply("Ann sails."))
+    short = "Ann rows."
+    long = ("Ann sails far. " * 5000)[: MAX_CHARS - len(short) - 1 + over] + "."
+    run(ChatSummariser(model.calls).summarise([node(long, short, words=3)]))
+    first, second = (row["text"] for row in read_data_block(model.data(), "notes"))
+    assert ("…" in first) == bool(over)
+    assert second == short
 
 
 def test_words_are_counted_in_every_script() -> None:

@@ -1,6 +1,9 @@
 """Which embedders there are, which are installed, and how each is opened."""
 
 import asyncio
+import importlib
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,9 @@ from memforest.models import (
     available,
     best_installed,
     open_embedder,
+    open_reranker,
 )
+from memforest.models.catalog import _status
 
 
 def test_available_lists_all_best_first() -> None:
@@ -65,3 +70,68 @@ def test_other_weights_under_a_known_name() -> None:
     """A model id with other weights is a mismatch, not silently the installed ones."""
     with pytest.raises(EmbedderMismatchError, match="re-embed"):
         open_embedder("minilm-l6-v2-int8@00000000")
+
+
+@pytest.mark.parametrize("dimension", [1, 64, 99_999])
+def test_the_test_embedder_opens_at_any_length(dimension: int) -> None:
+    """By the id that a memory has stored; one of another form is no embedder."""
+    assert open_embedder(f"hash-words-1@{dimension}").dimension == dimension
+    for wrong in (
+        f"hash-words-1@0{dimension}",
+        f"hash-words-1@{dimension} ",
+        f"hash-words-2@{dimension}",
+        "hash-words-1@100000",
+    ):
+        with pytest.raises(ConfigError, match="there is no embedder"):
+            open_embedder(wrong)
+
+
+@pytest.mark.parametrize("name", ["minilm", "local ", "", "ms-marco-minilm-l12-int8@00000000"])
+def test_an_unknown_reranker_is_refused(name: str) -> None:
+    """With what it may be called."""
+    with pytest.raises(
+        ConfigError,
+        match=rf"there is no reranker '{name}'; known: 'local', which is 'ms-marco-minilm-l12-int8@",
+    ):
+        open_reranker(name)
+
+
+def test_a_long_name_is_not_repeated_whole() -> None:
+    """It may be anything."""
+    for opened in (open_embedder, open_reranker):
+        with pytest.raises(ConfigError) as caught:
+            opened("x" * 9999)
+        assert len(str(caught.value)) < 300
+
+
+def test_weights_that_are_not_there_are_told_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by their package and file, never imported; with another content they are installed and broken."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    gone = replace(MINILM, package="planted_catalog")
+    status = _status(gone, verify=False)
+    assert (status.path, status.installed, MINILM.fix in status.problem) == (None, False, True)
+    (tmp_path / "planted_catalog").mkdir()
+    (tmp_path / "planted_catalog" / "__init__.py").write_text(
+        "raise SystemExit('executed')", encoding="utf-8"
+    )
+    importlib.invalidate_caches()
+    assert _status(gone, verify=False).path is None, "a package without the file"
+    (tmp_path / "planted_catalog" / "model.onnx").write_bytes(b"other")
+    quick, slow = _status(gone, verify=False), _status(gone, verify=True)
+    assert (quick.installed, quick.problem) == (True, ""), "nothing is read yet"
+    assert (slow.installed, slow.path) == (False, quick.path)
+    assert "reinstall them: " + MINILM.fix in slow.problem
+
+
+@pytest.mark.parametrize("package", ["", "no.such.package", "sys", ".relative", "json"])
+def test_a_package_that_carries_no_file_has_no_weights(package: str) -> None:
+    """Whatever its name is, looking for it is no error."""
+    assert replace(MINILM, package=package).find() is None
+
+
+def test_a_model_id_is_its_name_and_its_weights() -> None:
+    """Eight digits of the checksum tell them apart."""
+    assert replace(MINILM, name="x", sha256="0123456789abcdef").model_id == "x@01234567"
+    assert available()[0].model_id == BGE_SMALL.model_id

@@ -279,6 +279,14 @@ def test_a_server_that_takes_nothing_is_not_asked_for_ever() -> None:
         served(limited(0), ["x" * 500])
 
 
+def test_a_key_is_not_in_what_is_said_of_a_long_text() -> None:
+    """The server's complaint is told, its echo of the key is not, in small letters either."""
+    said = "The input of sk-SECRET is too long."
+    with pytest.raises(ModelRequestError, match="too long") as caught:
+        served(lambda _body: refusal(said), ["x"], api_key="sk-SECRET")
+    assert "secret" not in str(caught.value).lower()
+
+
 # -- when it goes wrong -----------------------------------------------------------------------------
 
 

@@ -30,7 +30,8 @@ __all__ = [
 ]
 
 _NAME = re.compile(r"[a-z][a-z_]{0,30}")
-_PLACE = re.compile(r"[\w.]+:[\w.]+")
+_DOTTED = r"(?!\d)\w+(?:\.(?!\d)\w+)*"
+_PLACE = re.compile(f"{_DOTTED}:{_DOTTED}")
 _INDEXES = "memforest.systems"
 
 

@@ -271,7 +271,7 @@ def _browsed(why: Mapping[str, Any]) -> Iterator[str]:
         looked = " | ".join(clean(query, 80) for query in one["queries"])
         fell = f"; {clean(one['fallback'], 120)}" if one["fallback"] else ""
         yield (
-            f"  {clean(one['title'], 40)}: {one['mode']}, {one['calls']} calls, {one['levels']} levels, "
+            f"{clean(one['title'], 40)}: {one['mode']}, {one['calls']} calls, {one['levels']} levels, "
             f"{one['leaves']} leaves, for {looked}{fell}"
         )
 

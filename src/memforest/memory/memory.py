@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -85,7 +85,6 @@ class Memory:
 
     def __init__(self, db: Database, user_id: str, label: str, config: Config, opened: Opened) -> None:
         self.user_id = user_id
-        self.label = label
         self.db = db
         self.config = config
         self._steps = opened.steps
@@ -100,6 +99,15 @@ class Memory:
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
         self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
         db.examine_with(partial(first_problem, attached=self._attached))
+
+    @property
+    def label(self) -> str:
+        """The display name of the user, who "I" is and who an unnamed ``user`` turn is by."""
+        return self._receiver.label
+
+    @label.setter
+    def label(self, name: str) -> None:
+        self._receiver = replace(self._receiver, label=name)
 
     # -- writing ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ or two, by its version, is not waited for. See https://github.com/openai/openai-
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,14 +56,23 @@ class Place:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values that no message may contain."""
-        return (*self.target.secrets, *self.hidden)
+        """The values that no message may contain, as they are and as JSON writes them; the longest first."""
+        told = {printable(one) for one in (*self.target.secrets, *self.hidden)} - {""}
+        forms = told | {json.dumps(one, ensure_ascii=False)[1:-1] for one in told}
+        return tuple(sorted(forms, key=len, reverse=True))
+
+    def holds_secret(self, text: str) -> bool:
+        """Return whether a secret stands in a text, in capitals or small letters and however often it is quoted."""
+        bare = _bare(text)
+        return any(_bare(secret) in bare for secret in self.secrets)
 
     def clean(self, text: str) -> str:
         """Return a text in one line, cut, without what is secret and what no terminal and no file can hold."""
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return cut(printable(text), MOST_CHARS)
+        # What cannot be printed goes first: it may stand inside a secret.
+        text = printable(text)
+        if secrets := self.secrets:
+            text = re.sub("|".join(map(re.escape, secrets)), "***", text, flags=re.IGNORECASE)
+        return cut(text, MOST_CHARS)
 
 
 @contextmanager
@@ -78,9 +88,12 @@ def mapped(place: Place) -> Iterator[None]:
     try:
         yield
     except OpenAIError as exc:
-        message = f"{exc} {exc.__cause__}"
-        hidden = any(secret in message for secret in place.secrets)
+        hidden = place.holds_secret(f"{exc} {exc.__cause__}")
         raise _ours(exc, place) from (None if hidden else exc)
+
+
+def _bare(text: str) -> str:
+    return printable(text).replace("\\", "").lower()
 
 
 def _ours(exc: openai.OpenAIError, place: Place) -> ModelError:

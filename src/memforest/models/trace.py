@@ -53,19 +53,20 @@ class Trace:
             ConfigError: if its directory does not exist or cannot be written, or if it is a directory itself, a link,
                 or another user's file.
         """
-        why: object = None
         try:
-            if os.path.lexists(self._path):
-                os.close(self._open())
-            elif not os.access(self._path.parent, os.W_OK):
-                why = f"the directory {self._path.parent.name!r} does not exist or cannot be written"
+            os.close(self._open())
+            return
+        except FileNotFoundError:
+            # It is made with the first record.
+            if os.access(self._path.parent, os.W_OK):
+                return
+            why = f"the directory {self._path.parent.name!r} does not exist or cannot be written"
         except (OSError, ValueError) as exc:
             why = _why(exc)
-        if why is not None:
-            raise ConfigError(
-                f"there can be no trace at {str(self._path)!r}: {why}; give trace= the path of a file in a directory "
-                "that exists; links are not followed"
-            )
+        raise ConfigError(
+            f"there can be no trace at {str(self._path)!r}: {why}; give trace= the path of a file in a directory "
+            "that exists; links are not followed"
+        )
 
     def write(
         self,

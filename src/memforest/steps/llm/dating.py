@@ -21,7 +21,7 @@ from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded
 
 __all__ = ["Dated", "date_statement"]
 
-_BEFORE_DATE = re.compile(r"(?:\b(?:on|in|at|by|from|el|en|am|im)\s+)?\(?$", re.IGNORECASE)
+_PREPOSITION = re.compile(r"\b(?:on|in|at|by|from|el|en|am|im)\s+$", re.IGNORECASE)
 _END_MARKS = re.compile(r"[.!。！…\s]*$")
 _WAYS = {"since": "since ", "until": "until ", "before": "before ", "after": "after "}
 
@@ -78,13 +78,12 @@ def date_statement(
 def _own_dates(text: str, language: Code, supports: Sequence[SourceTurn], zone: tzinfo) -> list[DateSpan]:
     """Return the dates of a statement's text; relative ones mean what they mean in the turn that has these words."""
     found = []
-    languages = () if language == "other" else (language,)
-    for span in dates_of(text, languages, supports[0].turn.said, zone):
+    for span in dates_of(text, (language,), supports[0].turn.said, zone):
         words = folded(span.text)
         said = next(
-            (one for one in supports[1:] if words in one.folded and words not in supports[0].folded), None
+            (one for one in supports if words in one.folded and words not in supports[0].folded), None
         )
-        again = () if said is None else dates_of(text, languages, said.turn.said, zone)
+        again = () if said is None else dates_of(text, (language,), said.turn.said, zone)
         found.append(next((one for one in again if one.start_char == span.start_char), span))
     return found
 
@@ -149,8 +148,6 @@ def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:
 def _given(statement: Statement, zone: tzinfo) -> Interval | None:
     """Return the interval of the days that the model gave; None if it gave none, or invalid ones."""
     first, last = (_iso(text) for text in (statement.start, statement.end))
-    if first is None and last is None:
-        return None
     first, last = first or last, last or first
     if first is None or last is None or not 1 < first.year <= last.year < 9999 or first > last:
         return None
@@ -183,13 +180,13 @@ def _with_date(text: str, span: DateSpan, shown: str) -> str:
 
 
 def _without(text: str, span: DateSpan) -> str:
-    """Take a date out, with its preposition and brackets."""
-    before = _BEFORE_DATE.sub("", text[: span.start_char])
-    behind = text[span.end_char :]
-    behind = behind[1:] if behind.startswith(")") else behind
+    """Take a date out, with its preposition, and with the brackets around it."""
+    before, behind = _PREPOSITION.sub("", text[: span.start_char]), text[span.end_char :]
+    if (before[-1:], behind[:1]) in (("(", ")"), ("（", "）")):
+        before, behind = _PREPOSITION.sub("", before[:-1]), behind[1:]
     return (
         f"{before.rstrip()}{behind}"
-        if behind[:1] in ("", ".", ",", ";", "。")
+        if behind[:1] in ("", ".", ",", ";", "。", ")", "）")
         else f"{before}{behind.lstrip()}"
     )
 

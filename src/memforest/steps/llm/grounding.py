@@ -95,11 +95,7 @@ def _tells(word: str) -> bool:
 def _is_word(word: str, known: Mapping[str, frozenset[str]]) -> bool:
     """Return whether a word is known, or one that it begins, or that begins it: "Mel", "Melanie"."""
     near = known.get(word[:3], frozenset())
-    if word in near:
-        return True
-    return len(word) >= 3 and any(
-        len(one) >= 3 and (one.startswith(word) or word.startswith(one)) for one in near
-    )
+    return any(one.startswith(word) or word.startswith(one) for one in near)
 
 
 def _is_counted(number: str, text: str, source: Source) -> bool:

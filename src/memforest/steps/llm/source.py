@@ -74,7 +74,7 @@ class SourceTurn:
     def only_asks(self) -> bool:
         """Whether it ends with a question and has no other sentence."""
         text = self.text.rstrip(" \"'”’»)")
-        return text.endswith(("?", "？", "؟")) and not any(mark in text[:-1] for mark in ".!。！\n")
+        return text.endswith(("?", "？", "؟")) and not any(mark in text for mark in ".!。！\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +153,14 @@ def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
 
 
 def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
-    """Return the dates that a text states, as the local extractor finds them."""
+    """Return the dates that a text states, as the local extractor finds them.
+
+    English "for two years" is one where it reaches to the present; what Spanish says so always does ("desde hace").
+    """
     return tuple(
         span
         for span in find_dates(text, said, zone, languages)
-        if span.direction != "for" or "en" not in languages or until_now(text[: span.start_char])
+        if span.direction != "for" or span.text[:3].lower() != "for" or until_now(text[: span.start_char])
     )
 
 

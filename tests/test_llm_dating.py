@@ -1,0 +1,261 @@
+"""When a statement holds: which date of the turns is chosen, and how it is written into the text."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memforest.language.language import detect_language
+from memforest.steps.llm.dating import Dated, date_statement
+from memforest.steps.llm.replies import Statement
+from memforest.steps.llm.source import read_source
+from memforest.types import Chunk, Turn
+
+UTC = timezone.utc
+SAID = datetime(2024, 5, 8, 20, 0, tzinfo=UTC)  # a Wednesday
+
+
+def dated(text: str, *said: str, zone: Any = UTC, days: int = 0, **more: Any) -> Dated:
+    """Return the date of a statement that rests on these turns, which are so many days apart."""
+    turns = tuple(
+        Turn(str(at), "Ann", one, SAID + at * timedelta(days=days), at) for at, one in enumerate(said)
+    )
+    source = read_source(Chunk("s", 0, turns, (), ("Ann",)), zone)
+    statement = Statement(text=text, turns=[one.ordinal for one in turns], **more)
+    return date_statement(statement, text, detect_language(text), [*source.said.values()], source)
+
+
+def days_of(found: Dated) -> tuple[str, str] | None:
+    """Return the first day of a date, and the one behind its last."""
+    return None if found.span is None else (str(found.span.start)[:10], str(found.span.end)[:10])
+
+
+TURN = "On 3 June 2024 I start at the bank, and I went to Oslo yesterday. In July 2024 I fly to Rome."
+JUNE, YESTERDAY, JULY = (
+    ("2024-06-03", "2024-06-04"),
+    ("2024-05-07", "2024-05-08"),
+    ("2024-07-01", "2024-08-01"),
+)
+
+CHOSEN: list[tuple[dict[str, Any], tuple[str, str] | None]] = [
+    ({}, None),
+    ({"when": "yesterday"}, YESTERDAY),
+    ({"when": "Yesterday"}, YESTERDAY),
+    ({"when": "3 June 2024"}, JUNE),
+    ({"when": "on 3 June 2024"}, JUNE),
+    ({"when": "June"}, JUNE),
+    ({"when": "June 3, 2024"}, JUNE),
+    ({"when": "2024-06-03"}, JUNE),
+    ({"when": "June 3, 2024", "start": "2024-07-09"}, JULY),
+    ({"when": "the bank"}, None),
+    ({"when": "whenever it suits"}, None),
+    ({"when": "the bank", "start": "2024-06-03"}, None),
+    ({"start": "2024-06-03"}, JUNE),
+    ({"end": "2024-06-03"}, JUNE),
+    ({"start": "2024-06-03T09:00:00"}, JUNE),
+    ({"start": "2024-06-03", "end": "2024-06-03"}, JUNE),
+    ({"start": "2024-07-04", "end": "2024-07-05"}, JULY),
+    ({"start": "2024-07-01", "end": "2024-07-31"}, JULY),
+    ({"start": "2024-07-01", "end": "2024-08-01"}, None),
+    ({"start": "2024-06-03", "end": "2024-06-04"}, None),
+    ({"start": "2024-06-04", "end": "2024-06-03"}, None),
+    ({"when": "yesterday", "start": "2024-06-03"}, YESTERDAY),
+    ({"when": "I start at the bank, and I went to Oslo yesterday", "start": "2024-05-07"}, YESTERDAY),
+    ({"when": TURN, "start": "2024-05-07"}, YESTERDAY),
+    ({"when": TURN, "start": "2024-07-09"}, JULY),
+    ({"when": TURN}, JUNE),
+    ({"when": TURN, "start": "2020-01-01"}, JUNE),
+]
+
+
+@pytest.mark.parametrize(("given_time", "days"), CHOSEN, ids=str)
+def test_a_date_of_the_turns_is_chosen_by_what_the_model_says(
+    given_time: dict[str, Any], days: tuple[str, str] | None
+) -> None:
+    """By its words where they stand, by its days where a turn states them; of several the one that has both."""
+    assert days_of(dated("Ann is busy.", TURN, **given_time)) == days
+
+
+@pytest.mark.parametrize(
+    ("more", "unstated"),
+    [
+        ({"when": "last winter"}, "last winter"),
+        ({"start": "2020-01-01", "end": "2020-01-02"}, "2020-01-01 - 2020-01-02"),
+        ({"when": "soon", "start": "2020-01-01"}, "soon"),
+        ({"start": "soon"}, None),
+        ({"when": "the bank"}, None),
+        ({"when": "yesterday", "start": "2020-01-01"}, None),
+    ],
+)
+def test_a_time_that_no_turn_states_is_named(more: dict[str, Any], unstated: str | None) -> None:
+    """In the model's words; what is said, and is no date, is no fault."""
+    assert dated("Ann is busy.", TURN, **more).unstated == unstated
+
+
+def test_a_date_of_the_text_goes_before_one_that_is_not_stated() -> None:
+    """The text is right, the model's time is not."""
+    found = dated("Ann starts at the bank on 3 June 2024.", TURN, when="next spring", start="2025-03-01")
+    assert (days_of(found), found.unstated) == (JUNE, None)
+
+
+WRITTEN: list[tuple[str, dict[str, Any], str]] = [
+    ("Ann went to Oslo", {"when": "yesterday"}, "Ann went to Oslo (7 May 2024)"),
+    ("Ann went to Oslo.", {"when": "yesterday"}, "Ann went to Oslo (7 May 2024)."),
+    ("Ann went to Oslo…!  ", {"when": "yesterday"}, "Ann went to Oslo (7 May 2024)…!  "),
+    ("Ann flies to Rome.", {"when": "July 2024"}, "Ann flies to Rome (July 2024)."),
+    ("Ann went to Oslo yesterday.", {}, "Ann went to Oslo yesterday (7 May 2024)."),
+    ("Ann went to Oslo yesterday (7 May 2024).", {"when": "yesterday"}, "Ann went to Oslo yesterday (7 May 2024)."),
+    ("Ann went yesterday (with Bo) to Oslo.", {"when": "yesterday"}, "Ann went yesterday (with Bo) to Oslo."),
+    ("Yesterday Ann went to Oslo.", {"when": "yesterday"}, "Yesterday (7 May 2024) Ann went to Oslo."),
+    ("On 6 May 2024 Ann went to Oslo.", {"when": "yesterday"}, "Ann went to Oslo (7 May 2024)."),
+    ("Ann went to Oslo on 6 May 2024.", {"when": "yesterday"}, "Ann went to Oslo (7 May 2024)."),
+    ("Ann went to Oslo (on 6 May 2024) by train.", {"when": "yesterday"}, "Ann went to Oslo by train (7 May 2024)."),
+    ("Ann went to Oslo (with Bo, on 6 May 2024).", {"when": "yesterday"}, "Ann went to Oslo (with Bo,) (7 May 2024)."),
+    ("Ann went to Oslo (on 6 May 2024 with Bo).", {"when": "yesterday"}, "Ann went to Oslo (with Bo) (7 May 2024)."),
+    ("Ann went to Oslo in (6 May 2024) haste.", {"when": "yesterday"}, "Ann went to Oslo haste (7 May 2024)."),
+    ("Ann went to Oslo (6 May 2024).", {"when": "yesterday"}, "Ann went to Oslo (7 May 2024)."),
+    ("Ann went in May 2019 to Oslo.", {"when": "yesterday"}, "Ann went to Oslo (7 May 2024)."),
+    ("Ann, who starts on 3 June 2024, went to Oslo.", {"when": "yesterday"}, "Ann, who starts on 3 June 2024, went to Oslo."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "more", "shown"), WRITTEN, ids=[text for text, _, _ in WRITTEN])
+def test_a_date_is_written_once(text: str, more: dict[str, Any], shown: str) -> None:
+    """Behind the words that mean it, at the end, or in the place of a wrong one; not where it stands already."""
+    assert dated(text, TURN, **more).text.strip() == shown.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "numberless"),
+    [
+        ("Ann went to Oslo on 7 May 2024 with 3 bags.", "3"),
+        ("Ann paid 40 euros on 3 June 2024 and 50 in July 2024.", "40 50"),
+    ],
+)
+def test_the_numbers_of_dates_are_not_those_of_the_statement(text: str, numberless: str) -> None:
+    """They are checked by themselves."""
+    left = dated(text, TURN).numberless
+    assert " ".join(word for word in left.split() if word.isdigit()) == numberless
+
+
+@pytest.mark.parametrize(
+    ("text", "invented"),
+    [
+        ("Ann went to Oslo on 2 May 2024.", "2 May 2024"),
+        ("Ann went to Oslo last week.", "last week"),
+        ("Ann went to Oslo on 8 May 2024.", None),
+        ("Ann went to Oslo in 2024.", None),
+        ("Ann went to Oslo in May 2024.", None),
+        ("Ann flies to Rome on 1 July 2024.", "1 July 2024"),
+        ("Ann flies to Rome in 2025.", "2025"),
+    ],
+)
+def test_a_date_that_no_turn_states_is_invented(text: str, invented: str | None) -> None:
+    """The day on which it was said is none, nor is a longer time around one that is stated; a part of one is."""
+    found = dated(text, TURN).invented
+    assert (found is None) == (invented is None)
+    assert found is None or invented is None or invented in found
+
+
+def test_relative_words_of_no_turn_are_invented_whatever_time_is_given() -> None:
+    """A date that was worked out wrongly is mended; words that nobody said are not."""
+    assert dated("Ann went to Oslo last week.", TURN, when="yesterday").invented == "last week"
+    assert dated("Ann went to Oslo on 2 May 2024.", TURN, when="yesterday").invented is None
+
+
+def test_relative_words_count_from_the_turn_that_has_them() -> None:
+    """From the first that has them; from the first of all when none has."""
+    turns = ("I sail.", "I sailed yesterday.", "I sailed yesterday, too.")
+    assert dated("Ann sailed yesterday.", *turns, days=10).text == "Ann sailed yesterday (17 May 2024)."
+    again = ("I sailed yesterday.", "I sailed yesterday, too.")
+    assert dated("Ann sailed yesterday.", *again, days=10).text == "Ann sailed yesterday (7 May 2024)."
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "shown"),
+    [
+        ("I have lived here since 2019.", "since 2019", "Ann lives there (since 2019)."),
+        ("I stay here until 3 June 2024.", "until 3 June 2024", "Ann lives there (until 3 June 2024)."),
+    ],
+)
+def test_a_bound_is_written_with_its_direction(said: str, words: str, shown: str) -> None:
+    """A year alone would say that it was all of that time."""
+    assert dated("Ann lives there.", said, when=words).text == shown
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Vivo en Oslo desde hace dos años.", "Llevo dos años en Oslo.", "I have lived in Oslo for two years."],
+)
+@pytest.mark.parametrize(
+    "text", ["Ann vive en Oslo desde hace dos años.", "Ann has lived in Oslo for two years."]
+)
+def test_since_when_is_said_in_either_language(said: str, text: str) -> None:
+    """A translation states the same time, and neither is an invention."""
+    found = dated(text, said)
+    assert found.invented is None
+    assert "2022" in found.text
+
+
+def test_no_english_word_gets_into_a_text_of_another_language() -> None:
+    """The direction is left out with it."""
+    found = dated("Ann vive en Oslo con su hermana.", "I have lived in Oslo since 2019.", when="since 2019")
+    assert found.text == "Ann vive en Oslo con su hermana (2019)."
+
+
+def test_days_are_those_of_the_zone() -> None:
+    """Given as days by the model, or meant by a word."""
+    tokyo = ZoneInfo("Asia/Tokyo")
+    given_times: list[dict[str, Any]] = [{"when": "yesterday"}, {"start": "2024-05-08"}]
+    for more in given_times:
+        found = dated("Ann went to Oslo.", "I went to Oslo yesterday.", zone=tokyo, **more)
+        assert found.span is not None
+        assert found.span.start == datetime(2024, 5, 7, 15, tzinfo=UTC)
+        assert found.text == "Ann went to Oslo (8 May 2024)."
+
+
+def test_a_language_without_dates_of_its_own_gets_numbers() -> None:
+    """No English month in a text of another language."""
+    found = dated(
+        "Ann fuhr nach Oslo, und es war schön und kalt.", "I went to Oslo yesterday.", start="2024-05-07"
+    )
+    assert found.text == "Ann fuhr nach Oslo, und es war schön und kalt (2024-05-07)."
+
+
+@given(day=st.dates(date(2024, 1, 1), date(2024, 12, 31)), length=st.integers(0, 40))
+@settings(max_examples=40)
+def test_days_that_the_model_gives_choose_what_covers_them(day: date, length: int) -> None:
+    """Whatever they are: a stated time that has all of them, or none at all."""
+    last = day + timedelta(days=length)
+    found = dated("Ann is busy.", TURN, start=day.isoformat(), end=last.isoformat())
+    covering = [
+        (one, end)
+        for one, end in (JUNE, YESTERDAY, JULY)
+        if one <= day.isoformat() and last.isoformat() < end
+    ]
+    assert days_of(found) == (covering[0] if covering else None)
+    assert (found.unstated is None) == bool(covering)
+
+
+@given(
+    words=st.lists(
+        st.sampled_from(
+            ["yesterday", "3 June 2024", "in", "(", ")", ".", "Ann", "2 May 2023", "…", "every Friday"]
+        ),
+        max_size=6,
+    )
+)
+@settings(max_examples=40)
+def test_writing_dates_loses_nothing_that_is_no_date(words: list[str]) -> None:
+    """Whatever the text: it is refused, or what is not a wrong date is still in it."""
+    text = " ".join(["Ann", *words])
+    found = dated(text, TURN, when="yesterday")
+    if found.invented is None:
+        assert found.text.count("Ann") == text.count("Ann")
+        assert found.text.count("yesterday") == text.count("yesterday")
+        assert found.text.count("3 June 2024") == text.count("3 June 2024")
