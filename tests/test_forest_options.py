@@ -13,7 +13,7 @@ import pytest
 from memforest import AsyncMemForest, Budget, Config, MemForest, Ranking
 from memforest.errors import ConfigError, InputError, MemForestError, TimestampError
 from memforest.forest.options import read_options
-from memforest.memory.query.reader import Query
+from memforest.memory.query.query_path import Query
 from memforest.models import HashEmbedder
 from memforest.steps.base import QUESTION_CHARS
 from memforest.testing import FrozenClock

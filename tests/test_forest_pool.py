@@ -87,7 +87,7 @@ def test_a_closed_pool_opens_again_at_the_next_use(folder: Path) -> None:
         one = await pool.use("u", nothing)
         await pool.close()
         assert pool.opened == []
-        other = await pool.known("u", nothing)
+        other = await pool.use_existing("u", nothing)
         assert other is not one
         assert pool.opened == ["u"]
 
@@ -100,10 +100,10 @@ def test_only_a_memory_that_is_there_is_known(folder: Path) -> None:
     async def work(pool: MemoryPool) -> None:
         for user in ("nobody", "x" * 500):
             with pytest.raises(NotFoundError, match=r"register_user\(\) first") as caught:
-                await pool.known(user, nothing)
+                await pool.use_existing(user, nothing)
             assert len(str(caught.value)) < 200
             assert not pool.exists(user)
-        for verb in (pool.known, pool.use):
+        for verb in (pool.use_existing, pool.use):
             with pytest.raises(InputError, match="user_id"):
                 await verb("", nothing)
 

@@ -266,14 +266,14 @@ def test_a_leaf_says_its_fact_or_its_turns_line_by_line(tx: Connection) -> None:
     ]
     made.append(leaf(tx, 1, "turn", turns[2]))
     nodes = leaves.leaves_with_ids(tx, made)
-    assert trees.leaf_texts(tx, nodes.values()) == dict(
+    assert leaves.leaf_texts(tx, nodes.values()) == dict(
         zip(
             made,
             ["Ana paints.", "Ana: eins\nAna: zwei\nzwei", "Ana: zwei\nzwei\nAna: drei", "Ana: drei"],
             strict=True,
         )
     )
-    assert trees.leaf_texts(tx, []) == {}
+    assert leaves.leaf_texts(tx, []) == {}
     assert row != other
 
 
@@ -282,7 +282,7 @@ def test_in_the_place_of_a_damaged_turn_there_is_a_line_that_says_so(tx: Connect
     _, turns = put_session(tx, texts=["one", "two", "three"])
     made = leaf(tx, 1, "cell", cell_of(tx, turns[0]))
     tx.execute("UPDATE turn SET text = 'lies' WHERE id = ?", (turns[1],))
-    text = trees.leaf_texts(tx, leaves.leaves_with_ids(tx, [made]).values())[made]
+    text = leaves.leaf_texts(tx, leaves.leaves_with_ids(tx, [made]).values())[made]
     assert text.splitlines() == ["Ana: one", "[turn 't1' (number 1) of session 's' is damaged]", "Ana: three"]
 
 
