@@ -112,13 +112,13 @@ def test_what_is_computed_once_is_carried_or_made_anew() -> None:
     old, new, same = small(), small(), small()
     assert (plain(old), plain(old), carried(old)) == (1, 1, ["made"])
     nothing = np.zeros(0, dtype=np.int64)
-    carry_over(old, new, Delta(nothing, nothing, np.arange(4), nothing, frozenset()))
+    carry_over(old, new, Delta(nothing, np.arange(4), nothing, frozenset()))
     share_all(old, same)
     assert (carried(new), carried(same)) == (["made", "4"], ["made"])
     assert carried(same) is carried(old)
     assert (plain(same), plain(new)) == (1, 2)
     unasked = small()
-    carry_over(small(), unasked, Delta(nothing, nothing, nothing, nothing, frozenset()))
+    carry_over(small(), unasked, Delta(nothing, nothing, nothing, frozenset()))
     assert carried(unasked) == ["made"]
 
 
@@ -293,7 +293,7 @@ def test_a_forest_knows_its_shape() -> None:
     assert [forest.children[row] for row in (5, 2, 4, 8, 0, 9)] == [(2, 4), (0, 1), (3,), (6, 7), (), ()]
     assert [forest.path(row) for row in (1, 4, 5, 9)] == [[5, 2, 1], [5, 4], [5], [9]]
     assert forest.of_kind("entity").tolist() == [False, True, True]
-    assert found.inner_roots.tolist() == [5, 8]
+    assert found.embedded_roots.tolist() == [5, 8]
     assert replace(forest, tree_root=as_array([5, NONE, 9])).roots.tolist() == [5, 9]
 
 
