@@ -109,9 +109,10 @@ def plant(
     kind: str = "entity",
     scope: int = 1,
     k: int = 3,
+    summarised: Sequence[str] = (),
 ) -> TreeHead:
     """Store a tree of facts, put in one by one."""
-    arena, head = SqliteArena(tx), trees.put_head(tx, owner, kind, scope, TreeHead(0, k))
+    arena, head = SqliteArena(tx, summarised), trees.put_head(tx, owner, kind, scope, TreeHead(0, k))
     for row, fact in facts.facts_with_ids(tx, facts_).items():
         start_ms, end_ms = fact.leaf_span
         head, _ = insert(

@@ -135,7 +135,7 @@ class World:
             trees.drop_tree(self.tx, head)
         if b:
             rows = [row for (row,) in self.tx.execute("SELECT id FROM fact WHERE id % 3 != ?", (b % 3,))]
-            plant(self.tx, rows, owner=owner, scope=scope)
+            plant(self.tx, rows, owner=owner, scope=scope, summarised=("fact",) if a % 2 else ())
 
 
 def unit(axis: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

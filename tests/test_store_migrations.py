@@ -51,11 +51,12 @@ ROWS: dict[str, list[tuple[object, ...]]] = {
     "occurrence": [
         (1, 1, 2, "Ana", "Fact 0.", "Mel paints.", 500, LONG[0], "[]", 0.5), (2, 1, 2, "Bob", "Mel sings.", "Mel", 500, LONG[3], '["x"]', None),
         (3, 2, 2, "Ana", "Fact 1.", "Mel paints. Zoë \U0001f98a", 500, LONG[1], "[]", None), (4, 3, 2, "Ana", "Fact 2.", "Zoë \U0001f98a", 600, "tie", "[]", None),
+        (5, 3, 2, "Ana", "Fact 2.", "Zoë \U0001f98a", 600, LONG[2], "[]", None),
     ],
-    "occurrence_turn": [(1, 4), (2, 4), (3, 4), (3, 6), (4, 6)],
+    "occurrence_turn": [(1, 4), (2, 4), (3, 4), (3, 6), (4, 6), (5, 4), (5, 6)],
     "entity": [(1, "ana", "Ana", "participant", 1), (2, "melanie", "Melanie", "unknown", 0), (5, "oslo", "Oslo", "place", 1), (6, "lost", "Lost", "unknown", 0)],
     "alias": [("mel", 2), ("o town", 5), ("nobody", 6)],
-    "mention": [(1, 1, "speaker", 1), (1, 1, "object", 1), (1, 2, "subject", 1), (1, 2, "other", 2), (2, 5, "subject", 3), (3, 5, "speaker", 4), (3, 1, "object", 4)],
+    "mention": [(1, 1, "speaker", 1), (1, 1, "object", 1), (1, 2, "subject", 1), (1, 2, "other", 2), (2, 5, "subject", 3), (2, 2, "speaker", 3), (3, 5, "speaker", 4), (3, 1, "object", 4)],
     "state": [(1, 1, 1, 2, "home", "Oslo", None, "is"), (2, 2, 3, 5, "home", "Rome", "Oslo", "start"), (3, 3, 4, 1, "job", "cook", None, "end")],
     "tree": [(1, "entity", 2, 16, 8, 1, 2), (2, "session", 3, 8, 5, 0, 1), (3, "scene", 6, 16, 7, 1, 1)],
     "node": [
@@ -135,12 +136,12 @@ def test_what_was_said_reads_as_before(tx: Connection) -> None:
     found = facts.occurrences(tx, [1, 2, 3])
     assert [(one.row, one.text, one.quote, one.tie, one.turns) for of in found.values() for one in of] == [
         (1, "Fact 0.", "Mel paints.", SHORT[0], (4,)), (2, "Mel sings.", "Mel", SHORT[3], (4,)),
-        (3, "Fact 1.", "Mel paints. Zoë \U0001f98a", SHORT[1], (4, 6)), (4, "Fact 2.", "Zoë \U0001f98a", "tie", (6,)),
+        (3, "Fact 1.", "Mel paints. Zoë \U0001f98a", SHORT[1], (4, 6)), (5, "Fact 2.", "Zoë \U0001f98a", SHORT[2], (4, 6)), (4, "Fact 2.", "Zoë \U0001f98a", "tie", (6,)),
     ]  # fmt: skip
     kept = tx.execute(
         "SELECT text IS NULL, quote IS NULL, tie IS NULL FROM occurrence ORDER BY id"
     ).fetchall()
-    assert kept == [(1, 1, 1), (0, 0, 0), (1, 0, 1), (1, 1, 0)]
+    assert kept == [(1, 1, 1), (0, 0, 0), (1, 0, 1), (1, 1, 0), (1, 0, 1)]
     assert [(one.text, one.tie, one.start_ms) for one in facts.iter_facts(tx)] == [
         ("Fact 0.", SHORT[0], 90), ("Fact 1.", SHORT[1], None), ("Fact 2.", SHORT[2], None),
     ]  # fmt: skip
@@ -150,7 +151,7 @@ def test_whom_facts_name_and_what_they_assert_is_as_before(tx: Connection) -> No
     """Several roles of one are one row; states are dated by their facts, or by when they were said."""
     assert facts.mentions_of(tx, 1) == [(1, "object"), (1, "speaker"), (2, "other"), (2, "subject")]
     assert facts.mentions_of(tx, 3) == [(1, "object"), (5, "speaker")]
-    assert value(tx, "SELECT count(*) FROM mention") == 6
+    assert value(tx, "SELECT count(*) FROM mention") == 7
     assert tx.execute("SELECT id, at_ms, value, previous FROM state ORDER BY id").fetchall() == [
         (1, 90, "Oslo", None), (2, 500, "Rome", "Oslo"), (3, 600, "cook", None),
     ]  # fmt: skip
@@ -194,7 +195,11 @@ def test_trees_stand_as_they_did(tx: Connection) -> None:
         ("entity", 2, 8, 16), ("session", 3, 5, 8), ("scene", 6, 7, 16),
     ]  # fmt: skip
     assert trees.dirty_children(tx) == {7: (6,)}
-    assert len(trees.heads(tx)) == 3
+    assert (len(trees.heads(tx)), value(tx, "SELECT count(*) FROM node"), trees.node_count(tx)) == (
+        3,
+        2,
+        (6, 1),
+    )
 
 
 def test_summaries_say_what_vector_they_have(tx: Connection) -> None:

@@ -40,13 +40,16 @@ def ids_of(tx: Connection, table: str) -> list[int]:
 
 
 @settings(max_examples=15)
-@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=40), st.integers(3, 5))
-def test_a_tree_in_the_file_grows_and_shrinks_as_one_in_memory(steps: list[tuple[int, bool]], k: int) -> None:
-    """Whatever comes and goes, and however often all is written and read anew in between."""
+@given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=40), st.integers(3, 5), st.booleans())
+def test_a_tree_in_the_file_grows_and_shrinks_as_one_in_memory(
+    steps: list[tuple[int, bool]], k: int, summarised: bool
+) -> None:
+    """Whatever comes and goes, and however often all is written and read anew in between; leaves may be summarised."""
     with closing(empty_memory()) as tx:
         rows = facts.facts_with_ids(tx, put_facts(tx, 21))
         stored = trees.put_head(tx, "ix", "entity", 1, TreeHead(0, k))
-        arena, plain, head = SqliteArena(tx), DictArena(), TreeHead(stored.tree, k)
+        kinds = {"fact"} if summarised else ()
+        arena, plain, head = SqliteArena(tx, kinds), DictArena(), TreeHead(stored.tree, k)
         inside: set[int] = set()
         for number, anew in steps:
             fact = list(rows.values())[number]
@@ -63,11 +66,12 @@ def test_a_tree_in_the_file_grows_and_shrinks_as_one_in_memory(steps: list[tuple
             inside ^= {number}
             if anew:
                 arena.flush()
-                arena = SqliteArena(tx)
+                arena = SqliteArena(tx, kinds)
         arena.flush()
-        arena = SqliteArena(tx)
+        arena = SqliteArena(tx, kinds)
         assert outline(arena, stored) == outline(plain, head)
-        assert _told(arena, stored) == _told(plain, head)
+        assert _told(arena, stored, summarised) == _told(plain, head, summarised)
+        assert value(tx, "SELECT count(*) FROM node WHERE level = 0") == len(inside) * summarised
         assert check(arena, stored) == []
         assert (value(tx, "SELECT count(*) FROM leaf"), (stored.height, stored.count)) == (
             len(inside),
@@ -76,10 +80,10 @@ def test_a_tree_in_the_file_grows_and_shrinks_as_one_in_memory(steps: list[tuple
         assert trees.node_count(tx)[0] == sum(1 for _ in walk(plain, head))
 
 
-def _told(arena: SqliteArena | DictArena, head: TreeHead) -> list[tuple[object, ...]]:
+def _told(arena: SqliteArena | DictArena, head: TreeHead, marked: bool) -> list[tuple[object, ...]]:
     return [
         (node.level, node.key, node.start_ms, node.end_ms, node.count, node.item, node.item_kind)
-        + ((node.version, node.dirty) if node.level else ())
+        + ((node.version, node.dirty) if node.level or marked else ())
         for node in walk(arena, head)
     ]
 
@@ -327,11 +331,14 @@ def test_whose_a_tree_or_node_is(tx: Connection) -> None:
     assert trees.owner_of_node(tx, 77) is None
 
 
+@pytest.mark.parametrize("summarised", [(), ("fact",)])
 @pytest.mark.parametrize("n", [0, 1, 9])
-def test_a_dropped_tree_takes_all_that_is_its_own(tx: Connection, n: int) -> None:
+def test_a_dropped_tree_takes_all_that_is_its_own(
+    tx: Connection, n: int, summarised: tuple[str, ...]
+) -> None:
     """Nodes, leaves and their derived rows; of another tree of the same facts nothing."""
     rows = put_facts(tx, 9)
-    gone, stays = plant(tx, rows[:n]), plant(tx, rows, scope=2)
+    gone, stays = plant(tx, rows[:n], summarised=summarised), plant(tx, rows, scope=2, summarised=summarised)
     for node in ids_of(tx, "node"):
         tx.execute("INSERT INTO derived_summary VALUES (?, x'00', 'm', 'own', NULL)", (node,))
         tx.execute("INSERT INTO derived_node_vector VALUES (?, x'00', x'00')", (node,))
