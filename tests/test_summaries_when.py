@@ -23,9 +23,10 @@ from memforest.memory.memory import Memory
 from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
 from memforest.refresh.refresher import Refresher
+from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.store import trees as tree_rows
-from memforest.types import SummaryRequest
+from memforest.types import Chunk, ChunkOutcome, SummaryRequest
 
 QUESTIONS = ("Where does Ana live?", "What did Ana buy?", "When did Ben move?")
 
@@ -300,6 +301,82 @@ def test_ingest_returns_before_its_summaries_are_made(folder: Path) -> None:
     asyncio.run(run())
 
 
+class Held(LocalExtractor):
+    """The local extractor; the second session waits until it may go on."""
+
+    go_on: asyncio.Event
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Extract when it may."""
+        if chunks[0].session_id == "s2":
+            await asyncio.wait_for(self.go_on.wait(), 20)
+        return await super().extract(chunks)
+
+
+def test_a_session_is_summarised_while_the_next_one_is_extracted(folder: Path) -> None:
+    """Its tree alone: what the next session may change waits until no write is under way; each node is made once."""
+    early: list[SummaryRequest] = []
+
+    class Telling(Paid):
+        go_on: asyncio.Event
+
+        async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+            made = await super().summarise(requests)
+            if requests[0].kind == "session" and requests[0].root and not self.go_on.is_set():
+                early.extend(self.asked)
+                self.go_on.set()
+            return made
+
+    async def run() -> None:
+        telling, held = Telling(), Held()
+        telling.go_on = held.go_on = asyncio.Event()
+        async with AsyncMemForest(folder, fast_config(summariser=telling, extractor=held)) as forest:
+            first = forest.ingest_session("u", "s1", said(*many(40, "tent")))
+            await asyncio.gather(first, forest.ingest_session("u", "s2", said(*many(40, "car"), day=2)))
+            did = await forest.flush("u")
+        assert {(one.kind, one.label) for one in early} == {("session", "s1")}
+        assert did.nodes_dirty == 0
+        assert did.nodes_refreshed == len(telling.asked) > len(early)
+
+    asyncio.run(run())
+    with MemForest(folder, fast_config()) as forest:
+        assert forest.user("u").verify().ok
+
+
+def test_a_session_s_tree_holds_up_no_other_behind_a_write(folder: Path) -> None:
+    """However slow it is: flush makes the others beside it, waits for it, and leaves nothing."""
+
+    class Slow(Paid):
+        done: asyncio.Event
+
+        async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+            if requests[0].kind == "session":
+                await asyncio.wait_for(self.done.wait(), 20)
+            made = await super().summarise(requests)
+            if requests[0].kind == "entity" and requests[0].root:
+                self.done.set()
+            return made
+
+    async def run() -> None:
+        slow = Slow()
+        slow.done = asyncio.Event()
+        async with AsyncMemForest(folder, fast_config(summariser=slow)) as forest:
+            await forest.ingest_session("u", "s", said(*many(40, "tent")))
+            did = await forest.flush("u")
+        assert did.nodes_dirty == 0
+        assert did.nodes_refreshed == len(slow.asked)
+
+    asyncio.run(run())
+
+
+def test_what_is_bounded_is_not_begun_early(folder: Path) -> None:
+    """Two refreshes would have one bound: a write with a budget has all of its summaries made when it is quiet."""
+    with MemForest(folder, fast_config(summariser=Paid())) as forest:
+        forest.ingest_session("u", "s", said(*many(9, "tent")), budget=Budget(max_calls=1))
+        assert not forest._async._pool._open["u"]._summaries._early.at_work
+        assert forest.flush("u", budget=Budget(max_calls=0)).usage.steps["summarise"].calls == 1
+
+
 def test_what_fails_behind_a_write_is_told_once(folder: Path) -> None:
     """By the next result of a write; what failed stays dirty, and flush makes it when the model is back."""
     model = Model(away=True)
@@ -387,6 +464,33 @@ def test_several_requests_are_one_run() -> None:
         return seen
 
     assert asyncio.run(run()) == [Budget(max_calls=1), Budget(max_calls=5)]
+
+
+def test_who_waits_for_a_run_does_not_wait_for_the_next() -> None:
+    """Else a stream of writes would hold up a question for as long as it lasts."""
+
+    async def run() -> None:
+        gates = [asyncio.Event(), asyncio.Event()]
+        begun: list[Budget] = []
+
+        async def job(budget: Budget) -> None:
+            begun.append(budget)
+            await gates[len(begun) - 1].wait()
+
+        behind = Behind(job)
+        await behind.present()  # there is none
+        behind.begin(Budget())
+        await asyncio.sleep(0)
+        behind.begin(Budget())
+        waiting = asyncio.create_task(behind.present())
+        await asyncio.sleep(0)
+        gates[0].set()
+        await asyncio.wait_for(waiting, 20)
+        assert (len(begun), behind.at_work) == (2, True)
+        gates[1].set()
+        assert await behind.wait()
+
+    asyncio.run(run())
 
 
 def test_an_error_behind_a_write_is_raised_where_it_is_waited_for() -> None:

@@ -87,16 +87,31 @@ def test_the_path_follows_what_calls_need() -> None:
     assert chain([]) == 0
 
 
+def test_what_is_made_beside_a_later_write_is_on_no_path() -> None:
+    """It holds up none: of what is made behind writes, only what was begun when the last one had returned counts."""
+    recorder = Recorder("s1")
+    recorder(record("extract", "system", "turns"))
+    recorder(record("summarise", operation="refresh"))
+    recorder.arrival = "s2"
+    recorder.written_s = 0.0
+    recorder(record("summarise", operation="refresh"))
+    calls = calls_of(recorder.records)
+    assert [one.arrival for one in calls] == ["s1", "", "s2"]
+    assert (path_s(calls, SECOND), work_s(calls, SECOND)) == (2, 3)
+
+
 def test_the_declared_costs_are_charged_for_kept_tokens_too() -> None:
     """150 ms, 0.05 ms a prompt token and 8 ms a completion token, as the target is stated."""
     assert COSTS["reference"].seconds(1000, 100, 900) == pytest.approx(0.15 + 0.05 + 0.8)
     assert COSTS["reference"].declared.startswith("150 ms + 0.05 ms per prompt token + 8 ms")
 
 
-def record(step: str, *texts: str, reply: str = "", tokens: int = 1) -> dict[str, Any]:
+def record(
+    step: str, *texts: str, reply: str = "", tokens: int = 1, operation: str = "ingest"
+) -> dict[str, Any]:
     """Return a record of the trace, as far as it is read."""
     return {
-        "step": step, "reply": reply, "error": None, "prompt_tokens": 10, "completion_tokens": tokens,
+        "operation": operation, "step": step, "reply": reply, "error": None, "prompt_tokens": 10, "completion_tokens": tokens,
         "cached_tokens": 0, "seconds": 1.0, "messages": [{"role": "user", "content": text} for text in texts],
     }  # fmt: skip
 

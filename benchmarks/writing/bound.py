@@ -34,7 +34,8 @@ FAN_OUT = 8
 class Call:
     """One call to the chat model.
 
-    `arrival` names what it belongs to, `stage` orders its calls; `needs` are the places, in the list of all
+    `arrival` names what it belongs to, and is empty for a call that was made beside later writes, and so held up none;
+    `stage` orders its calls; `needs` are the places, in the list of all
     calls, of those of its stage whose replies it was made from. `prefix_tokens` are those prompt tokens that are the
     same in every request of the step.
     """
@@ -126,6 +127,8 @@ def _longest(calls: Sequence[Call], weight: Callable[[Call], float]) -> dict[str
     of_stage: dict[tuple[str, int], float] = defaultdict(float)
     # A call is listed when it ends, so what it needs stands before it.
     for at, call in enumerate(calls):
+        if not call.arrival:
+            continue
         ends[at] = weight(call) + max((ends[other] for other in call.needs if other < at), default=0.0)
         key = (call.arrival, call.stage)
         of_stage[key] = max(of_stage[key], ends[at])

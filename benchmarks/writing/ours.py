@@ -136,7 +136,8 @@ def _write(
         for one in sessions:
             recorder.arrival = one.id
             results.append(forest.ingest_session(**one.request()))
-    wall = perf_counter() - started
+    recorder.written_s = perf_counter()
+    wall = recorder.written_s - started
     for result in results:
         if not isinstance(result, IngestResult):
             raise result

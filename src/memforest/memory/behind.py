@@ -79,6 +79,8 @@ class Behind:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended = _promise()
+        self._run_ended = _promise()
+        self._run_ended.set_result(None)
         self._error: BaseException | None = None
 
     @property
@@ -101,7 +103,10 @@ class Behind:
 
     async def _run(self) -> None:
         while (budget := self._next()) is not None:
-            await self._job(budget)
+            try:
+                await self._job(budget)
+            finally:
+                self._run_ended.set_result(None)
 
     def _next(self) -> Budget | None:
         """Return what the next run may spend; None ends the task."""
@@ -109,6 +114,8 @@ class Behind:
             budget, self._waiting = self._waiting, None
             if budget is None:
                 self._task = None
+            else:
+                self._run_ended = _promise()
             return budget
 
     def _note_end(self, ended: Future[None], task: asyncio.Task[None]) -> None:
@@ -120,6 +127,13 @@ class Behind:
                 self._error = error
                 _log.error("work behind a write failed", exc_info=error)
         ended.set_result(None)
+
+    async def present(self) -> None:
+        """Wait until the run that is under way has ended, however it ends; not for those that follow."""
+        with self._lock:
+            run = self._run_ended
+        while self.at_work and not run.done():
+            await _until(run)
 
     async def wait(self) -> bool:
         """Wait until nothing is under way; return whether something was.

@@ -148,7 +148,7 @@ class Memory:
         await batch.finish(refresh=how)
         if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
-            self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens))
+            await self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens), batch.placed)
 
     async def _writes(self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[T]]) -> T:
         """Run a write under a ledger, and keep what it spent with the memory, however it ends."""

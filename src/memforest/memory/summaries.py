@@ -1,8 +1,9 @@
 """When one memory's summaries are made: before they are read, with a write, or behind it (`Config.refresh`).
 
 A write marks what it leaves out of date, and the marks are in the file. Whoever is about to read summaries has them made
-first (`fresh`), so no policy changes what is read, only when it is paid for. One refresh runs at a time in a process;
-another process may run one as well, see `memforest.refresh`.
+first (`fresh`), so no policy changes what is read, only when it is paid for. One refresh runs at a time in a process,
+and beside it, after a write, one of trees that no other session is in: those of a session are summarised while the next
+one is extracted. Another process may run one as well, see `memforest.refresh`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ MOST_WAIT_S = 30.0
 
 Choose = Callable[[Tx], Collection[int]]
 """Names nodes that are about to be read, out of a read transaction."""
+
+_Make = Callable[[VectorMaker | None, Timer], Awaitable[Refreshed]]
 
 
 class Accounted(Protocol):
@@ -92,6 +95,10 @@ class Summaries:
         self._accounted = accounted
         self._turns = OneAtATime()
         self._behind = Behind(self._run_behind)
+        self._early = Behind(self._run_early)
+        self._next_early: frozenset[int] = frozenset()
+        self._in_hand: frozenset[int] = frozenset()
+        """Trees that are to be refreshed early, and those that are being refreshed so."""
         self._lock = threading.Lock()
         self._did = FlushResult()
         self._unreported: list[str] = []
@@ -113,17 +120,35 @@ class Summaries:
     ) -> Refreshed:
         """Refresh nodes with what is dirty beneath them, or all nodes, as part of the operation under way."""
         async with self._turns.turn():
-            return await self._make(maker, timer, nodes)
+            if nodes is not None:
+                await self._early.present()
+                return await self._make(maker, timer, nodes)
+            done, in_hand = await self._make_others(maker, timer)
+            if in_hand and not done.failures:
+                await self._early.present()
+                done = done.plus((await self._make_others(maker, timer))[0])
+            return done
+
+    async def _make_others(self, maker: VectorMaker | None, timer: Timer) -> tuple[Refreshed, frozenset[int]]:
+        """Bring everything up to date but the trees that are in hand, and return those too."""
+        with self._lock:
+            in_hand = self._in_hand
+            self._next_early &= in_hand  # the others are made here
+        return await self._make(maker, timer, None, but=in_hand), in_hand
 
     async def _make(
-        self, maker: VectorMaker | None, timer: Timer, nodes: Collection[int] | None
+        self,
+        maker: VectorMaker | None,
+        timer: Timer,
+        nodes: Collection[int] | None,
+        but: Collection[int] = (),
     ) -> Refreshed:
         with timer.timed("refresh"):
             if maker is not None and not await asyncio.to_thread(self._is_own_embedder, maker):
                 maker = None
             embed = None if maker is None else partial(maker.make, kind="node")
             refresher = Refresher(self._db, self.describe, self._steps.summariser, embed)
-            done = await (refresher.refresh() if nodes is None else refresher.ensure_fresh(nodes))
+            done = await (refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes))
             self._given_up = await asyncio.to_thread(self._mark) if done.failures else None
         parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
         for part, ms in parts.items():
@@ -149,6 +174,7 @@ class Summaries:
         if not (await asyncio.to_thread(self._wanted, chosen))[0]:
             return []
         async with self._turns.turn():
+            await self._early.present()
             wanted, mark = await asyncio.to_thread(self._wanted, chosen)
             if not wanted:
                 return []
@@ -173,9 +199,28 @@ class Summaries:
 
     # -- behind a write ---------------------------------------------------------------------------
 
-    def begin(self, budget: Budget) -> None:
-        """Start making all summaries in the background, within `budget`."""
+    async def begin(self, budget: Budget, trees: Collection[int]) -> None:
+        """Start making all summaries in the background.
+
+        Trees that no other session is in are begun at once, if nothing bounds what is spent: else the bound would be that
+        of two refreshes.
+
+        Args:
+            budget: what may be spent on it.
+            trees: those that were written.
+        """
+        if budget == Budget() and (settled := await asyncio.to_thread(self._settled, trees)):
+            with self._lock:
+                self._next_early |= settled
+            self._early.begin(budget)
         self._behind.begin(budget)
+
+    def _settled(self, trees: Collection[int]) -> frozenset[int]:
+        """Return those of the trees that one session alone is in."""
+        with self._db.read() as tx:
+            owners, scopes = tree_rows.owners(tx, trees), tree_rows.scopes(tx, trees)
+            kinds = {index.name: index.settled for index in self._attached.of(tx)}
+            return frozenset(tree for tree in scopes if scopes[tree][0] in kinds.get(owners[tree], ()))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -199,8 +244,30 @@ class Summaries:
 
     async def _run_behind(self, budget: Budget) -> None:
         await self._wait_until_quiet()
+        await self._record(self._refresh(budget, self.make))
+
+    async def _run_early(self, budget: Budget) -> None:
+        with self._lock:
+            self._in_hand, self._next_early = self._next_early, frozenset()
+
+        async def make(maker: VectorMaker | None, timer: Timer) -> Refreshed:
+            return await self._make(maker, timer, await asyncio.to_thread(self._roots, self._in_hand))
+
         try:
-            did = await self._refresh_all(budget)
+            if self._in_hand:
+                await self._record(self._refresh(budget, make))
+        finally:
+            with self._lock:
+                self._in_hand = frozenset()
+
+    def _roots(self, trees: Collection[int]) -> set[int]:
+        with self._db.read() as tx:
+            return tree_rows.roots(tx, trees)
+
+    async def _record(self, making: Awaitable[FlushResult]) -> None:
+        """Await a background refresh, and keep its counts and warnings for the next write or flush."""
+        try:
+            did = await making
         except StoreClosedError:
             return  # what is left is marked in the file
         except MemForestError as exc:
@@ -209,10 +276,12 @@ class Summaries:
             self._did = self._did.plus(did)
             self._unreported += did.warnings
 
-    async def _refresh_all(self, budget: Budget | None) -> FlushResult:
+    async def _refresh(self, budget: Budget | None, make: _Make) -> FlushResult:
+        """Run a refresh that is no part of another operation, and return its counts."""
+
         async def work() -> FlushResult:
             timer, maker = Timer(), self._maker()
-            done = await self.make(maker, timer)
+            done = await make(maker, timer)
             ledger = current_ledger()
             return FlushResult(
                 nodes_refreshed=done.nodes,
@@ -230,6 +299,7 @@ class Summaries:
             self._hurried += 1
         try:
             waited = await self._behind.wait()
+            await self._early.wait()
         finally:
             with self._lock:
                 self._hurried -= 1
@@ -238,7 +308,7 @@ class Summaries:
             self._unreported.clear()
         if waited and did.warnings:
             return did  # it failed just now
-        return did.plus(await self._refresh_all(budget))
+        return did.plus(await self._refresh(budget, self.make))
 
     def take_warnings(self) -> list[str]:
         """Return the warnings of background work since the last call."""
@@ -251,13 +321,14 @@ class Summaries:
     @property
     def at_work(self) -> bool:
         """Whether background work is under way."""
-        return self._behind.at_work
+        return self._behind.at_work or self._early.at_work
 
     async def close(self) -> None:
         """Refresh everything if the policy is "close", then cancel background work; unfinished nodes stay marked dirty in the file."""
         if self.policy == "close":
             await self.flush()
         await self._behind.stop()
+        await self._early.stop()
 
 
 def _over_budget(refused: Any) -> list[str]:

@@ -55,6 +55,17 @@ class Refreshed:
     store_ms: float = 0.0
     failures: list[str] = field(default_factory=list)
 
+    def plus(self, later: Refreshed) -> Refreshed:
+        """Return what two refreshes did, one after the other; the later one says what is left."""
+        return Refreshed(
+            self.nodes + later.nodes,
+            later.left,
+            self.summarise_ms + later.summarise_ms,
+            self.embed_ms + later.embed_ms,
+            self.store_ms + later.store_ms,
+            [*self.failures, *later.failures],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class _Job:
@@ -99,13 +110,13 @@ class Refresher:
         self._summariser = summariser
         self._embed = embed
 
-    async def refresh(self) -> Refreshed:
-        """Bring every dirty node up to date, as far as the steps succeed.
+    async def refresh(self, *, but: Collection[int] = ()) -> Refreshed:
+        """Bring every dirty node up to date, as far as the steps succeed; those of the trees in `but` are left.
 
         Raises:
             StoreError: if the database cannot be read or written.
         """
-        return await self._run(None)
+        return await self._run(None, but)
 
     async def ensure_fresh(self, nodes: Collection[int]) -> Refreshed:
         """Bring these nodes up to date with everything that is dirty beneath them, and no others.
@@ -118,10 +129,10 @@ class Refresher:
         """
         return await self._run(nodes)
 
-    async def _run(self, nodes: Collection[int] | None) -> Refreshed:
+    async def _run(self, nodes: Collection[int] | None, but: Collection[int] = ()) -> Refreshed:
         done = Refreshed()
         with _timed(done, "store_ms"):
-            dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes)
+            dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes, but)
         if dirty:
             vectors = NodeVectors(self._embed)
             try:
@@ -269,14 +280,16 @@ def _timed(done: Refreshed, part: str) -> Iterator[None]:
 # -- reading --------------------------------------------------------------------------------------
 
 
-def _dirty_beneath(db: Database, nodes: Collection[int] | None) -> dict[int, tuple[int, ...]]:
+def _dirty_beneath(
+    db: Database, nodes: Collection[int] | None, but: Collection[int]
+) -> dict[int, tuple[int, ...]]:
     """Return the children of every dirty node, or of those among nodes and beneath them, from the leaves up.
 
     Leaves that have a summary of their own are among them, without children.
     """
     with db.read() as tx:
         if nodes is None:
-            return tree_rows.dirty_children(tx)
+            return tree_rows.dirty_children(tx, but=but)
         found: dict[int, Node] = {}
         # What is above a dirty node is dirty, so nothing dirty lies beneath a clean one.
         frontier = set(nodes)

@@ -293,12 +293,17 @@ def roots(tx: Tx, trees: Collection[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-def dirty_children(tx: Tx, owner: str | None = None) -> dict[int, tuple[int, ...]]:
-    """Return the children of every dirty node of an index's trees, or of all, from the leaves up; a leaf has none."""
+def dirty_children(
+    tx: Tx, owner: str | None = None, *, but: Collection[int] = ()
+) -> dict[int, tuple[int, ...]]:
+    """Return the children of every dirty node of an index's trees, or of all, from the leaves up; a leaf has none.
+
+    The trees in `but` are left out.
+    """
     rows = tx.execute(
-        """SELECT n.id, n.children FROM node n JOIN tree t ON t.id = n.tree
-           WHERE n.dirty AND t.owner = coalesce(?, t.owner) ORDER BY n.level, n.id""",
-        (owner,),
+        f"""SELECT n.id, n.children FROM node n JOIN tree t ON t.id = n.tree
+           WHERE n.dirty AND t.owner = coalesce(?, t.owner) AND t.id NOT {AMONG} ORDER BY n.level, n.id""",
+        (owner, tx.ids(but)),
     )
     return {node: unpack_ids(children) for node, children in rows}
 

@@ -127,6 +127,8 @@ class MemoryIndex(Protocol):
     """What makes its own tables: one step for each version, from the first on."""
     numbered: frozenset[str]
     """The kinds of its trees whose scopes have numbers for names."""
+    settled: frozenset[str]
+    """The kinds of its trees that one session alone is in: their summaries need not wait for other writes to end."""
     contracts: Mapping[str, Contract]
     """What must hold of its trees, by their kind; those of a kind that is not in it are MemTrees."""
     settings: Any
@@ -254,6 +256,7 @@ class Index(ABC):
     tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings
     numbered: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
     contracts: Mapping[str, Contract] = MappingProxyType({})
 
     def __init__(self, settings: Any = None) -> None:

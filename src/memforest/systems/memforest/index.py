@@ -75,6 +75,7 @@ class MemForestIndex(Index):
     tables: Sequence[Upgrade] = (rows.first_tables,)
     Settings = MemForestSettings
     numbered = frozenset({"scene"})
+    settled = frozenset({"session"})
 
     def placing(self, tx: Tx) -> ForestPlacing:
         """Begin to edit the forest inside a write transaction."""
