@@ -1,7 +1,7 @@
 """When one memory's summaries are made: before they are read, with a write, or behind it (`Config.refresh`).
 
 A write marks what it leaves out of date, and the marks are in the file. Whoever is about to read summaries has them made
-first (`fresh`), so no policy changes what is read, only when it is paid for. One refresh runs at a time in a process,
+first (`ensure_fresh`), so no policy changes what is read, only when it is paid for. One refresh runs at a time in a process,
 and beside it, after a write, one of trees that no other session is in: those of a session are summarised while the next
 one is extracted. Another process may run one as well, see `memforest.refresh`.
 """
