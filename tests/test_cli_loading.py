@@ -293,6 +293,7 @@ def test_a_conflict_names_the_option(forest: MemForest) -> None:
     changed = FileSession("a", ({**HI, "content": "I live in Rome."},))
     loaded_from(forest, [session("a")])
     loaded, _ = loaded_from(forest, [changed])
+    assert loaded.errors[0].startswith("f.json, session 'a': ")
     assert "give --replace to overwrite it" in loaded.errors[0]
     assert "replace=True" not in loaded.errors[0]
     assert (loaded.sessions_failed, loaded.sessions_new) == (1, 0)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memforest.steps.llm.parse import ALONE_CHARS, MAX_CHARS, MAX_DEPTH, Found, find_json, find_values
@@ -35,6 +35,7 @@ def found(text: str, listed: str | None = "list") -> Any:
 
 
 @given(value=VALUES, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
+@settings(max_examples=40)
 def test_json_is_read_as_python_reads_it(value: Any, indent: int | None, ascii_only: bool) -> None:
     """Whatever the value, its layout, and whether its characters are escaped."""
     text = json.dumps([value], indent=indent, ensure_ascii=ascii_only)
@@ -42,6 +43,7 @@ def test_json_is_read_as_python_reads_it(value: Any, indent: int | None, ascii_o
 
 
 @given(value=OBJECTS, before=st.sampled_from(["", "\ufeff", "Sure: ", "<think>hm</think>", "```json\n"]))
+@settings(max_examples=40)
 def test_what_stands_around_an_object_does_not_change_it(value: dict[str, Any], before: str) -> None:
     """A reply that is JSON alone is read by another reader than one in prose; both find the same."""
     assert found(before + json.dumps(value)) == found(json.dumps(value))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memforest.errors import ReplyError
@@ -163,6 +163,7 @@ def test_no_part_of_a_relation_is_made_up(missing: str) -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*Statement.model_fields, "more"]), ANY))
+@settings(max_examples=40)
 def test_any_statement_is_read_or_dropped_and_noted(fields: dict[str, Any]) -> None:
     """Whatever its fields hold: never an error, and the good one beside it stays."""
     reply = read(Extraction, statements=[fields, STATEMENT])
@@ -177,6 +178,7 @@ WHOLE = {**STATEMENT, "kind": "plan", "when": "Friday", "negated": True, "topics
 
 
 @given(st.permutations([*WHOLE.items()]))
+@settings(max_examples=40)
 def test_the_order_of_properties_does_not_matter(items: list[tuple[str, Any]]) -> None:
     """A model may write them as it likes."""
     (found,) = read(Extraction, statements=[dict(items)]).statements
@@ -287,6 +289,7 @@ def test_a_guide_keeps_the_trees_that_can_be_read() -> None:
 
 
 @given(st.sampled_from([Judgement, BrowseGuide, BrowseChoice, AnswerReply, Summary, Extraction]), st.data())
+@settings(max_examples=40)
 def test_any_reply_is_read_or_refused(kind: type[Reply], data: st.DataObject) -> None:
     """Whatever its fields hold, the only error is that of a reply."""
     fields = data.draw(st.dictionaries(st.sampled_from([*kind.model_fields]), ANY, min_size=1))

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ModelError, ModelRefusedError, ModelRequestError, ModelUnavailableError
+from memforest.models import openai_http
 from memforest.models.openai_client import Target
-from memforest.models.openai_errors import MOST_CHARS, Place, _words, mapped
+from memforest.models.openai_errors import MOST_CHARS, Place, _words, mapped, read_json
 
 PLACE = Place(Target.of(ChatEndpoint("m", base_url="http://127.0.0.1:1/v1"), "chat"), "m", "chat", 1.0)
 OURS = (ModelUnavailableError, ModelRefusedError, ModelRequestError)
@@ -291,3 +292,80 @@ def test_the_bound_of_a_reply_leaves_room_for_all_vectors(more: dict[str, Any]) 
     numbers = endpoint.batch * (endpoint.dimensions or 12_288)
     most = Target.of(endpoint, "embeddings").most_bytes
     assert numbers * (len(two) - len(one)) < most < numbers * 100 + (2 << 20)
+
+
+# -- bodies ---------------------------------------------------------------------------------------
+
+
+def body_of(content: bytes, **extensions: Any) -> dict[str, Any]:
+    """Return what is read out of the body of a reply of status 200."""
+    return read_json(openai_http._http.Response(200, content=content, extensions=extensions), PLACE)
+
+
+def test_the_body_of_a_reply_is_its_object() -> None:
+    """Whatever else is in it; an error that is none does not count."""
+    assert body_of(b' {"a": [1, null]}\n') == {"a": [1, None]}
+    for nothing in (b"null", b'""', b"{}", b"false", b"0"):
+        assert "error" in body_of(b'{"error": ' + nothing + b"}")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "said"),
+    [
+        (b"", ModelUnavailableError, "sent a reply that is broken"),
+        (b'  {"a": 1', ModelUnavailableError, "sent a reply that is broken"),
+        (b"\n[1,", ModelUnavailableError, "sent a reply that is broken"),
+        (b"[" * 100_000, ModelUnavailableError, "sent a reply that is broken"),
+        (b"<html>", ModelRefusedError, "answers with something else than the JSON.*chat.base_url"),
+        (b"   ", ModelRefusedError, "answers with something else"),
+        (b"hello", ModelRefusedError, "answers with something else"),
+        (b"[]", ModelRefusedError, "answers with something else"),
+        (b"7", ModelRefusedError, "answers with something else"),
+        (b'"{}"', ModelRefusedError, "answers with something else"),
+    ],
+)  # fmt: skip
+def test_what_is_no_object_is_broken_or_of_something_else(
+    content: bytes, kind: type[ModelError], said: str
+) -> None:
+    """JSON that ends too soon may come whole next time; a page comes from another address than was meant."""
+    with pytest.raises(kind, match=said) as caught:
+        body_of(content)
+    assert getattr(caught.value, "status", None) == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "status"),
+    [
+        ({"code": 400}, ModelRequestError, 400),
+        ({"code": 401}, ModelRefusedError, 401),
+        ({"code": 429}, ModelUnavailableError, 429),
+        ({"code": 599}, ModelUnavailableError, 599),
+        ({"code": 600}, ModelUnavailableError, 500),
+        ({"code": 399}, ModelUnavailableError, 500),
+        ({"code": "401"}, ModelUnavailableError, 500),
+        ({"message": "x"}, ModelUnavailableError, 500),
+        ("out of order", ModelUnavailableError, 500),
+        (["out", "of"], ModelUnavailableError, 500),
+    ],
+)
+def test_an_error_in_a_good_reply_is_one(error: Any, kind: type[ModelError], status: int) -> None:
+    """As some gateways send it: by its code where that is a status, else as one that may pass."""
+    with pytest.raises(kind) as caught:
+        body_of(json.dumps({"error": error}).encode())
+    assert getattr(caught.value, "status", None) == status
+    said = (
+        error
+        if isinstance(error, str)
+        else error.get("message")
+        if isinstance(error, dict)
+        else '["out", "of"]'
+    )
+    assert not said or said in str(caught.value)
+
+
+def test_a_reply_that_was_cut_is_not_read() -> None:
+    """How much is read is told, and where to look."""
+    with pytest.raises(
+        ModelUnavailableError, match=r"a reply of more than 8 MB, which was not read; look .*chat\.base_url"
+    ):
+        body_of(b'{"a": 1}', **{openai_http.CUT: True})
