@@ -194,7 +194,11 @@ def test_the_key_of_a_step_stays_with_its_address() -> None:
     assert moved["steps"] == {"plan": {"model": "small"}, "judge": {}, "answer": steps["answer"]}
     assert "secret" not in str(moved).lower()
     endpoint = build(ChatEndpoint, moved, "chat")
-    assert [endpoint.for_step(step).api_key for step in ("plan", "judge", "answer")] == [None, None, "key-of-c"]
+    assert [endpoint.for_step(step).api_key for step in ("plan", "judge", "answer")] == [
+        None,
+        None,
+        "key-of-c",
+    ]
     assert overlaid(lower, {"chat": {"model": "n"}})["chat"]["steps"] == steps
     assert lower["chat"]["steps"] == steps
 
