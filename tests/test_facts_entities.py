@@ -20,6 +20,7 @@ from memforest.store import facts as rows
 from memforest.store import migrations
 from memforest.store.db import Database
 from memforest.store.tx import Tx
+from memforest.types import EntityKind
 
 
 @pytest.fixture
@@ -124,3 +125,66 @@ def test_names_without_letters_are_no_entities(tx: Tx) -> None:
     book = EntityBook(tx)
     assert book.entity("—", "unknown") is None
     assert book.participant("👍") is not None
+
+
+def test_the_speaker_of_this_session_is_meant_before_anybody_of_another(tx: Tx) -> None:
+    """A short form is that of who speaks here; in another session, where Melissa speaks, the same one is hers."""
+    first, second = EntityBook(tx), EntityBook(tx)
+    melanie, melissa = first.participant("Melanie"), second.participant("Melissa")
+    assert first.entity("Mel", "person") == melanie
+    assert second.entity("Mel", "person") == melissa
+    nobody = EntityBook(tx).entity("Mel", "person")
+    assert nobody not in (None, melanie, melissa)
+    assert first.entity("Mel", "person") == melanie
+
+
+def test_a_speaker_is_told_by_the_whole_name_first(tx: Tx) -> None:
+    """Where Mel and Melanie both speak, "Mel" is Mel, however one is written."""
+    book = EntityBook(tx)
+    melanie, mel = book.participant("Melanie"), book.participant("Mel")
+    assert melanie != mel
+    assert book.entity("mel's", "unknown") == mel
+    assert book.entity("Melanie", "thing") == melanie
+    assert book.participant("MEL") == mel
+
+
+def test_the_surest_kind_of_an_entity_counts(tx: Tx) -> None:
+    """Whatever order mentions come in; a mention never makes a participant, and speaking does."""
+    kinds: list[tuple[EntityKind, EntityKind, str]] = [
+        ("unknown", "person", "person"),
+        ("person", "unknown", "person"),
+        ("participant", "unknown", "unknown"),
+        ("participant", "place", "place"),
+    ]
+    for number, (one, other, expected) in enumerate(kinds):
+        for order, pair in enumerate(((one, other), (other, one))):
+            name, book = f"Name{number}{order}", EntityBook(tx)
+            row = book.entity(name, pair[0])
+            assert book.entity(name, pair[1]) == row
+            assert row is not None
+            assert rows.entity_with_row(tx, row).kind == expected
+            assert EntityBook(tx).participant(name) == row
+            assert rows.entity_with_row(tx, row).kind == "participant"
+            assert EntityBook(tx).entity(name, "place") == row
+            assert rows.entity_with_row(tx, row).kind == "participant"
+
+
+def test_looking_for_names_makes_none(tx: Tx) -> None:
+    """In their order, those that are known; neither unknown ones nor what names nobody, and no alias."""
+    book = EntityBook(tx)
+    ana, oslo = book.participant("Ana Ruiz"), book.entity("Oslo", "place")
+    assert EntityBook(tx).find(["OSLO", "Ana", "—", "Rome", "ana ruiz"]) == [oslo, ana]
+    assert EntityBook(tx).find([]) == []
+    assert [row[0] for row in tx.execute("SELECT count(*) FROM entity")] == [2]
+
+
+def test_a_label_is_the_first_way_a_name_was_written(tx: Tx) -> None:
+    """Later forms, and what the speaker is called then, do not change it."""
+    book = EntityBook(tx)
+    row = book.entity("José García", "person")
+    assert book.entity("JOSE GARCIA", "person") == book.participant("jose garcía") == row
+    assert row is not None
+    assert (rows.entity_with_row(tx, row).label, rows.entity_with_row(tx, row).key) == (
+        "José García",
+        "jose garcia",
+    )

@@ -218,6 +218,26 @@ def test_verdicts_are_followed_to_the_first() -> None:
         assert found.cosines == {ids[1]: 0.9, ids[2]: 0.7}
 
 
+def test_what_a_judge_joined_goes_along_when_its_fact_is_near_another() -> None:
+    """The third that equals the second, which is worded as the first: one fact, with the likeness of both."""
+    lot = [said("Ann left."), said("Ann really left.", 1), said("Ann went away.", 2)]
+    vectors = {one.fact_id: unit(1, 0) for one in lot[:2]}
+    verdicts = {lot[2].fact_id: Same(lot[1].fact_id, 0.8)}
+    (found,) = plan(lot, vectors=vectors, threshold=0.9, same=verdicts)
+    assert found.said == lot
+    assert found.cosines == {lot[1].fact_id: pytest.approx(1), lot[2].fact_id: 0.8}
+
+
+def test_a_fact_is_as_old_as_what_a_judge_joined_to_it() -> None:
+    """What it was said first by counts when near statements join the first: the later wording gives way."""
+    early, mid, late = said("Ann went away."), said("Ann really left.", 1), said("Ann left.", 2)
+    vectors = {mid.fact_id: unit(1, 0), late.fact_id: unit(1, 0)}
+    (found,) = plan(
+        [mid, late, early], vectors=vectors, threshold=0.9, same={early.fact_id: Same(late.fact_id, 0.8)}
+    )
+    assert (found.fact_id, found.said) == (late.fact_id, [early, mid, late])
+
+
 def test_a_verdict_about_nothing_or_against_a_stored_fact_is_passed_over() -> None:
     """Of what was deleted meanwhile, of itself, and of a statement that has become a stored fact in the meantime."""
     cat, pet = said("Ann has a cat."), said("Ann owns a cat.", 1)

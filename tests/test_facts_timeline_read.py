@@ -66,7 +66,9 @@ STORIES: list[tuple[list[Told], str]] = [
     ([(1, "Rome"), (5, "Oslo"), (9, "-Rome")], "Rome 1..5 [1 3], Oslo 5.. [2]"),
     ([(1, "Rome"), (2, "Oslo"), (3, "Rome"), (4, "Vigo"), (9, "-Rome")],
      "Rome 1..2 [1], Oslo 2..3 [2], Rome 3..4 [3 5], Vigo 4.. [4]"),
+    ([(1, "Rome"), (3, "Oslo"), (5, "Vigo"), (9, "-Rome")], "Rome 1..3 [1 4], Oslo 3..5 [2], Vigo 5.. [3]"),
     ([(5, "-Rome")], "Rome ..5 [1]"),
+    ([(1, "Rome"), (3, "Oslo"), (5, "-Vigo")], "Rome 1..3 [1], Oslo 3..5 [2], Vigo ..5 [3]"),
     ([(1, "Oslo"), (5, "-Rome")], "Oslo 1..5 [1], Rome ..5 [2]"),
     ([(1, "Oslo"), (3, "-Oslo"), (5, "-Rome"), (9, "Vigo")], "Oslo 1..3 [1 2], Rome ..5 [3], Vigo 9.. [4]"),
 ]  # fmt: skip

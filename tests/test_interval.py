@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest.errors import TimestampError
-from memforest.interval import EARLIEST, LATEST, Interval, Style, format_interval, from_ms, hull, to_ms
+from memforest.interval import (
+    EARLIEST,
+    LATEST,
+    Interval,
+    Style,
+    floor_ms,
+    format_interval,
+    from_ms,
+    hull,
+    local_time,
+    to_ms,
+)
 from memforest.types import Precision
 
 UTC = timezone.utc
@@ -171,3 +182,103 @@ def test_days_are_shown_in_the_readers_zone() -> None:
 def test_every_interval_can_be_shown(interval: Interval, precision: Precision, style: Style) -> None:
     """No interval of the calendar is too early or too late to be written down."""
     assert format_interval(interval, precision, zone=BERLIN, style=style)
+
+
+def test_milliseconds_are_counted_from_1970() -> None:
+    """What is stored in files: the count of Unix, from the first to the last instant of the calendar."""
+    assert to_ms(utc(1970, 1, 1)) == 0
+    assert to_ms(utc(2023, 6, 16, 13)) == 1_686_920_400_000
+    assert (to_ms(EARLIEST), to_ms(LATEST)) == (-62_135_596_800_000, 253_402_300_799_999)
+    assert from_ms(0) == utc(1970, 1, 1)
+    for bound, step in ((EARLIEST, -1), (LATEST, 1)):
+        assert from_ms(to_ms(bound)) == bound
+        with pytest.raises(TimestampError, match="outside the years 1 to 9999"):
+            from_ms(to_ms(bound) + step)
+    assert to_ms(datetime.max.replace(tzinfo=UTC)) == to_ms(LATEST)
+
+
+@given(st.datetimes(timezones=st.sampled_from([UTC, BERLIN]), min_value=datetime(2, 1, 1)))  # noqa: DTZ001
+def test_a_floored_time_is_as_it_comes_back_from_a_file(moment: datetime) -> None:
+    """In UTC, cut towards the past, and floored again the same."""
+    found = floor_ms(moment)
+    assert found == from_ms(to_ms(moment)) == floor_ms(found)
+    assert found.tzinfo is UTC
+    assert timedelta(0) <= moment - found < MS
+    assert found.microsecond % 1000 == 0
+
+
+@given(st.lists(intervals(), min_size=1, max_size=5))
+def test_the_hull_of_several_is_as_small_as_can_be(several: list[Interval]) -> None:
+    """It covers each, begins with the first and ends with the last; the order does not matter."""
+    found = hull(several)
+    assert found is not None
+    assert all(found.covers(one) for one in several)
+    assert found.start == min(one.start for one in several)
+    ends = [one.end for one in several if one.end is not None]
+    assert found.end == (max(ends) if len(ends) == len(several) else None)
+    assert hull(several[::-1]) == found == hull(iter(several))
+
+
+@given(intervals(), intervals(), intervals())
+def test_intersections_come_in_any_order(one: Interval, two: Interval, three: Interval) -> None:
+    """Of two the same either way, of three whichever come first; an interval has itself in common with itself."""
+    assert one.intersection(two) == two.intersection(one)
+    assert one.intersection(one) == one
+    left, right = one.intersection(two), two.intersection(three)
+    assert (left and left.intersection(three)) == (right and one.intersection(right))
+    assert left is None or (one.covers(left) and two.covers(left))
+
+
+@pytest.mark.parametrize(
+    ("month", "english"),
+    [
+        (1, "winter 2022–23"), (2, "winter 2022–23"), (3, "spring 2023"), (5, "spring 2023"), (6, "summer 2023"),
+        (8, "summer 2023"), (9, "autumn 2023"), (11, "autumn 2023"), (12, "winter 2023–24"),
+    ],
+)  # fmt: skip
+def test_a_season_is_named_by_its_month(month: int, english: str) -> None:
+    """A winter bears the two years that it lies in, also over a century."""
+    start = utc(2023, month, 1)
+    assert format_interval(Interval(start, start + timedelta(days=28)), "season") == english
+    turn = Interval(utc(1999, 12, 1), utc(2000, 3, 1))
+    assert format_interval(turn, "season") == "winter 1999–00"
+    assert (
+        format_interval(Interval(utc(2022, 12, 1), utc(2024, 3, 1)), "season")
+        == "winter 2022–23 – winter 2023–24"
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "precision", "style", "text"),
+    [
+        (utc(2024, 12, 30), utc(2025, 1, 6), "week", "iso", "2025-W01"),
+        (utc(2023, 5, 1), utc(2023, 5, 15), "week", "iso", "2023-W18/2023-W19"),
+        (utc(2023, 5, 1), utc(2023, 5, 15), "week", "en", "week of 1 May 2023 – week of 8 May 2023"),
+        (utc(2023, 5, 3), utc(2023, 5, 5), "week", "en", "week of 1 May 2023"),
+        (utc(1985, 1, 1), utc(2000, 1, 1), "decade", "en", "1980s – 1990s"),
+        (utc(33, 4, 3), utc(33, 4, 4), "day", "iso", "0033-04-03"),
+        (utc(33, 4, 3), utc(33, 4, 4), "year", "iso", "0033"),
+        (utc(33, 4, 3), utc(33, 4, 4), "day", "en", "3 April 33"),
+        (utc(2023, 5, 7, 9, 5), utc(2023, 5, 7, 23), "instant", "iso", "2023-05-07T09:05"),
+        (EARLIEST, None, "day", "en", "since 1 January 1"),
+        (EARLIEST, utc(2023, 5, 7), "day", "iso", "../2023-05-07"),
+        (utc(2023, 5, 7), utc(2023, 5, 8), "unknown", "en", "7 May 2023"),
+        (utc(2023, 5, 7), utc(2023, 5, 7, 12), "day", "en", "7 May 2023"),
+        (utc(2023, 5, 7, 12), utc(2023, 5, 8, 12), "day", "en", "7–8 May 2023"),
+    ],
+)
+def test_more_intervals_as_they_are_shown(
+    start: datetime, end: datetime | None, precision: Precision, style: Style, text: str
+) -> None:
+    """Weeks by their ISO year or their Monday, years in four digits or as they are said, an end that is not reached."""
+    assert format_interval(Interval(start, end), precision, style=style) == text
+
+
+def test_where_no_clock_can_show_a_time_it_is_shown_in_utc() -> None:
+    """The first and the last hours of the calendar have no local date in zones that are behind or ahead."""
+    behind, ahead = (timezone(timedelta(hours=hours)) for hours in (-5, 5))
+    assert local_time(EARLIEST, behind) == EARLIEST
+    assert local_time(EARLIEST, behind).tzinfo is UTC
+    assert local_time(LATEST, ahead).tzinfo is UTC
+    assert local_time(EARLIEST, ahead).hour == 5
+    assert local_time(LATEST, behind).hour == 18

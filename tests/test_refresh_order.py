@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,17 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.dummy_index.index import Dummy
 from tests.worlds import fast_config, file_of, make_sessions, rows, said, summaries
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import BudgetError, ModelError, StepError
 from memforest.models import HashEmbedder
 from memforest.steps.local.summarise import LocalSummariser
+from memforest.store.tx import Tx
+from memforest.systems import registry
+from memforest.systems.base import NodeWork
+from memforest.tree import Node
 from memforest.types import SummaryRequest
 
 DIRTY = "SELECT count(*) FROM node WHERE dirty AND level > 0"
@@ -353,3 +358,33 @@ def test_whatever_others_do_while_summaries_are_made_the_memory_is_sound(
             assert (await forest.user("u").verify()).ok
 
     asyncio.run(run())
+
+
+class Sparse(Dummy):
+    """An index of one tree of all facts, which asks for summaries on its second level alone."""
+
+    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
+        """Ask for nothing below or above."""
+        return [one for one in super().work(tx, nodes, inputs) if one.request.level == 2]
+
+
+OF_ALL = " WHERE tree = (SELECT id FROM tree WHERE kind = 'all')"
+
+
+def test_a_node_that_needs_no_summary_is_up_to_date_without_one(folder: Path) -> None:
+    """Nobody is asked for it, and what stands above it is made all the same, of the texts that there are."""
+    noting = Noting()
+    registry.register(Sparse)
+    try:
+        config = fast_config(summariser=noting, indexes=("memforest", "dummy"))
+        with MemForest(folder, config) as forest:
+            forest.ingest_session("u", "s", said(*many(70, "tent")), refresh=True)
+            assert dirty(folder) == 0
+            assert {one.level for one in noting.asked if one.kind == "all"} == {2}
+            assert all(one.inputs == () for one in noting.asked if one.kind == "all")
+            levels = rows(file_of(folder), "SELECT max(level), sum(level = 2) FROM node" + OF_ALL)
+            assert forest.user("u").verify().ok
+            forest.resume("u")
+            assert levels == [(3, len([one for one in noting.asked if one.kind == "all"]))]
+    finally:
+        registry.unregister("dummy")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memforest.endpoint import ChatEndpoint
 from memforest.errors import ConfigError
 from memforest.settings import hints_of
 from memforest.tables import (
@@ -179,6 +180,27 @@ def test_a_key_never_goes_to_another_address(upper: dict[str, Any], left: set[st
     assert made.keys() == left
     assert made.items() >= upper.items()
     assert ("api_key" in made) is (made["base_url"] == "http://a/v1" and "api_key_env" not in made)
+
+
+def test_the_key_of_a_step_stays_with_its_address() -> None:
+    """A step without an address goes where its section does: not with a key for where that went before."""
+    steps = {
+        "plan": {"model": "small", "api_key": "secret", "headers": {"x": "secret"}},
+        "judge": {"api_key_env": "SECRET"},
+        "answer": {"base_url": "http://c/v1", "api_key": "key-of-c"},
+    }
+    lower = {"chat": {**FIRST, "steps": steps}}
+    moved = overlaid(lower, {"chat": {"base_url": "http://b/v1"}})["chat"]
+    assert moved["steps"] == {"plan": {"model": "small"}, "judge": {}, "answer": steps["answer"]}
+    assert "secret" not in str(moved).lower()
+    endpoint = build(ChatEndpoint, moved, "chat")
+    assert [endpoint.for_step(step).api_key for step in ("plan", "judge", "answer")] == [
+        None,
+        None,
+        "key-of-c",
+    ]
+    assert overlaid(lower, {"chat": {"model": "n"}})["chat"]["steps"] == steps
+    assert lower["chat"]["steps"] == steps
 
 
 def test_a_table_over_a_value_or_under_one_stands_alone() -> None:

@@ -107,17 +107,28 @@ def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, sec
 def overlaid(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> Table:
     """Return two tables as one; `upper` wins, setting by setting in what are tables themselves.
 
-    A key is for one address: where `upper` names another address, the key and the headers of `lower` are left out.
+    A key is for one address: where `upper` names another address, the key and the headers of `lower` are left out, and
+    those of its steps that have no address of their own.
     """
     made = {**lower, **upper}
     for name, above in upper.items():
         below = lower.get(name)
         if isinstance(above, Mapping) and isinstance(below, Mapping):
-            gone: set[str] = set(_KEYS) if set(_KEYS) & set(above) else set()
             if above.get("base_url", below.get("base_url")) != below.get("base_url"):
-                gone |= {*_KEYS, "headers"}
+                below = _without_keys(below)
+            gone = _KEYS if set(_KEYS) & set(above) else ()
             made[name] = {**{key: value for key, value in below.items() if key not in gone}, **above}
     return made
+
+
+def _without_keys(table: Mapping[str, Any]) -> Table:
+    """Return the settings of an endpoint without what may hold a key for its address."""
+    kept = {name: value for name, value in table.items() if name not in (*_KEYS, "headers")}
+    if isinstance(steps := kept.get("steps"), Mapping):
+        kept["steps"] = {
+            step: own if "base_url" in own else _without_keys(own) for step, own in steps.items()
+        }
+    return kept
 
 
 def build(

@@ -50,7 +50,10 @@ class Dummy(FlatIndex):
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:  # noqa: D102
         days = [(node, from_ms(node.start_ms), from_ms(node.end_ms)) for node in nodes]
-        return [NodeWork(n.id, SummaryRequest("all", "all", a, b, inputs[n.id], n.level)) for n, a, b in days]
+        return [
+            NodeWork(n.id, SummaryRequest("all", "all", a, b, inputs[n.id], level=n.level))
+            for n, a, b in days
+        ]
 
     def check(self, tx: Tx) -> list[IndexProblem]:  # noqa: D102
         lost = "SELECT id FROM fact WHERE id NOT IN (SELECT fact FROM ix_dummy_place)"

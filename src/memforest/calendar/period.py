@@ -143,11 +143,6 @@ def season(of_year: int, name: str) -> Period:
     return months_from(of_year, SEASON_STARTS[name], 3, "season")
 
 
-def _season_around(inside: date) -> Period:
-    first = (inside.month // 3) * 3
-    return months_from(inside.year, first, 3, "season")
-
-
 def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
     """Return the calendar unit `shift` units after the one that contains `inside`.
 
@@ -172,8 +167,7 @@ def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
     if unit == "quarter":
         return months_from(inside.year, (inside.month - 1) // 3 * 3 + 1 + 3 * shift, 3, "season")
     if unit == "season":
-        now = _season_around(inside).start
-        return months_from(now.year, now.month + 3 * shift, 3, "season")
+        return months_from(inside.year, inside.month // 3 * 3 + 3 * shift, 3, "season")
     if unit == "decade":
         return decade(inside.year // 10 * 10 + 10 * shift)
     return year(inside.year + shift)
