@@ -285,3 +285,18 @@ def test_verbatim_turns_are_found_and_not_read(forest: MemForest) -> None:
     assert done.cells_extracted == 0
     assert [one.text for one in forest.user("u").list()] == [f"{t['speaker']}: {t['content']}" for t in TURNS]
     assert forest.user("u").timeline("Ana")[0].kind == "event"
+
+
+@pytest.mark.parametrize("user", ["u", None])
+def test_saving_folds_the_log_into_the_file(forest: MemForest, folder: Path, user: str | None) -> None:
+    """Of one user, or of all whose memory is open; a copy of the file alone is then whole."""
+    forest.ingest_session("u", "s", TURNS)
+    (log,) = folder.glob("*.db-wal")
+    assert log.stat().st_size > 0
+    forest.save(user)
+    assert log.stat().st_size == 0
+    (path,) = folder.glob("*.db")
+    (folder / "copy").mkdir()
+    (folder / "copy" / path.name).write_bytes(path.read_bytes())
+    with MemForest(folder / "copy", forest.config) as other:
+        assert other.user("u").list() == forest.user("u").list()

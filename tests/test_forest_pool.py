@@ -68,14 +68,39 @@ def held(folder: Path) -> int | None:
 
 
 def test_a_memory_is_opened_once_however_many_ask_for_it(folder: Path) -> None:
-    """Also when they all come before it is open: they share one, and the others that were opened are closed."""
+    """Also when they all come before it is open; the files that the pool counts are all that are open."""
 
     async def work(pool: MemoryPool) -> None:
         found = await asyncio.gather(*(pool.use("u", nothing) for _ in range(6)))
+        assert held(folder) in (pool.open_files, None)
         assert all(one is found[0] for one in found)
         assert pool.opened == ["u"]
         assert pool.open_files == found[0].open_files
         assert await pool.use("u", nothing) is found[0]
+
+    run(folder, work)
+
+
+def test_an_opening_that_fails_fails_alone(folder: Path) -> None:
+    """Those who wait for it open the memory themselves; one that is cancelled lets the next one in."""
+    refusals = iter([True, False])
+
+    def once(label: str) -> None:
+        if next(refusals):
+            raise InputError("not yet")
+
+    async def work(pool: MemoryPool) -> None:
+        found = await asyncio.gather(
+            *(pool.use("u", nothing, first=once) for _ in range(3)), return_exceptions=True
+        )
+        assert [type(one) for one in found] == [InputError, Memory, Memory]
+        task = asyncio.create_task(pool.use("v", nothing))
+        other = asyncio.create_task(pool.use("v", nothing))
+        await asyncio.sleep(0)
+        task.cancel()
+        assert isinstance(await other, Memory)
+        assert task.cancelled()
+        assert held(folder) in (pool.open_files, None)
 
     run(folder, work)
 
@@ -329,6 +354,14 @@ def test_results_stand_in_the_order_of_requests(folder: Path) -> None:
             "tents a",
             "tents b",
         ]
+
+
+def test_a_session_that_comes_twice_in_a_batch_grows(folder: Path) -> None:
+    """Requests of a user are taken in their order."""
+    requests = [request("u", "s", *["I live in Oslo.", "I work at Acme.", "Hi."][:n]) for n in (1, 3, 3)]
+    with MemForest(folder, fast_config()) as forest:
+        found = forest.ingest_parallel(requests)
+        assert [one.turns_added for one in found if isinstance(one, IngestResult)] == [1, 2, 0]
 
 
 def test_a_request_has_all_that_a_session_may_have(folder: Path) -> None:

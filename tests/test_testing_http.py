@@ -321,7 +321,9 @@ def test_a_reply_keeps_its_own_count_and_end() -> None:
         return Reply("0123456789", finish="content_filter", completion_tokens=50)
 
     with ChatServer(reply=reply) as server:
-        choice = ask(server, chat("hi", max_tokens=50))[1]["choices"][0]
+        whole = ask(server, chat("hi", max_tokens=50))[1]
+        choice = whole["choices"][0]
+        assert whole["usage"]["completion_tokens"] == 50
         assert (choice["message"]["content"], choice["finish_reason"]) == ("0123456789", "content_filter")
         cut = ask(server, chat("hi", max_completion_tokens=2, max_tokens=50))[1]
         assert (cut["choices"][0]["message"]["content"], cut["usage"]["completion_tokens"]) == ("01234567", 2)

@@ -353,6 +353,7 @@ def test_the_command_prints_its_address_and_what_it_served() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         url = process.stdout.readline().strip()
+        assert send(url, "/health")[0] == 200  # no call to a model: it is not counted
         assert send(url, CHAT, chat() | {"model": "m"})[0] == 200
         assert send(url, CHAT, chat())[0] == 404
         process.stdin.close()

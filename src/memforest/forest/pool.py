@@ -14,11 +14,13 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from memforest.config import Config
-from memforest.errors import NotFoundError, StoreReplacedError
+from memforest.errors import MemForestError, NotFoundError, StoreReplacedError
+from memforest.memory.behind import OneAtATime
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.open import has_memory, label_of, open_memory
@@ -41,6 +43,7 @@ class MemoryPool:
         self._lock = threading.Lock()
         self._open: OrderedDict[str, Memory] = OrderedDict()
         self._busy: dict[str, int] = {}
+        self._opening: weakref.WeakValueDictionary[str, OneAtATime] = weakref.WeakValueDictionary()
         _alive.add(self)
 
     def exists(self, user_id: str) -> bool:
@@ -85,12 +88,7 @@ class MemoryPool:
         memory = self._take(user_id) if label is None else None
         surplus: list[Memory] = []
         if memory is None:
-            if first is not None and not await asyncio.to_thread(self.exists, user_id):
-                await asyncio.to_thread(first, label or label_of(user_id))
-            opened = await asyncio.to_thread(
-                open_memory, self.directory, user_id, self.config, self._steps, label=label
-            )
-            memory, surplus = self._keep(user_id, opened)
+            memory, surplus = await self._opened(user_id, label, first)
         try:
             for other in [*surplus, *self._beyond_bounds()]:
                 await asyncio.to_thread(other.close)
@@ -102,6 +100,35 @@ class MemoryPool:
             raise
         finally:
             self._give_back(user_id)
+
+    async def _opened(
+        self, user_id: str, label: str | None, first: Callable[[str], object] | None
+    ) -> tuple[Memory, list[Memory]]:
+        """Open a memory, in use from now on, unless another call does so just now; return it, and what is to be closed.
+
+        A file that is open twice would stay so until the memory is closed: SQLite closes none of several before the last.
+        """
+        with self._lock:
+            opening = self._opening.setdefault(user_id, OneAtATime())
+        async with opening.turn():
+            memory = self._take(user_id) if label is None else None
+            if memory is not None:
+                return memory, []
+            if first is not None and not await asyncio.to_thread(self.exists, user_id):
+                await asyncio.to_thread(first, label or label_of(user_id))
+            return self._keep(user_id, await self._open_file(user_id, label))
+
+    async def _open_file(self, user_id: str, label: str | None) -> Memory:
+        """Open a user's file; a call that is cancelled meanwhile waits until it is open and closes it."""
+        job = asyncio.ensure_future(
+            asyncio.to_thread(open_memory, self.directory, user_id, self.config, self._steps, label=label)
+        )
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            with suppress(MemForestError):  # it was not opened
+                await asyncio.to_thread((await job).close)
+            raise
 
     def _is_open(self, user_id: str) -> bool:
         with self._lock:
@@ -189,6 +216,7 @@ class MemoryPool:
         self._lock = threading.Lock()
         self._open = OrderedDict()
         self._busy = {}
+        self._opening = weakref.WeakValueDictionary()
 
 
 _alive: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
