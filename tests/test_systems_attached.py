@@ -161,6 +161,8 @@ def test_notes_say_what_is_to_be_known_of_each_index(db: Database) -> None:
         assert noted(tx) == ["the index 'told' has not placed the last 1 change(s); resume() does"]
         indexes.move(tx, "told", feed.position(tx) + 1)
         assert "which there is not" in noted(tx)[0]
+        tx.execute("UPDATE index_ SET version = 9 WHERE name = 'told'")
+        assert "was written by a newer version of it (9, here it is 1)" in noted(tx)[0]
         registry.unregister("told")
         assert noted(tx) == [
             "the index 'told' is not installed here; what it has stays until something goes that it may hold"
