@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import DAY, Fact, Said, hand_made, searching
+from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
 from tests.small_worlds import FEW, World, worlds
 
 from memforest.config import Ranking
@@ -228,6 +228,15 @@ def test_no_question_reads_a_memory_without_turns(tx: Tx, asked: Any) -> None:
     nothing = hand_made([])
     for index in (*EVERYTHING, FactsIndex()):
         assert list(index.search(tx, nothing, replace(searching(), asked_mode=asked)).hits) == []
+
+
+def test_an_answer_of_time_order_passes_the_filters_itself(tx: Tx) -> None:
+    """It does not lead for a turn that is there for another of its facts, as one of an asked window."""
+    made = hand_made([Said("Ana", 5)], [Fact((0,)), Fact((0,), start=0, end=1)], states=[state(0, "Oslo", 5)])
+    asked = searching(QuestionPlan(kind="current", entities=("Ana",), attribute="home"))
+    for during, fact, why in (((4 * DAY, 6 * DAY), 0, "current of home: Oslo"), ((0, DAY), 1, "")):
+        (hit,) = MemForestIndex().search(tx, made, replace(asked, during_ms=during)).hits
+        assert (hit.fact, hit.why) == (fact, why)
 
 
 def test_facts_of_one_turn_stand_by_what_they_say(tx: Tx) -> None:

@@ -293,14 +293,17 @@ class MemForestIndex(Index):
 
     @staticmethod
     def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer) -> _Promoted:
-        """Return a bonus for the turns that support the timeline's answer, the largest for the best of them."""
+        """Return a bonus for the turns that support the timeline's answer, as far as it passes the filters.
+
+        The largest is for the best of them.
+        """
         bonus = np.zeros(len(snapshot.turns.ids))
         chosen: dict[int, int] = {}
         pairs = snapshot.facts.pairs  # by fact
         for rank, fact in enumerate(answer.facts):
             first, end = np.searchsorted(pairs[:, 0], (fact, fact + 1))
             for turn in _within(snapshot, pairs[first:end, 1], answer):
-                if turn not in chosen and keep.turns[turn]:
+                if turn not in chosen and keep.facts[fact]:  # and so its turns pass
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
         return _Promoted(chosen, bonus, answer.why)
