@@ -87,7 +87,7 @@ def _forget(writer: SessionWriter, *, scopes: bool, stale: bool, index: str | No
     with writer.db.write() as tx:
         _keep_embedder(tx, writer)
         if index is not None:
-            writer.attached.get(tx, index)
+            writer.attached.get(tx, index, listed=True)
             writer.attached.clear(tx, index)
         elif stale:
             tree_rows.mark_dirty(tx, stale_nodes(tx, writer.summaries.describe, writer.steps.summariser.name))

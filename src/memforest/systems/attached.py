@@ -83,8 +83,8 @@ class Attached:
         """Return the memory's indexes, by name; one that cannot be used here is left out."""
         return [index for row in indexes.rows(tx) if (index := self.usable(row)) is not None]
 
-    def get(self, tx: Tx, name: str) -> MemoryIndex:
-        """Return one of the memory's indexes.
+    def get(self, tx: Tx, name: str, *, listed: bool = False) -> MemoryIndex:
+        """Return one of the memory's indexes, or one that stores nothing, unless it must be `listed`.
 
         Raises:
             NotFoundError: if the memory does not have it; it names `add_index`.
@@ -95,7 +95,7 @@ class Attached:
         if row is not None:
             return self.open(row)
         index = make_index(name, self._config.index_settings.get(name))
-        if index.follows:  # else it has nothing of its own
+        if listed or index.follows:  # else it has nothing of its own
             has = ", ".join(one.name for one in indexes.rows(tx))
             raise NotFoundError(
                 f"this memory has no index {name!r}; add_index({name!r}) makes it; it has: {has}"
