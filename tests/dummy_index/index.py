@@ -9,7 +9,7 @@ from memforest.store.tx import Tx
 from memforest.systems.base import IndexProblem, Items, Kind, NodeWork, Placed, Upgrade
 from memforest.systems.flat.index import FlatIndex
 from memforest.tree import Node, TreeHead, check, delete, insert
-from memforest.types import SummaryRequest
+from memforest.types import SummaryRequest as Request
 
 
 class _Placing:
@@ -50,10 +50,7 @@ class Dummy(FlatIndex):
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:  # noqa: D102
         days = [(node, from_ms(node.start_ms), from_ms(node.end_ms)) for node in nodes]
-        return [
-            NodeWork(n.id, SummaryRequest("all", "all", a, b, inputs[n.id], level=n.level))
-            for n, a, b in days
-        ]
+        return [NodeWork(n.id, Request("all", "all", a, b, inputs[n.id], level=n.level)) for n, a, b in days]
 
     def check(self, tx: Tx) -> list[IndexProblem]:  # noqa: D102
         lost = "SELECT id FROM fact WHERE id NOT IN (SELECT fact FROM ix_dummy_place)"
