@@ -256,6 +256,17 @@ def test_path_makes_what_is_above_a_write_and_leaves_the_rest(folder: Path) -> N
         assert {("s2",), ("Ana",)}.isdisjoint(left)
 
 
+def test_path_makes_what_is_above_something_that_goes(folder: Path) -> None:
+    """A session that is overwritten leaves trees that the new one is not in; they are up to date all the same."""
+    with MemForest(folder, fast_config(refresh="path")) as forest:
+        forest.ingest_session("u", "s1", said(*many(9, "tent"), speaker="Ben"))
+        forest.ingest_session(
+            "u", "s2", said(*many(9, "car"), "Ben bought a red kite.", speaker="Ana", day=3)
+        )
+        forest.ingest_session("u", "s2", said(*many(2, "boat"), speaker="Cleo", day=3), replace=True)
+        assert dirty(folder) == 0
+
+
 def test_close_makes_what_is_left(folder: Path) -> None:
     """With the policy of that name only."""
     for policy, left in (("lazy", True), ("close", False)):

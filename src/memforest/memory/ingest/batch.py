@@ -89,8 +89,10 @@ class Batch:
 
     @property
     def placed(self) -> frozenset[int]:
-        """The trees that were written."""
-        return frozenset[int]().union(*(one.placed.trees for one in self._committed.values()))
+        """The trees that were written, also those that lost what was taken back."""
+        placed = [one.placed for one in self._stored.values()]
+        placed += [one.placed for one in self._committed.values()]
+        return frozenset[int]().union(*(one.trees for one in placed))
 
     async def process(self, stored: Mapping[int, StoredSession]) -> None:
         """Extract, embed, judge and commit some sessions together.

@@ -30,6 +30,7 @@ from memforest.store.digests import damaged_turns
 from memforest.store.sessions import CellRow, SessionRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
+from memforest.systems.base import Placed
 from memforest.text import cut
 from memforest.types import Chunk, Refused, Turn
 
@@ -53,6 +54,8 @@ class StoredSession:
     """An earlier write of this session did not come to its end."""
     reworded: bool = False
     """What was taken back has left facts that are worded otherwise, and without a vector."""
+    placed: Placed = field(default_factory=Placed)
+    """What indexes have written because something was taken back."""
     problems: tuple[str, ...] = ()
     """Which indexes could not place what was written, and why."""
     refused: tuple[Refused, ...] = ()
@@ -175,7 +178,7 @@ class Receiver:
                 stored_ms=to_ms(self.config.clock()),
                 metadata=json_object(arrival.metadata, "metadata"),
             )
-            placings.close()
+            placed = placings.close()
             if stored.replaced:
                 derived.drop_stale(tx)  # now that the nodes above what went are marked
             written = time.perf_counter()
@@ -183,6 +186,7 @@ class Receiver:
         return replace(
             stored,
             reworded=stored.reworded or late,
+            placed=placed,
             problems=tuple(placings.problems),
             refused=reading.refused,
         )
