@@ -142,6 +142,18 @@ def test_damage_that_sqlite_finds_says_what_to_do(path: Path) -> None:
         assert sqlite_damage(conn) == "file is not a database; restore it from a backup"
 
 
+def test_damage_is_told_whose_name_cannot_be_read(path: Path) -> None:
+    """SQLite's error names a table by the bytes that stand in the file now, and Python cannot read the error."""
+    with closing(connect(path, 1.0)) as conn:
+        conn.execute('CREATE TABLE "é" (a)')
+        conn.execute("PRAGMA writable_schema = on")
+        conn.execute("UPDATE sqlite_schema SET sql = 'CREATE' WHERE name = 'é'")
+        conn.execute("PRAGMA wal_checkpoint(truncate)")
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\x96\x96"))
+    with closing(connect(path, 1.0)) as conn:
+        assert sqlite_damage(conn) == "the name of a table cannot be read; restore it from a backup"
+
+
 # -- the file ---------------------------------------------------------------------------------------
 
 

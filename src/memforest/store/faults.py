@@ -91,6 +91,8 @@ def sqlite_damage(tx: Tx) -> str | None:
         found = str(tx.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as exc:
         found = str(exc)
+    except UnicodeDecodeError:  # of the message, which names a table by the bytes that stand there now
+        found = "the name of a table cannot be read"
     return None if found == "ok" else f"{found}; {RESTORE}"
 
 
