@@ -55,7 +55,7 @@ live: $(VENV)/.dev
 	MEMFOREST_LIVE=1 $(BIN)/python -m pytest -m live
 
 soak: $(VENV)/.dev
-	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -m soak --timeout=3300
+	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto --dist worksteal -m soak --timeout=3300
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
