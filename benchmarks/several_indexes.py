@@ -28,7 +28,8 @@ from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
 from memforest.store.tx import Tx
 from memforest.systems import registry
-from memforest.systems.base import Index, Items, Kind, Placed
+from memforest.systems.base import Items, Kind, Placed
+from memforest.systems.flat.index import FlatIndex
 from memforest.systems.memforest.rows import finished_cells
 from memforest.tree import Key, TreeHead, delete, insert
 
@@ -37,10 +38,10 @@ AGAIN = 5
 FAN_OUT = 8
 
 
-class Shadow(Index):
+class Shadow(FlatIndex):
     """Trees of all chunks by session, and one of all facts; what it would rank does not matter here."""
 
-    follows = frozenset[Kind]({"cell", "fact"})
+    follows, baseline = frozenset[Kind]({"cell", "fact"}), False
 
     def placing(self, tx: Tx) -> ShadowPlacing:
         """Begin to edit the trees."""
@@ -151,6 +152,15 @@ def main() -> None:
     args = parser.parse_args()
     for name in MORE:
         registry.register(type(name, (Shadow,), {"name": name}))
+    try:
+        run(args)
+    finally:
+        for name in MORE:
+            registry.unregister(name)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure both memories and print the table, or ask one question of a memory that is there."""
     if args.ask is not None:
         ask(args.ask, args.indexes)
         return

@@ -14,6 +14,8 @@ from tests.worlds import file_of
 
 import drift
 import file_size
+import scene_routing
+import several_indexes
 
 
 def run(monkeypatch: pytest.MonkeyPatch, main: object, *args: str) -> None:
@@ -40,3 +42,20 @@ def test_drift_and_file_size(
     monkeypatch.setattr(file_size, "by_pages", file_size.by_values)
     run(monkeypatch, file_size.main, str(path))
     assert "| turns |" in capsys.readouterr().out
+
+
+def test_what_more_indexes_cost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two memories of the same talk are measured, one with three indexes more, whose trees are there."""
+    run(monkeypatch, several_indexes.main, "--turns", "20", "--rounds", "1")
+    printed = capsys.readouterr().out.splitlines()
+    one, four = (int(number) for number in printed[0].partition("nodes: ")[2].replace(",", "").split(" and "))
+    assert four > one
+    assert len(printed) == 8
+
+
+def test_what_routing_to_scenes_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each size, with scenes that were found."""
+    assert scene_routing.main(["--sizes", "30", "60"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed[1:]] == ["30", "60"]
+    assert all(float(line.split()[1]) >= 1 for line in printed[1:])
