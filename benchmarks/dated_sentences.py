@@ -37,9 +37,13 @@ from proportions import Share
 
 OUTCOMES: Sequence[Outcome] = ("right", "wrong", "silent")
 PAGE = 500
-_NAMES = "|".join([*calendar.month_name[1:], *calendar.month_abbr[1:], *calendar.day_name])
-BARE = re.compile(rf"\b(?:{_NAMES})\b(?!\W*(?:\d\d?\w*,?\s+)?\d{{4}})")
-"""A weekday, or a month without a year behind it."""
+_MONTHS = "|".join([*calendar.month_name[1:], *calendar.month_abbr[1:]])
+BARE = re.compile(
+    rf"\b(?:{_MONTHS})\b(?!\W*(?:\d\d?\w*,?\s+)?\d{{4}})"
+    rf"|\b(?i:{'|'.join(calendar.day_name)})s?\b"
+    r"|\bthe \d\d?(?:st|nd|rd|th)\b(?! of)|\b\d\d?/\d\d?\b(?!/)"
+)
+"""A weekday, a month without a year behind it, "the 5th", or "3/4"."""
 
 
 def outcomes(rows: Sequence[Row], work: Path) -> list[Outcome]:
