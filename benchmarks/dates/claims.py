@@ -85,8 +85,7 @@ _MONTHS = {name: number for number, name in enumerate(calendar.month_name) if na
 _MONTH = "|".join(_MONTHS)
 _POINT = rf"(?:(?P<day{{0}}>\d{{{{1,2}}}}) )?(?:(?P<month{{0}}>{_MONTH}) )?(?P<year{{0}}>\d{{{{4}}}})"
 _BRACKETS = re.compile(
-    rf"\((?:(?:{_POINT.format(1)}|(?P<from_day>\d{{1,2}})(?: (?P<from_month>{_MONTH}))?)(?: to |-|\s?–\s?))?"
-    rf"{_POINT.format(2)}\)"
+    rf"\((?:since )?(?:(?:{_POINT.format(1)} to |(?P<from_day>\d{{1,2}})-))?{_POINT.format(2)}\)"
 )
 """A date as it is written into a statement: (10 May 2024), (July 2022), (17-23 March 2025), (28 April 2025 to 4 May 2025)."""
 
@@ -95,8 +94,7 @@ def _in_brackets(fact: Any) -> Iterator[Claim]:
     for found in _BRACKETS.finditer(fact.text):
         last = _point(found["day2"], found["month2"], found["year2"])
         if found["from_day"]:
-            month = found["from_month"] or found["month2"]
-            first = _point(found["from_day"], month, found["year2"])
+            first = _point(found["from_day"], found["month2"], found["year2"])
         else:
             first = _point(found["day1"], found["month1"], found["year1"]) if found["year1"] else last
         if first is not None and last is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from temporal.phrasing import OWN
@@ -34,7 +35,7 @@ Answers = dict[str, list[Answered]]
 """Per system, aligned with the questions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """What was asked of one set of wordings, and what the systems made of it; `head` says by what."""
 
@@ -59,6 +60,7 @@ class Run:
         rows["all"] = list(range(len(self.questions)))
         return rows
 
+    @cached_property
     def top1(self) -> dict[str, dict[str, Estimate]]:
         """Return per row and system the share in [0, 1] of first items that are correct, and paired differences."""
         table: dict[str, dict[str, Estimate]] = {}
@@ -91,7 +93,7 @@ def print_report(run: Run) -> None:
     """Print the table of one set in percent, 95% intervals in brackets."""
     for key, value in run.head.items():
         print(f"{key}: {value}")
-    table = run.top1()
+    table = run.top1
     columns = list(table["all"])
     print("\ntop-1 evidence correct, % [95% bootstrap interval over questions]")
     print(f"{'':22}{'n':>5}" + "".join(f"{name:>24}" for name in columns))
@@ -109,7 +111,7 @@ def print_report(run: Run) -> None:
 def print_sets(runs: Sequence[Run]) -> None:
     """Print the sets beside each other, a table for each system."""
     for name in runs[0].answers:
-        tables = [run.top1() for run in runs]
+        tables = [run.top1 for run in runs]
         print(f"\n{name}: top-1 evidence correct, % [95% bootstrap interval over questions], n")
         print(f"{'':22}" + "".join(f"{run.which:>28}" for run in runs))
         for row in tables[0]:
@@ -159,7 +161,7 @@ def as_json(run: Run) -> dict[str, Any]:
 
     Questions and answers stand in it for the own set only: nobody is to read the others.
     """
-    table = {row: {name: asdict(cell) for name, cell in cells.items()} for row, cells in run.top1().items()}
+    table = {row: {name: asdict(cell) for name, cell in cells.items()} for row, cells in run.top1.items()}
     asked = []
     for n, q in enumerate(run.questions):
         rank = {name: given[n].rank for name, given in run.answers.items()}
