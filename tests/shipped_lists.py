@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,19 +69,23 @@ def _strings(value: Any) -> list[str]:
 def lists_of_source(source: str) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield the line and the entries of every literal collection of strings, and string that is split, in Python."""
     for node in ast.walk(ast.parse(source)):
-        texts: list[str] = []
-        if isinstance(node, (ast.Set, ast.List, ast.Tuple)):
-            texts = [one.value for one in node.elts if _is_text(one)]  # type: ignore[attr-defined]
-        elif isinstance(node, ast.Dict):
-            texts = [one.value for one in (*node.keys, *node.values) if one is not None and _is_text(one)]  # type: ignore[attr-defined]
-        elif isinstance(node, ast.Attribute) and node.attr == "split" and _is_text(node.value):
-            texts = node.value.value.split()  # type: ignore[attr-defined]
-        if len(texts) >= LEAST:
+        if isinstance(node, ast.expr) and len(texts := _texts(node)) >= LEAST:
             yield node.lineno, _entries(texts)
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def _texts(node: ast.expr) -> list[str]:
+    """Return the strings of a literal collection, or the words of a literal string that is split."""
+    if isinstance(node, (ast.Set, ast.List, ast.Tuple)):
+        return _constants(node.elts)
+    if isinstance(node, ast.Dict):
+        return _constants([*node.keys, *node.values])
+    if isinstance(node, ast.Attribute) and node.attr == "split":
+        return [word for text in _constants([node.value]) for word in text.split()]
+    return []
+
+
+def _constants(nodes: Sequence[ast.expr | None]) -> list[str]:
+    return [one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)]
 
 
 def _entries(texts: list[str]) -> frozenset[str]:

@@ -16,10 +16,11 @@ import dated_sentences
 import keyless_ask
 import memtree
 import temporal_state
-from asking.questions import Given, Question, read_conversations, score
+from asking.questions import Given, Question, Scored, read_conversations, score
 from dates.claims import claims_of
 from dates.rows import HALVES, Days, Row, read_rows
 from dates.rows import score as score_row
+from memforest import MemForest
 from proportions import Share
 from temporal.phrasing import OWN, SETS, load_phrasing
 
@@ -239,7 +240,7 @@ def test_an_answer_is_not_asked_for_before_it_is_due(monkeypatch: pytest.MonkeyP
     conversation = read_conversations()[0]
     told: list[set[str]] = []
 
-    def ask(forest: keyless_ask.MemForest, _: object, question: Question) -> keyless_ask.Scored:
+    def ask(forest: MemForest, _: object, question: Question) -> Scored:
         known = {session.session_id for session in forest.user(conversation.id).sessions()}
         told.append(known)
         assert known == {one.id for one in conversation.sessions if one.time <= question.reference}
