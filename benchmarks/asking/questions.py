@@ -91,7 +91,7 @@ def _conversation(one: Mapping[str, Any]) -> Conversation:
             text=asked["question"],
             reference=datetime.fromisoformat(asked.get("as_of", last)),
             answers=asked["answers"],
-            evidence=frozenset(_turn(ref) for ref in asked["evidence"]),
+            evidence=frozenset(_turn(ref) for ref in asked["sources"]),
         )
         for asked in one["questions"]
     ]
