@@ -62,7 +62,7 @@ def claims(forest: MemForest, row: Row) -> Iterator[Claim]:
     asked = row.turns[-1]["id"]
     for fact in facts_of(forest, row.id):
         if any(asked in source.turn_ids for source in fact.sources):
-            yield from (one for one in claims_of(fact, row.zone) if one.words in row.text)
+            yield from (one for one in claims_of(fact, row.zone) if not row.told_before(one.words))
 
 
 def facts_of(forest: MemForest, user: str) -> Iterator[Any]:

@@ -114,6 +114,14 @@ def test_a_row_is_right_wrong_or_silent() -> None:
     assert score_row(row(set()), {may}) == "wrong"
 
 
+def test_what_only_the_turn_before_says_is_no_claim_of_the_sentence() -> None:
+    """Words of both turns are the sentence's, in whatever case, and so are words of neither."""
+    turns = [{"content": "Not this Friday?"}, {"content": "Yes, next Friday."}]
+    asked = Row("r", "k", turns, row(set()).zone, [frozenset()])
+    assert asked.told_before("this Friday")
+    assert not any(map(asked.told_before, ("Next Friday", "friday", "7 June", "")))
+
+
 def fact(text: str, start: str, end: str | None, precision: str, **more: object) -> SimpleNamespace:
     """Return what the reader of claims looks at of a fact that was said on 1 May 2024."""
     said = datetime(2024, 5, 1, 9, tzinfo=UTC)

@@ -24,7 +24,10 @@ Outcome = Literal["right", "wrong", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A sentence, and the lists of dates that are right for it: the first is the best, an empty one resolves nothing."""
+    """A sentence, which is the last of `turns`, and the lists of dates that are right for it.
+
+    The first list is the best; an empty one resolves nothing.
+    """
 
     id: str
     kind: str
@@ -32,10 +35,10 @@ class Row:
     zone: ZoneInfo
     expected: Sequence[frozenset[Days]]
 
-    @property
-    def text(self) -> str:
-        """The sentence; the turn before it, if any, is no part of it."""
-        return self.turns[-1]["content"]
+    def told_before(self, words: str) -> bool:
+        """Tell whether words stand in the turn before the sentence, and not in the sentence itself."""
+        own, *before = (turn["content"].casefold() for turn in reversed(self.turns))
+        return words.casefold() not in own and any(words.casefold() in text for text in before)
 
     @property
     def resolvable(self) -> bool:
