@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
-from temporal.phrasing import contains, load_phrasing, since_phrase, when_phrase
+from temporal.phrasing import SETS, contains, load_phrasing, since_phrase, when_phrase
 from temporal.questions import KINDS, Question, make_questions
 from temporal.score import Evidence, bootstrap, first_correct, is_correct
 from temporal.systems import open_systems
@@ -226,14 +226,16 @@ def test_question_texts_name_the_person_and_only_the_anchor_or_the_asked_value()
             assert not contains(question.text.replace(question.person, ""), question.answer)
 
 
-def test_phrasing_is_complete() -> None:
-    """Every attribute has every wording, changes say when, and no value contains another one."""
-    values = [value for name in PHRASING.attribute for value in PHRASING.values(name)]
-    names = {*PHRASING.people["she"], *PHRASING.people["he"]}
-    for one in values:
-        assert one not in names
-        assert sum(contains(other, one) for other in values) == 1
-    for name, data in PHRASING.attribute.items():
+@pytest.mark.parametrize("which", SETS)
+def test_phrasing_is_complete(which: str) -> None:
+    """Every attribute has every wording, changes say when, and no value contains another one of its attribute."""
+    phrasing = load_phrasing(which)
+    names = {*phrasing.people["she"], *phrasing.people["he"]}
+    for name, data in phrasing.attribute.items():
+        values = phrasing.values(name)
+        for one in values:
+            assert one not in names
+            assert sum(contains(other, one) for other in values) == 1
         for kind in STATEMENTS:
             assert data[f"{kind}_self"], (name, kind)
             assert data[f"{kind}_other"], (name, kind)
@@ -242,7 +244,7 @@ def test_phrasing_is_complete() -> None:
         assert all("{old}" in t for own in ("self", "other") for t in data[f"shift_{own}"]), name
         for kind in KINDS:
             assert len(data[f"q_{kind}"]) >= 2, (name, kind)
-            assert PHRASING.generic[kind]
+            assert phrasing.generic[kind]
 
 
 @pytest.mark.parametrize("gap", range(0, 60))

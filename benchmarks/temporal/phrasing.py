@@ -1,6 +1,6 @@
-"""Wordings as data: load `phrasing.toml` and fill its slots.
+"""Wordings as data: load one of the sets and fill its slots.
 
-The phrasing file says what its slots and kinds mean. Nothing here knows about timelines or questions.
+`phrasing.toml` says what slots and kinds mean. Nothing here knows about timelines or questions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ else:
     import tomli as tomllib
 
 __all__ = [
+    "OWN",
+    "SETS",
     "Person",
     "Phrasing",
     "contains",
@@ -29,6 +31,11 @@ __all__ = [
     "since_phrase",
     "when_phrase",
 ]
+
+OWN, SWAPPED, SECOND = "own", "swapped", "second"
+SETS = (OWN, SWAPPED, SECOND)
+"""The set that the rules were written beside; its sentences with other values and people; and other attributes,
+values, people and sentences. The last two are by another hand, for measuring only."""
 
 PRONOUNS = {
     "he": {"he": "he", "his": "his", "him": "him", "himself": "himself"},
@@ -91,11 +98,26 @@ class Phrasing:
         return _capital(template.format(P=name, Ps=f"{name}'s", noun=data["noun"], **slots))
 
 
-def load_phrasing() -> Phrasing:
-    """Read the phrasing file beside this module."""
-    with Path(__file__).with_name("phrasing.toml").open("rb") as file:
-        data = tomllib.load(file)
+def load_phrasing(which: str = OWN) -> Phrasing:
+    """Read one of `SETS` from the files beside this module.
+
+    Raises:
+        ValueError: there is no set of that name.
+    """
+    if which not in SETS:
+        raise ValueError(f"no set {which!r}; there are {', '.join(SETS)}")
+    data = _read("second_phrasing.toml" if which == SECOND else "phrasing.toml")
+    if which == SWAPPED:
+        other = _read("swapped_values.toml")
+        data["people"] = other["people"]
+        for name, attribute in data["attribute"].items():
+            attribute["values"] = other["values"][name]
     return Phrasing(data["people"], data["chat"], data["generic"], data["attribute"])
+
+
+def _read(name: str) -> dict[str, Any]:
+    with Path(__file__).with_name(name).open("rb") as file:
+        return tomllib.load(file)
 
 
 def _names(person: Person, *, pronoun: bool) -> dict[str, str]:

@@ -7,7 +7,7 @@ import math
 import re
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
@@ -177,9 +177,11 @@ class Forest:
     The package is looked up when the forest is opened, so that the other systems run without it.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, settings: Mapping[str, Any]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="temporal-state-")
-        self.forest: Any = importlib.import_module("memforest").MemForest(Path(self._directory.name))
+        package = importlib.import_module("memforest")
+        config = package.load_default_config(**settings)
+        self.forest: Any = package.MemForest(Path(self._directory.name), config)
         self._open = True
         started = perf_counter()
         for session in world.sessions:
@@ -223,8 +225,10 @@ class ForestSystem:
 SYSTEMS = ("memforest", "flat", "bm25", "recency")
 
 
-def open_systems(names: Sequence[str], world: World) -> dict[str, System]:
-    """Open systems on a world, everything ingested; those of this package share one forest.
+def open_systems(
+    names: Sequence[str], world: World, settings: Mapping[str, Any] | None = None
+) -> dict[str, System]:
+    """Open systems on a world, everything ingested; those of this package share one forest of `settings`.
 
     Raises:
         ValueError: there is no system of one of the names.
@@ -233,7 +237,7 @@ def open_systems(names: Sequence[str], world: World) -> dict[str, System]:
     if unknown:
         raise ValueError(f"no system {', '.join(unknown)}; there are {', '.join(SYSTEMS)}")
     systems: dict[str, System] = {}
-    forest = Forest(world) if {"memforest", "flat"} & set(names) else None
+    forest = Forest(world, settings or {}) if {"memforest", "flat"} & set(names) else None
     for name in names:
         if name == "bm25":
             systems[name] = Bm25(world)

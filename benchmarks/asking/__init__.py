@@ -1,0 +1,1 @@
+"""The benchmark of keyless answers: conversations of three domains with questions and their answers."""
