@@ -72,7 +72,7 @@ def test_what_takes_somethings_place_is_its_successor() -> None:
     [
         "What did Noor eat at the fair?",
         "Why did Noor leave Acme?",
-        "Who likes rye bread?",
+        "Did Noor like rye bread?",
         "¿Dónde vive Noor ahora?",
         "Noor 现在住在哪里？",
         "",

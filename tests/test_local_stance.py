@@ -140,18 +140,26 @@ def test_what_is_long_past(text: str, term: str) -> None:
         ("If Noor moves to Fernwood, she will keep bees.", "fernwood"),
         ("Noor never played the oboe.", "oboe"),
         ("Noor does not train at Kinetik.", "kinetik"),
+    ],
+)
+def test_what_is_not_so(text: str, term: str) -> None:
+    """Wishes, plans, near misses and denials are not how things are."""
+    assert heard(text) == {term: "unreal"}
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
         ("Noor read a book about Fernwood.", "fernwood"),
         ("Noor borrowed an Osprey for a day.", "osprey"),
         ("Noor visited Fernwood.", "fernwood"),
-        ("Noor tried the bassoon.", "bassoon"),
-        ("Noor tried out the bassoon at a fair.", "bassoon"),
         ("Noor spent two weeks in Fernwood.", "fernwood"),
         ("Noor spent a weekend in Fernwood.", "fernwood"),
     ],
 )
-def test_what_is_not_so(text: str, term: str) -> None:
-    """Wishes, plans, near misses, denials, loans, trials and visits are not how things are."""
-    assert heard(text) == {term: "unreal"}
+def test_what_happened_once_is_no_state(text: str, term: str) -> None:
+    """Loans, trials and visits, told in the past, are events: they neither hold nor begin anything."""
+    assert heard(text) == {term: "event"}
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_the_rules_tell_complexity_by_the_kind_alone(question: str, complexity: 
     ("question", "operator"),
     [
         ("What does Ana bake these days?", TimeOperator("current", held_by=("Ana",))),
-        ("How does Ana commute these days?", TimeOperator("current", manner=True, held_by=())),
+        ("How does Ana commute these days?", TimeOperator("current", held_by=())),
         (
             "When did Ana start at Kinetik?",
             TimeOperator("since", "did Ana start at Kinetik", begins=True, held_by=()),

@@ -20,7 +20,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["is_thing", "kin", "listed", "past_forms", "roles", "rules", "things", "word_list"]
+__all__ = ["kin", "listed", "past_forms", "roles", "rules", "word_list"]
 
 
 def word_list(name: str) -> frozenset[str]:
@@ -68,15 +68,3 @@ def rules() -> Mapping[str, re.Pattern[str]]:
 def listed(name: str) -> frozenset[str]:
     """Return one of the plain word lists of the file."""
     return frozenset(_raw()[name].split())
-
-
-@lru_cache(maxsize=1)
-def things() -> frozenset[str]:
-    """Return the words that name kinds of things people have, do, eat or are by turns."""
-    return listed("things") | roles() | load_lexicon("en").kinds["language"]
-
-
-def is_thing(term: str) -> bool:
-    """Return whether a phrase names a thing of a common kind, by its last word: "corn snake", "head nurse"."""
-    heads = (*term.split(" of ")[0].split()[-1:], *term.split()[-1:], term)
-    return not things().isdisjoint(heads)

@@ -104,11 +104,11 @@ _BACK = re.compile(
     r"\b(?:return(?:ed|ing)?|revert(?:ed)?)\b(?: to| from)?(?P<a>.*)"
     r"|\bback (?:to|at|in|into|on|onto|with|together with)\b(?P<b>.*)|\bback\b\W*$"
     r"|\b(?:re-?start|re-?join|re-?subscribe|resume)\w*\b(?P<c>.*)"
-    r"|^(?:did|has|is|does|was)\b(?P<d>.*)\bagain\b",
+    r"|^(?:did|has|is|does|was)\b(?P<d>.*)\bagain\b|\bagain\W*$",
     re.IGNORECASE,
 )
 _WHEN_LAST = re.compile(r"^\W*when (?:did|has|have|was|were) .{1,60}? last [a-z]", re.IGNORECASE)
-_LATEST = re.compile(r"\b(?:last|most recent(?:ly)?|latest)\b", re.IGNORECASE)
+_LATEST = re.compile(r"\b(?:last|(?:most|how) recent(?:ly)?|latest)\b", re.IGNORECASE)
 _TURN = re.compile(r"\b(?:chang|switch|mov|swap|replac)\w*\b", re.IGNORECASE)
 _TURN_OR_NEW = re.compile(
     r"\b(?:chang|switch|mov|swap|replac|trad|new|differ|another|updat|upgrad|quit|leav|left|turn)",
@@ -125,23 +125,29 @@ _SINCE = re.compile(
 _BEFORE = re.compile(
     r"\b(?:before|prior to|until|till|up to)\b(?P<a>.+)|\breplaced by\b(?P<b>.+)"
     r"|\b(?:what|which .{1,30}|who) (?:did|has) (?P<c>.{1,60}?) (?:replace|succeed|follow)\b(?! .{1,80} with$)|\b(?:give up|gave up|given up|leave|left|drop|dropped|swap|swapped|trade|traded)\b.{0,30}? (?:for|to join)\b(?P<d>.+)"
-    r"|\b(?:previous|former|preceding)(?:ly)?\b",
+    r"|\bpreceded\b(?P<e>.+)|\b(?:previous|former|preceding)(?:ly)?\b",
     re.IGNORECASE,
 )
 _AFTER = re.compile(
     r"\b(?:after|following|since leaving|since giving up|once)\b(?P<a>.+)"
-    r"|\b(?:replaced|replace|followed|succeeded|superseded)\b(?P<b>.+)|\binstead of\b(?P<c>.+)"
+    r"|\b(?:replaced|replace|followed|succeeded|superseded)\b(?P<b>.+)|\b(?:instead|(?:took|take) the place) of\b(?P<c>.+)|\b(?:move|go|switch|change)d? (?:on |over )?(?:to )?from\b(?P<e>.+)"
     r"|\b(?:swap|swapped|trade|traded|exchange|exchanged|switch|switched|change|changed)\b(?: from)?(?P<d>.{1,80}?) (?:for|to|with)\W*$",
     re.IGNORECASE,
 )
 _FIRST = re.compile(
-    r"\b(?:first|original(?:ly)?|initial(?:ly)?|earliest|to begin with|to start with|in the beginning|at the (?:start|beginning|outset))\b",
+    r"\b(?:first|original(?:ly)?|initial(?:ly)?|earliest|to begin with|to start with|start(?:ed)? (?:out|off)|beg[ai]n with|before any(?:thing)? (?:other|else)|in the beginning|at the (?:start|beginning|outset))\b",
     re.IGNORECASE,
 )
 _NOW = re.compile(
     r"\b(?:now|nowadays|current(?:ly)?|at present|present(?:ly)?|these days|at the moment|right now|today|still|as of (?:now|today)|at this point)\b",
     re.IGNORECASE,
 )
+
+_PRESENT = re.compile(
+    r"^\W*(?:[\w, ]+, )?(?:in |at |on |to |with |by |for )?(?:what|which|who|whose|where)(?:'s|\b(?!.*\b(?:did|was|were|had|will|would|should|could|might)\b))",
+    re.IGNORECASE,
+)
+"""A question for a thing, place or person that is not in the past or the future is one about now."""
 
 
 def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
@@ -171,7 +177,7 @@ def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
         return TimeOperator("as_of", "")
     if _FIRST.search(text):
         return TimeOperator("first", "")
-    return TimeOperator("current", "") if _NOW.search(text) else None
+    return TimeOperator("current", "") if _NOW.search(text) or _PRESENT.search(text) else None
 
 
 def _asks_for_last(text: str) -> bool:
@@ -216,7 +222,10 @@ _STATIVE = re.compile(
 _CHANGED = re.compile(r"\b(?:chang|switch|swap|replac|mov|differ|new)\w*", re.IGNORECASE)
 
 
-_HOW = re.compile(r"\W*(?:how(?! long)|why|in (?:what|which) way)\b", re.IGNORECASE)
+_HOW = re.compile(
+    r"\W*(?:how(?! (?:long|recently)\b)(?: (?:come|many|much|often|old|far|big)|.* (?:feel|felt|react|go|went)\b)|how come|why|in (?:what|which) way)\b",
+    re.IGNORECASE,
+)
 
 
 def asks_how(question: str) -> bool:

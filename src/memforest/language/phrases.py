@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from memforest.language.aspect import listed, things, word_list
+from memforest.language.aspect import listed, word_list
 from memforest.language.language import Code, detect_language
 from memforest.language.sentences import split_sentences
 from memforest.language.tokens import is_verb_form
@@ -113,11 +113,13 @@ def _phrases(text: str) -> Iterator[Phrase]:
             end = index
             while end < len(tokens) and (
                 is_content(tokens[end][0])
+                or _is_gerund(tokens, end)
+                or _is_modifier(tokens, end)
                 or _is_inner_of(tokens, index, end)
                 or (end == index and _is_participle(tokens, end))
             ):
                 end += 1
-            if end - index > 1 and tokens[index][0].endswith("ing"):
+            if end - index > 1 and tokens[index][0].endswith("ing") and not _is_gerund(tokens, index):
                 index += 1  # "baking rye bread": the bread counts
             yield from _parts(tokens, index, end, named=False)
         index = max(end, index + 1)
@@ -126,6 +128,28 @@ def _phrases(text: str) -> Iterator[Phrase]:
 def _is_inner_of(tokens: list[Token], start: int, at: int) -> bool:
     """Return whether "of" stands between two content words: "chief of staff"."""
     return tokens[at][0] == "of" and start < at < len(tokens) - 1 and is_content(tokens[at + 1][0])
+
+
+def _is_modifier(tokens: list[Token], at: int) -> bool:
+    """Return whether a word that is no thing of its own stands in front of a noun: "*night* shift"."""
+    follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
+    return follows and tokens[at][0] in listed("no_noun")
+
+
+def _is_gerund(tokens: list[Token], at: int) -> bool:
+    """Return whether a word in -ing stands where a noun does: "took up *weaving*", not "is weaving"."""
+    word, before = tokens[at][0], tokens[at - 1][0].lower() if at else "."
+    following = tokens[at + 1][0].lower() if at + 1 < len(tokens) else "."
+    if len(word) < SHORTEST_GERUND or not word.lower().endswith("ing") or (at and not word.islower()):
+        return False
+    if not before[0].isalnum():
+        return not following[0].isalnum()  # an answer: "Weaving, mostly."
+    ends = not following[0].isalnum() or following in STOP_WORDS or following in word_list("prepositions")
+    return ends and before not in listed("before_verb") and not before.endswith(("n't", "'s", "'m", "'re"))
+
+
+SHORTEST_GERUND = 6
+"""Letters of the shortest word in -ing that may name something one does: shorter ones are mostly nouns or verbs anyway."""
 
 
 def _is_participle(tokens: list[Token], at: int) -> bool:
@@ -155,7 +179,7 @@ def is_content(word: str) -> bool:
 @lru_cache(maxsize=16_384)
 def _is_verbal(word: str) -> bool:
     """Return whether a word is a verb by its form, unless it is also a listed thing ("running", "baking")."""
-    return (is_verb_form(word) or (word.endswith(("ing", "ed")) and len(word) > 5)) and word not in things()
+    return is_verb_form(word) or (word.endswith(("ing", "ed")) and len(word) > 5)
 
 
 def _named_end(tokens: list[Token], at: int) -> int:

@@ -57,7 +57,7 @@ def stances_of(
     if statement.language == "es":
         return
     whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
-    others = [name for name in others if name in whole and name.lower() not in terms]
+    others = [name for name in others if name in whole and not _is_value(name.lower(), terms)]
     names = (who, *others)
     for sentence, subject in _subjects(statement, who, others, speaker):
         owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}
@@ -71,6 +71,11 @@ def stances_of(
                 continue
             if phrase is best or (stance in _CHANGES and found[best] in _CHANGES and stance != found[best]):
                 yield phrase.term, "is" if statement.asked and stance == "event" else stance
+
+
+def _is_value(name: str, terms: Collection[str]) -> bool:
+    """Return whether a person is one of the values, or called by one: "Dr Sun" where "sun" is a name."""
+    return any(name in term or term in name for term in terms)
 
 
 def _subjects(
@@ -117,8 +122,6 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
     )
     if turned is not None:
         return "unreal" if turned != "end" and _denied(text, phrase) else turned
-    if wording["brief"].search(clause):
-        return "unreal"
     if wording["steady"].search(clause) or _owned(before, who):
         return "is"
     if _modifies(text, phrase) and (not phrase.named or wording["regard"].search(clause)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from memforest.language.aspect import kin, past_forms, roles, rules, things, word_list
+from memforest.language.aspect import kin, past_forms, roles, rules, word_list
 from memforest.language.phrases import TOKEN, Phrase, Statement
 
 __all__ = [
@@ -108,7 +108,7 @@ def is_joined(text: str, who: str, subject: str) -> bool:
 
 def _is_person(word: str) -> bool:
     """Return whether a common noun names somebody by its form or its class: "postman", "guest"."""
-    by_form = word.endswith(("man", "woman", "person", "ist")) and len(word) > 5 and word not in things()
+    by_form = word.endswith(("man", "woman", "person", "ist")) and len(word) > 5
     return by_form or rules()["persons"].fullmatch(word) is not None
 
 

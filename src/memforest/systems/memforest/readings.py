@@ -52,6 +52,8 @@ class Reading:
     """Phrases that may be terms; one that begins with a number is none."""
     named: frozenset[str]
     """Terms written with a capital inside a sentence."""
+    alone: frozenset[str]
+    """Terms that open an answer: all that is said."""
     turns: tuple[tuple[Sentence, tuple[Place, ...]], ...]
     """The sentences with a word of change or a verb that has an object, and their places."""
 
@@ -73,8 +75,25 @@ def read(text: str) -> Reading:
         ),
         frozenset(p.term for p in phrases if p.term.split()[0].removesuffix("'s") not in counts),
         frozenset(phrase.term for phrase in phrases if phrase.named and phrase.start > 0),
+        frozenset(_alone(statement)),
         tuple((s, found) for s, found in placed if any(p.stance or p.held for p in found)),
     )
+
+
+_OPENING = re.compile(
+    r"(?:(?:it's|it is|that's|that is|with|by|to|in|at|on|from|for|along|an?|the|my|his|her|their)\s+)*",
+    re.IGNORECASE,
+)
+"""What may stand in front of the thing that an answer names."""
+
+
+def _alone(statement: Statement) -> Iterable[str]:
+    """Yield the terms that stand at the beginning of an answer."""
+    if statement.asked and statement.sentences:
+        first = statement.sentences[0]
+        match = _OPENING.match(first.text)
+        at = match.end() if match else 0
+        yield from (phrase.term for phrase in first.phrases if phrase.start == at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +225,7 @@ class Readings:
     inside: Counter[str] = field(default_factory=Counter)
     actors: Counter[str] = field(default_factory=Counter)
     named: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] = field(default_factory=Counter)
     names: frozenset[str] = frozenset()
     """Words of people's names, lower case."""
     terms: Terms = field(default_factory=dict)
@@ -233,6 +253,7 @@ class Readings:
             inside=changes.sums(self.inside, lambda one: one.inside),
             actors=changes.sums(self.actors, lambda one: one.actors),
             named=changes.sums(self.named, lambda one: one.named),
+            alone=changes.sums(self.alone, lambda one: one.alone),
             _changes=changes,
         )
 

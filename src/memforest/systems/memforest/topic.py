@@ -22,9 +22,9 @@ NEAR = 10
 """Statements, the nearest ones, by which a kind is judged."""
 LEXICAL = 0.5
 """Weight of shared words beside the cosine."""
-GAP = 0.5
+GAP = 0.25
 """Weight of the words in front of the values."""
-NAMED = 1.5
+NAMED = 3.0
 """Weight of the share of the named values that are of a kind."""
 UNHEARD = 2.0
 """Taken from a kind of which nothing was ever said of the person."""
@@ -54,7 +54,12 @@ def choose_values(known: Vocabulary, topic: Topic) -> dict[str, float]:
     fits = _fits(known, topic)
     about = known.about(topic.who)
     near: Scores = np.array(
-        [_best(fits[kind.rows]) - UNHEARD * (not about[kind.rows].any()) for kind in known.kinds]
+        [
+            _best(fits[kind.rows])
+            + _best(fits[kind.rows[about[kind.rows]]])
+            - UNHEARD * (not about[kind.rows].any())
+            for kind in known.kinds
+        ]
     )
     if topic.gap:
         behind = np.array([sum(kind.fronts.get(word, 0.0) for word in topic.gap) for kind in known.kinds])
@@ -80,10 +85,10 @@ def nearness(known: Vocabulary, topic: Topic, values: dict[str, float]) -> float
 
 
 def _best(fits: Scores) -> float:
-    """Return the sum of the best `NEAR` over `NEAR`: a kind that is hardly talked about is not near."""
+    """Return the sum of the best `NEAR` over `NEAR`, none below 0: a kind that is hardly talked about is not near."""
     if len(fits) > NEAR:
         fits = np.partition(fits, len(fits) - NEAR)[-NEAR:]
-    return float(np.sort(fits)[::-1].sum()) / NEAR
+    return float(np.maximum(fits, 0.0).sum()) / NEAR
 
 
 def _fits(known: Vocabulary, topic: Topic) -> Scores:

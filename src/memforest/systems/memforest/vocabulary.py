@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.language.aspect import is_thing
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.store.snapshot import said_often, wordings
 from memforest.store.tx import Tx
@@ -276,27 +275,18 @@ def _values(seen: Readings) -> list[str]:
     terms = seen.terms
     found = [term for term, rows in terms.items() if _may_be_value(term, len(rows), seen)]
     partial = _partial(found, terms, seen.named.keys())
-    replacing = {term for pair in seen.turned.replaced for term in pair}
     whole = [term for term in found if term not in partial]
-    sure = [term for term in whole if _is_sure(term, seen) or term in replacing]
+    sure = whole
     return sorted(sure, key=lambda term: (-len(terms[term]), term))[:MAX_VALUES]
 
 
 def _may_be_value(term: str, uses: int, seen: Readings) -> bool:
+    """Return whether a term is more than an accident: used often, or begun or had."""
     often = uses >= MIN_USES
+    turned = bool(seen.turned.begun[term])
     if term in seen.named:
-        return often or bool(seen.turned.begun[term])
-    if is_thing(term):
-        return often or bool(seen.turned.begun[term] or seen.turned.held[term])
-    return seen.turned.held[term] >= MIN_USES or (
-        often and bool(seen.turned.begun[term] or (" " in term and seen.turned.held[term]))
-    )
-
-
-def _is_sure(term: str, seen: Readings) -> bool:
-    """Return whether a term is a name, a common thing, or a phrase of several words that somebody began or has."""
-    compound = " " in term and bool(seen.turned.begun[term] or seen.turned.held[term])
-    return term in seen.named or is_thing(term) or compound
+        return often or turned
+    return often and (turned or bool(seen.turned.held[term]) or term in seen.alone)
 
 
 def _partial(values: Iterable[str], terms: Mapping[str, Sequence[int]], named: Set[str]) -> set[str]:

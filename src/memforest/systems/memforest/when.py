@@ -94,12 +94,7 @@ def _fits(
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """
-    known = vocabulary(tx, snapshot)
-    listed = known.attributes.get(_attribute(plan) or "")
-    others = (listed or frozenset()) - known.named_in(operator.anchor)
-    if others and others.isdisjoint(thread.values):
-        return False  # the anchor alone is no sign of the kind that is asked about
-    if plan.kind in _CHOICES and (listed or thread.exchanged):
+    if plan.kind in _CHOICES and thread.exchanged:
         return True
     event = plan.kind == "when" and operator.kind == "as_of"  # "When did Ana ... in August?"
     if event or thread.nearness < NEAR_ENOUGH or operator.manner:
@@ -107,10 +102,10 @@ def _fits(
     anchor = operator.anchor.lower()
     named = [segment for segment in thread.segments if segment.value in anchor]
     if operator.begins:
-        return any(not thread.told.isdisjoint(segment.facts) for segment in named)
+        return bool(named)
     if operator.kind in ("since", "predecessor", "successor") and anchor:
         return bool(named)
-    return operator.kind == "changed_back" or operator.held_by is None or name in operator.held_by
+    return len({segment.value for segment in thread.segments}) > 1
 
 
 NEAR_ENOUGH = 0.5
