@@ -35,7 +35,6 @@ RATCHET = {
     "language/attribution.py": 416,
     "steps/local/plan.py": 441,
     "language/states.py": 464,
-    "steps/local/summarise.py": 441,
 }
 """Modules of more than 400 lines with their size. Numbers here go down, and lines leave; none are added."""
 
