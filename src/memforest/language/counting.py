@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["UNSPACED", "WORD", "count_words", "cut_words"]
+from memforest.text import UNSPACED
 
-# Thai to Myanmar, Khmer, kana, Han.
-UNSPACED = (
-    "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-"""Scripts written without spaces between words, as the inside of a character class."""
+__all__ = ["WORD", "count_words", "cut_words"]
 
 WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\s…。{UNSPACED}]{{1,24}}")
 
