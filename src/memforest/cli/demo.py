@@ -225,14 +225,14 @@ class _Tour:
 
 
 def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
-    """Return a few facts about one stated day or part of one, spread over the months: of each month the shortest."""
+    """Return a few facts about one stated day or part of one, spread over the months: those that name most, and of these the shortest."""
     stated = sorted(
         (fact for fact in found if fact.precision in ("day", "instant") and fact.entities),
         key=lambda fact: fact.start,
     )
     step = max(1, len(stated) // SHOWN_FACTS)
     groups = [stated[start : start + step] for start in range(0, step * SHOWN_FACTS, step)]
-    return [min(group, key=lambda fact: len(fact.text)) for group in groups if group]
+    return [min(group, key=lambda fact: (-len(fact.entities), len(fact.text))) for group in groups if group]
 
 
 def _states(memory: UserMemory, person: str) -> list[TimelineEntry]:

@@ -39,7 +39,7 @@ NAMED = 2.0
 """Weight of a number or of a word with a capital inside a sentence; another word has 1."""
 
 # "Ana: ", "Dr. Ana Silva: ": what a line of a transcript begins with.
-_SPEAKER = re.compile(r"([^\s:：!?,][^:：!?,\n]{0,60}?)[:：] ")
+_SPEAKER = re.compile(r"([^\s:：!?,\d][^:：!?,\n]{0,60}?)[:：] ")
 _ENDS = re.compile(r"[.!?…。！？｡؟।][\"')\]»”’」』”’）]*$")
 
 
@@ -128,14 +128,13 @@ def _sentences(inputs: Sequence[str]) -> list[_Sentence]:
 def _speaker(line: str) -> tuple[str, str]:
     """Return the speaker that a line of a transcript begins with, or "", and what is said.
 
-    "She bought three things: …" has none: a name of several words has no word in lower case.
+    "She bought three things: …" has none: a name has at most three words, of several none is in lower case.
     """
     match = _SPEAKER.match(line)
-    name = match[1] if match else ""
-    parts = name.split()
+    parts = match[1].split() if match else []
     if match is None or len(parts) > 3 or (len(parts) > 1 and any(part[0].islower() for part in parts)):
         return "", line
-    return name, line[match.end() :]
+    return match[1], line[match.end() :]
 
 
 def _sentence(place: int, child: int, speaker: str, text: str, people: frozenset[str]) -> _Sentence:
