@@ -38,8 +38,8 @@ from memforest.language import (
     value,
     whose,
 )
-from memforest.language.language import load_word_lists
 from memforest.language.counting import cut_words
+from memforest.language.language import load_word_lists
 from memforest.language.shorten import shorten
 from memforest.language.states import find_states
 from memforest.models.base import ChatReply
