@@ -225,7 +225,7 @@ class _Tour:
 
 
 def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
-    """Return a few facts about one stated day or part of one, spread over the months: those that name most, and of these the shortest."""
+    """Return a few facts about a stated day, spread over the months: those that name most, of these the shortest."""
     stated = sorted(
         (fact for fact in found if fact.precision in ("day", "instant") and fact.entities),
         key=lambda fact: fact.start,
