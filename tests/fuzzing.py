@@ -38,6 +38,7 @@ from memforest.language import (
     value,
     whose,
 )
+from memforest.language.counting import cut_words
 from memforest.language.language import load_word_lists
 from memforest.language.shorten import shorten
 from memforest.language.states import find_states
@@ -321,6 +322,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.pieces.strip_address": lambda t: pieces.strip_address(t, NAMES),
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
     "language.predicate.read_predicate": _predicates,
+    "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
     "language.shorten.shorten": lambda t: [shorten(t, most) for most in (1, 5, 40)],
     "steps.local.spanish.attribute_spanish": lambda t: spanish.attribute_spanish(t, "Ann"),
     "steps.local.spanish.lacks_content_spanish": lambda t: spanish.lacks_content_spanish(t, NAMES),

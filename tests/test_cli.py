@@ -518,38 +518,6 @@ def test_doctor_does_not_make_the_directory(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "memories").exists()
 
 
-# -- demo -----------------------------------------------------------------------------------------
-
-
-def test_demo_shows_everything_in_80_columns(run: Run) -> None:
-    """Six parts, an abstention, Spanish, an as-of question; no line is wider than the terminal."""
-    result = run("demo", "--embedder", EMBEDDER)
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert [line[0] for line in lines if line[1:3] == ". " and line[0].isdigit()] == list("123456")
-    assert "(as of 2025-03-15)" in result.stdout
-    assert "¿Cuál" in result.stdout
-    assert "as the author of the conversation expects" in result.stdout
-    assert max(map(len, lines)) <= 80
-
-
-def test_demo_answers_most_questions_as_its_author_expects(run: Run) -> None:
-    """At least 16 of the 20 with the embedder that knows words only; the models must not need to be there."""
-    found = data(run("demo", "--all", "--embedder", EMBEDDER, "--json"))
-    assert len(found["answers"]) == 20
-    assert found["right"] >= 16, [one["question"] for one in found["answers"] if not one["right"]]
-
-
-def test_demo_can_be_kept_and_asked(run: Run, tmp_path: Path) -> None:
-    """`--keep` leaves a memory for the other commands; a second demo on it adds nothing."""
-    keep = str(tmp_path / "kept")
-    first = data(run("demo", "--keep", keep, "--embedder", EMBEDDER, "--all", "--json"))
-    assert len(first["answers"]) == 20
-    assert data(run("verify", "--dir", keep, "--json"))["ok"]
-    again = data(run("demo", "--keep", keep, "--json"))
-    assert again["memory"]["turns_added"] == 0
-
-
 # -- untrusted text -------------------------------------------------------------------------------
 
 

@@ -163,7 +163,17 @@ def test_trees_stand_under_their_kinds() -> None:
     assert bare[2] == "trip 2024-03-01 to 2024-03-03 · 2 leaves · summary out of date"
     assert bare[3:8] == ["Two facts."] + ["2024-03-01", "Ana lives in Oslo."] * 2
     assert bare[8:10] == ["entity trees", "Ana 2024-03-01 to 2024-03-10 · 1 leaf"]
-    assert bare[10:] == ["Bo 2024-03-01 to 2024-03-02", "s" * 89 + "…"]
+    assert bare[10:] == ["Bo 2024-03-01 to 2024-03-02", "s" * 119 + "…"]
+
+
+def test_an_unfolded_tree_says_its_summary_whole() -> None:
+    """60 words fit; in a list it is cut."""
+    told = " ".join(f"word{at}" for at in range(60))
+    unfolded = replace(TREES[0], summary=told)
+    assert told in laid_out(lambda screen: draw_trees(screen, "me", [unfolded]), 600)
+    assert told not in laid_out(
+        lambda screen: draw_trees(screen, "me", [replace(unfolded, children=())]), 600
+    )
 
 
 def test_a_tree_as_records_is_a_node_a_line(records: Records) -> None:

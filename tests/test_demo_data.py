@@ -19,7 +19,7 @@ TURNS: dict[tuple[str, str], dict[str, Any]] = {
     for number, turn in enumerate(session["turns"])
 }
 KINDS = {
-    *("current", "as_of", "predecessor", "successor", "since", "last"),
+    *("current", "as_of", "predecessor", "successor", "since"),
     *("corrected", "who_said", "when", "simple", "spanish", "unanswerable"),
 }
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from memforest.language.shorten import count_words, find_transition, shorten
+from memforest.language.counting import count_words
+from memforest.language.shorten import find_transition, shorten
 
 WORDS = st.sampled_from(
     [

@@ -17,7 +17,7 @@ from tests.scripted import Scripted, run
 
 from memforest.chat_steps import STEPS, chat_step
 from memforest.errors import ConfigError, InputError
-from memforest.language.shorten import count_words
+from memforest.language.counting import count_words
 from memforest.models.base import ChatReply
 from memforest.steps.llm.checks import check_extraction
 from memforest.steps.llm.prompt import (

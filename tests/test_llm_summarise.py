@@ -20,7 +20,7 @@ from memforest.errors import (
     ReplyError,
 )
 from memforest.interval import EARLIEST, LATEST
-from memforest.language.shorten import count_words
+from memforest.language.counting import count_words
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, value
+from tests.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, say, value
 
 from memforest.store import facts, forests, leaves, trees
 from memforest.store.connections import Connection
@@ -279,6 +279,28 @@ def test_a_leaf_says_its_fact_or_its_turns_line_by_line(tx: Connection) -> None:
     )
     assert leaves.leaf_texts(tx, []) == {}
     assert row != other
+
+
+def test_a_fact_made_by_rule_says_what_was_said_and_a_models_its_statement(tx: Connection) -> None:
+    """Line by line with the speaker, where the fact has its wording from; all of a damaged turn is not told."""
+    _, turns = put_session(tx, texts=["I paint.", "Sunny.\nAnd warm.", "I rest."])
+    [fact] = [put_fact(tx, text="Ana paints.")]
+    say(tx, fact, turns[1], text="Painting is what Ana does.", quote="Other words")
+    say(tx, fact, turns[0], quote="I paint")
+    whole = put_fact(tx, "g", text="Ana: sunny. And warm.")
+    say(tx, whole, turns[1], text="Ana: sunny. And warm.", quote="Sunny.\nAnd warm.")
+    made = [leaf(tx, 1, "fact", fact), leaf(tx, 1, "fact", whole)]
+
+    def read() -> list[str]:
+        texts = leaves.leaf_texts(tx, leaves.leaves_with_ids(tx, made).values())
+        return [texts[one] for one in made]
+
+    tx.execute("UPDATE cell SET maker = 'extract@1:gpt'")
+    assert read() == ["Ana paints.", "Ana: sunny. And warm."]
+    tx.execute("UPDATE cell SET maker = 'local-1'")
+    assert read() == ["Ana: I paint", "Ana: Sunny.\nAna: And warm."]
+    tx.execute("UPDATE turn SET text = 'lies' WHERE id = ?", (turns[1],))
+    assert read()[1] == "[turn 't1' (number 1) of session 's' is damaged]"
 
 
 def test_in_the_place_of_a_damaged_turn_there_is_a_line_that_says_so(tx: Connection) -> None:

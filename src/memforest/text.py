@@ -21,6 +21,7 @@ __all__ = [
     "DATA_RUN",
     "MAX_TOKEN_CHARS",
     "STOP_WORDS",
+    "UNSPACED",
     "cut",
     "entity_key",
     "fold",
@@ -128,19 +129,20 @@ def _mark_class() -> str:
 
 
 _MARKS = _mark_class()
-# Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer: written without spaces between words.
-_UNSPACED = (
+UNSPACED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u103f\u1050-\u108f\u1780-\u17d3"
     "\u3005-\u3007\u3041-\u3096\u3099\u309a\u30a1-\u30fa\u30fc\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 )
-_LETTER = rf"[^\W_{_UNSPACED}]"
+"""Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer, which are written without spaces between words: the inside of a
+character class."""
+_LETTER = rf"[^\W_{UNSPACED}]"
 _WORD = re.compile(
-    rf"[{_UNSPACED}]+|\d+(?:[.,]\d+)+|{_LETTER}(?:{_LETTER}|[{_MARKS}])*(?:['’ʼ]{_LETTER}(?:{_LETTER}|[{_MARKS}])*)*"
+    rf"[{UNSPACED}]+|\d+(?:[.,]\d+)+|{_LETTER}(?:{_LETTER}|[{_MARKS}])*(?:['’ʼ]{_LETTER}(?:{_LETTER}|[{_MARKS}])*)*"
 )
 _ASCII_WORD = re.compile(r"\d+(?:[.,]\d+)+|[a-z0-9]+(?:'[a-z0-9]+)*")
 _ASCII_WRITTEN = re.compile(r"\d+(?:[.,]\d+)+|[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")
-_UNSPACED_START = re.compile(f"[{_UNSPACED}]")
+_UNSPACED_START = re.compile(f"[{UNSPACED}]")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
 _CLITICS = ("'s", "'re", "'ve", "'ll", "'m", "'d")
 _LATIN_MARKS = re.compile("[\u0300-\u036f]")

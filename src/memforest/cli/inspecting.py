@@ -27,7 +27,8 @@ __all__ = ["draw_facts", "draw_timeline", "draw_trees", "facts", "stats", "timel
 DRILLED_DEPTH = 2
 """Levels unfolded below the root when a scope is named and --depth is not."""
 
-SUMMARY_CHARS = 90
+LISTED_CHARS, SUMMARY_CHARS = 120, 500
+"""Most characters of a summary: in a list of trees, and where a tree is unfolded, which holds all of the default 60 words."""
 
 PAGE_NODES = 20_000
 """Most nodes of a page: about 10 MB, which a browser opens within a few seconds."""
@@ -257,7 +258,8 @@ def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None
         head.append(f" · {view.leaves} {'leaf' if view.leaves == 1 else 'leaves'}", style="cyan")
     if view.dirty:
         head.append(" · summary out of date", style="yellow")
-    summary = clean(view.summary, SUMMARY_CHARS)
+    listed = bool(label) and not view.children
+    summary = clean(view.summary, LISTED_CHARS if listed else SUMMARY_CHARS)
     node = parent.add(Text.assemble(head, "\n", (summary, "dim")) if summary else head)
     for child in view.children:
         _draw_node(screen, node, child, "")

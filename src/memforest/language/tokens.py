@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from memforest.language.language import load_word_lists
-from memforest.text import STOP_WORDS
+from memforest.text import STOP_WORDS, UNSPACED
 
 __all__ = ["Token", "is_verb_form", "tokenise"]
 
@@ -36,7 +36,7 @@ _TOKEN = re.compile(
     r"""|(?P<quote>"[^"\n]{2,80}"|“[^”\n]{2,80}”|«[^»\n]{2,80}»|「[^」\n]{1,80}」|『[^』\n]{1,80}』|《[^》\n]{1,80}》)"""
     r"""|(?P<word>[^\W_]+(?:[-'’&][^\W_]+)*)|(?P<mark>[.,;:!?()。、，]|[—–]| - )"""
 )
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 class Token:

@@ -23,6 +23,9 @@ __all__ = [
     "put_leaf",
 ]
 
+QUOTED_MAKERS = ("local-", "verbatim")
+"""Beginnings of the names of what makes facts by rule: people are shown what was said, not the statement."""
+
 _START = "coalesce(f.start_ms, f.said_ms)"
 
 _LEAVES = f"""
@@ -119,22 +122,27 @@ _LEAF_TURNS = f"""
     ORDER BY 1, 4"""
 
 
-def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
-    """Return what leaves say, by their ids: a fact's text; the turns of a chunk or a run, a line each, with the speaker.
+_LEAF_FACTS = f"""
+    SELECT l.id, f.text, o.speaker, o.quote, t.id, t.text, c.maker FROM leaf l JOIN fact f ON f.id = l.fact
+    LEFT JOIN occurrence o ON o.id = (SELECT p.id FROM occurrence p WHERE p.fact = f.id
+        ORDER BY p.text IS NOT NULL, p.said_ms, p.id LIMIT 1)
+    LEFT JOIN cell c ON c.id = o.cell
+    LEFT JOIN turn t ON o.quote IS NULL AND t.id = (SELECT x.turn FROM occurrence_turn x WHERE x.occurrence = o.id)
+    WHERE l.id {AMONG}"""
+"""Leaves of facts with the occurrence that the fact has its wording from; its quote, or the turn that it is all of."""
 
-    In the place of a damaged turn there is a line that says so.
+
+def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
+    """Return what leaves say, by their ids: of a fact what was said; of a chunk or a run its turns; each line with the speaker.
+
+    A fact that a model worded, or any extractor but the local rules, is told in its own words. In the place of a damaged
+    turn there is a line that says so.
     """
     facts: list[int] = []
     runs: list[int] = []
     for leaf in found:
         (facts if leaf.item_kind == "fact" else runs).append(leaf.id)
-    texts: dict[int, str] = dict(
-        tx.execute(
-            f"""SELECT l.id, f.text FROM leaf l JOIN fact f ON f.id = l.fact
-               WHERE l.id {AMONG}""",
-            (tx.ids(facts),),
-        ).fetchall()
-    )
+    texts = _fact_texts(tx, facts) if facts else {}
     turns = tx.execute(_LEAF_TURNS, {"ids": tx.ids(runs)}).fetchall() if runs else []
     damaged = damaged_turns(tx, [turn for _, turn, _, _ in turns]) if turns else {}
     lines: dict[int, list[str]] = {}
@@ -142,3 +150,17 @@ def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
         told = f"[{damaged[turn].name} is damaged]" if turn in damaged else line
         lines.setdefault(leaf_id, []).append(told)
     return texts | {leaf_id: "\n".join(said) for leaf_id, said in lines.items()}
+
+
+def _fact_texts(tx: Tx, found: Collection[int]) -> dict[int, str]:
+    rows = tx.execute(_LEAF_FACTS, (tx.ids(found),)).fetchall()
+    by_rule = [row for row in rows if (row[-1] or "").startswith(QUOTED_MAKERS)]
+    damaged = damaged_turns(tx, [turn for _, _, _, quote, turn, _, _ in by_rule if quote is None])
+    texts = {row[0]: row[1] for row in rows}
+    for leaf_id, _, speaker, quote, turn, whole, _ in by_rule:
+        if quote is None and turn in damaged:
+            texts[leaf_id] = f"[{damaged[turn].name} is damaged]"
+        else:
+            said = (quote or whole or "").splitlines()
+            texts[leaf_id] = "\n".join(f"{speaker}: {line}" for line in said if line.strip())
+    return texts

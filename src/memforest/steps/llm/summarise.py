@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
 from memforest.interval import local_time
+from memforest.language.counting import count_words, cut_words
 from memforest.language.language import detect_language
 from memforest.language.sentences import split_sentences
-from memforest.language.shorten import count_words, shorten
 from memforest.models.calls import Calls
 from memforest.steps.base import Kept
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
@@ -174,7 +174,7 @@ def _within(summary: str, most: int) -> str:
         if room < 0:
             break
         kept = piece.end
-    return text[:kept] or shorten(text, most)
+    return text[:kept] or cut_words(text, most)
 
 
 def _day(moment: datetime, zone: tzinfo) -> str:
