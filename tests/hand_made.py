@@ -130,6 +130,7 @@ def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> T
         ids=np.arange(101, 101 + n, dtype=np.int64),
         session=session,
         speaker=np.array([speakers.index(turn.speaker) for turn in turns], dtype=np.int64),
+        role=np.zeros(n, dtype=np.int8),
         said_ms=np.array([round(turn.day * DAY) for turn in turns], dtype=np.int64),
         length=np.array([turn.words for turn in turns], dtype=np.float32),
         asks=np.array([turn.asks for turn in turns], dtype=np.bool_),

@@ -25,6 +25,7 @@ from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.layout import scene_leaves, session_levels, speaker_levels
 from memforest.systems.speak import told_by
+from memforest.types import QuestionPlan
 
 __all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
 
@@ -153,15 +154,22 @@ def _beside(snapshot: Snapshot) -> _Beside:
 
 def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
     turns, weights, plan = snapshot.turns, request.ranking, request.plan
-    named = [i for i, name in enumerate(snapshot.speakers) if name in plan.entities]
-    if len(named) == 1:
-        scores.add("speaker", weights.speaker * (turns.speaker == named[0]).astype(np.float64))
+    scores.add("speaker", weights.speaker * _by_speaker(snapshot, plan))
     if plan.start is not None or plan.end is not None:
         scores.add("date", weights.date * _date_prior(snapshot, request))
     scores.add("length", weights.length * _lengths(snapshot))
     scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
     if plan.kind in ("when", "since"):
         scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
+
+
+def _by_speaker(snapshot: Snapshot, plan: QuestionPlan) -> Scores:
+    """Return 1 for the turns of those whose words are asked for, else of the one participant who is asked about."""
+    wanted = plan.entities if plan.speakers is None else plan.speakers
+    found = [i for i, name in enumerate(snapshot.speakers) if name in wanted]
+    if plan.speakers is None and len(found) != 1:
+        return np.zeros(len(snapshot.turns.ids))
+    return np.isin(snapshot.turns.speaker, found).astype(np.float64)
 
 
 def _date_prior(snapshot: Snapshot, request: Search) -> Scores:
