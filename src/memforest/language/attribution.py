@@ -69,12 +69,14 @@ _STOPS_AGREEMENT = frozenset(".;:!?()—–…-")
 class Voices:
     """Who speaks, and to whom: `listener` is None unless exactly two people take part.
 
-    `nicknames` maps a shortened first name to the participant it can only mean ("Mel": "Melanie").
+    `nicknames` maps a shortened first name to the participant it can only mean ("Mel": "Melanie"). With `for_side` the
+    speaker's "we" is the speaker: an assistant's, or that of a company's agent ("we ship within 3 days").
     """
 
     speaker: str
     listener: str | None
     nicknames: tuple[tuple[str, str], ...] = ()
+    for_side: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,7 @@ class _Rewriter:
         self.speaker = voices.speaker
         self.listener = voices.listener if replace_you else None
         self.nicknames = dict(voices.nicknames)
+        self.singular = _SINGULAR if voices.for_side and not both else {}
         self.replace_we = replace_we
         self.group = f"{voices.speaker} and {voices.listener}" if both else f"{voices.speaker} and others"
         self.out: list[str] = []
@@ -295,8 +298,10 @@ class _Rewriter:
         if lowered == "like" and person == "second":
             return "likes" if len(self.words) > 1 and self.words[-2] in _BEFORE_LIKES else token
         known = lowered in _AGREEMENT or lowered in _COMMON_VERBS
+        if lowered == "were":
+            return "was"
         if person == "second" and not known:
-            return "was" if lowered == "were" else token
+            return token
         verb = third_person(token)
         if lowered == "don't":
             self.chain = ("but",)
@@ -324,9 +329,11 @@ class _Rewriter:
         """Return what replaces a first-person word, or None for another word."""
         if lowered not in _FIRST or self._hyphenated(index):
             return None
+        if token.islower() or lowered.startswith("we"):  # "US" is a country
+            lowered = self.singular.get(lowered, lowered)
         if lowered in _PLURAL:
             return self._plural(lowered) if self.replace_we and not token.isupper() else None
-        if lowered == "i" and not self._is_pronoun_i(index, token):
+        if token in ("I", "i") and not self._is_pronoun_i(index, token):
             return None
         self.named = True
         if lowered == "i":
@@ -409,7 +416,14 @@ _BEFORE_LIKES = frozenset(("hope", "glad", "if", "that", "think", "know", "what"
 _NUMBERED = frozenset(
     ("war", "part", "type", "phase", "level", "chapter", "volume", "act", "elizabeth", "henry", "stage")
 )
-_PLURAL = frozenset(("we", "we're", "we've", "we'll", "we'd", "us", "our", "ours", "ourselves"))
+_SINGULAR = dict(
+    zip(
+        ("we", "we're", "we've", "we'll", "we'd", "us", "our", "ours", "ourselves"),
+        ("i", "i'm", "i've", "i'll", "i'd", "me", "my", "mine", "myself"),
+        strict=True,
+    )
+)
+_PLURAL = frozenset(_SINGULAR)
 _FIRST = _PLURAL | frozenset(("i", "i'm", "im", "i've", "ive", "i'll", "i'd", "me", "my", "mine", "myself"))
 _SECOND = frozenset(
     ("you", "u", "you're", "you've", "you'll", "you'd", "your", "yours", "yourself", "yourselves")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from memforest.language.attribution import Voices
+from memforest.language.attribution import Attributed, Voices, attribute
 from memforest.language.language import Code, detect_language
+from memforest.language.participants import called, is_assistant
 from memforest.language.pieces import is_question, lacks_content
 from memforest.language.sentences import split_sentences
 from memforest.steps.local.draft import Draft
@@ -86,7 +89,6 @@ _BARE_QUESTION = frozenset(
 _ASKING = frozenset(("when", "where", "why", "how", "who", "since", "until"))
 """Of these words, one makes a question of it; "what?" and "really?" may only show surprise."""
 _ABOUT_WORDS = 15
-_ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
 
 
 @dataclass(slots=True)
@@ -94,9 +96,15 @@ class Context:
     """What is known while one turn is read."""
 
     turn: Turn
-    voices: Voices
+    called: str
+    """What the speaker is called in a statement; their id where another participant would be called the same."""
+    voices: Voices | None
+    """None where the speaker is nobody that a sentence could name: what they say is quoted."""
     language: Code
     participants: dict[str, str]
+    """Entity key -> what a participant is called."""
+    ids: dict[str, str]
+    """What a participant is called -> their name as it is stored, where they differ."""
     address: frozenset[str]
     known: frozenset[str]
     question: str | None
@@ -107,6 +115,12 @@ class Context:
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
+    def attribute(self, text: str) -> Attributed:
+        """Return an English text with names for first and second person, or as it is where the speaker has none."""
+        if self.voices is None:
+            return Attributed(text, names_speaker=False, changed=False)
+        return attribute(text, self.voices)
+
     def skip(self, text: str, reason: str) -> None:
         """Record that `text` became no statement."""
         self.skipped.append(Skipped(self.turn.ordinal, cut(text, _SHOWN_CHARS), reason))
@@ -115,23 +129,39 @@ class Context:
 def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset[str]) -> Context:
     """Return what is known before `turn` is read."""
     people = tuple(dict.fromkeys((*chunk.participants, turn.speaker)))
+    language = detect_language(turn.text)
+    roles = {one.speaker: one.role for one in (*chunk.before, *chunk.turns)}
+    named = _named(people, roles, language)
     others = [name for name in people if name != turn.speaker]
+    listener = named.get(others[0]) if len(others) == 1 else None
+    own = named.get(turn.speaker)
     question, asked_in = _open_question(previous, turn, chunk)
     about = _asked_about(question, previous, turn, chunk)
     if about is None and question is not None and lacks_content(question, _forms_of_address(people)):
         question, asked_in = None, ()
     return Context(
         turn=turn,
-        voices=Voices(turn.speaker, others[0] if len(others) == 1 else None, _nicknames(people)),
-        language=detect_language(turn.text),
-        participants={key: name for name in people if (key := entity_key(name)) is not None},
+        called=own or turn.speaker,
+        voices=None if own is None else Voices(own, listener, _nicknames(people), is_assistant(turn)),
+        language=language,
+        participants={
+            key: name for one in people if (key := entity_key(name := named.get(one, one))) is not None
+        },
+        ids={name: one for one, name in named.items() if name != one},
         address=_forms_of_address(people),
         known=known,
         question=question,
         question_turn=asked_in,
         about=about,
-        assistant=(turn.role or turn.speaker).lower() in _ROLE_ASSISTANTS,
+        assistant=is_assistant(turn),
     )
+
+
+def _named(people: Sequence[str], roles: Mapping[str, str | None], language: Code) -> dict[str, str]:
+    """Return what each participant is called; two who would be called the same have no name."""
+    found = {name: called(name, roles.get(name), language) for name in people}
+    several = Counter(found.values())
+    return {name: one for name, one in found.items() if several[one] == 1}
 
 
 @lru_cache(maxsize=256)

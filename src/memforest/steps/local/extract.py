@@ -17,14 +17,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from memforest.calendar import DateSpan, find_dates
-from memforest.language.attribution import attribute, is_present_verb, supply_subject
+from memforest.language.attribution import is_present_verb, supply_subject
 from memforest.language.dating import show_dates, until_now, valid_time
-from memforest.language.entities import find_mentions, find_topics, merge_mentions, names_inside
+from memforest.language.entities import Role, find_mentions, find_topics, merge_mentions, names_inside
 from memforest.language.language import load_word_lists
 from memforest.language.pieces import (
     is_clause,
@@ -206,7 +207,7 @@ class LocalExtractor:
             context.skip(raw, "pleasantry" if evaluation else reason)
             return None
         dated, date = self._date(context, supply_subject(text))
-        made = attribute(dated, context.voices)
+        made = context.attribute(dated)
         resolved = resolve_person(made.text, context.drafts)
         draft = self._finish(
             context,
@@ -241,10 +242,10 @@ class LocalExtractor:
         ) or skip_reason(text, context.address, assistant=False):
             return None
         dated, date = self._date(context, text)
-        made = attribute(dated, context.voices)
+        made = context.attribute(dated)
         draft = self._finish(context, raw, made.text, attributed=True, changed=True, date=date)
         about = "" if context.about is None else f' about "{context.about}"'
-        draft.text = f'{context.turn.speaker}, asked "{question}"{about}: {_uncapitalised(draft.text)}'
+        draft.text = f'{context.called}, asked "{question}"{about}: {_uncapitalised(draft.text)}'
         draft.turns = (*context.question_turn, context.turn.ordinal)
         draft.words += len(question.split()) + len(about.split())
         draft.answer = True
@@ -258,7 +259,7 @@ class LocalExtractor:
             context.skip(raw, "pleasantry")
             return None
         dated, date = self._date(context, text)
-        made = attribute_spanish(dated, context.turn.speaker)
+        made = None if context.voices is None else attribute_spanish(dated, context.called)
         return self._finish(
             context,
             raw,
@@ -322,15 +323,14 @@ class LocalExtractor:
             return
         shown = inner if _PICTURE.match(inner) else f"a photo of {inner}"
         context.drafts.append(
-            self._finish(
-                context, caption, f"{context.turn.speaker} shared {shown}", attributed=True, changed=True
-            )
+            self._finish(context, caption, f"{context.called} shared {shown}", attributed=True, changed=True)
         )
 
     def _candidate(self, context: Context, draft: Draft) -> Candidate:
         """Return the finished statement: attributed in its text, with mentions, topics and states."""
-        speaker = context.turn.speaker
-        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", "other")))
+        speaker = context.called
+        part: Role = "subject" if draft.text.casefold().startswith(f"{speaker} ".casefold()) else "other"
+        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part)))
         named = {mention.name for mention in mentions}
         acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
         states = self._states(draft.text, subjects=(*(mention.name for mention in mentions), *acting))
@@ -343,15 +343,15 @@ class LocalExtractor:
         return Candidate(
             text=with_speaker(draft, speaker),
             turns=draft.turns,
-            speaker=speaker,
+            speaker=context.turn.speaker,
             quote=" ".join(draft.raw),
             start=start,
             end=end,
             precision=precision,
             negated=draft.negated,
-            mentions=mentions,
+            mentions=tuple(replace(one, name=context.ids.get(one.name, one.name)) for one in mentions),
             topics=find_topics(draft.text, names=names),
-            states=states,
+            states=tuple(replace(one, entity=context.ids.get(one.entity, one.entity)) for one in states),
         )
 
 
