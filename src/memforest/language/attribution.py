@@ -360,7 +360,9 @@ class _Rewriter:
         previous = self.words[-1] if self.words else ""
         if previous in ("do", "am", "have", "don't", "haven't") and len(self.out) > 1:
             self.out[-2] = third_person(self.out[-2])
-        elif not (previous == "and" and not self.finite and 1 < len(self.words) <= 6):
+        elif previous not in _MODALS and not (
+            previous == "and" and not self.finite and 1 < len(self.words) <= 6
+        ):
             self._await("first")
         return f"that {self.speaker}" if previous == "me" else self.speaker
 
@@ -407,7 +409,8 @@ class _Rewriter:
             return f"{self.listener} {self._had_or_would(index)}"
         following = self._next_word(index)
         is_object = bool(self.words) and self.words[-1] in _BEFORE_OBJECT
-        if following in _FINITE or not is_object:
+        asked = bool(self.words) and self.words[-1] in _MODALS
+        if following in _FINITE or not (is_object or asked):
             self._await("second")
         return self.listener
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from memforest.language.language import load_word_lists
-from memforest.types import Turn
 
 __all__ = ["called", "is_assistant", "is_id"]
 
@@ -27,9 +26,9 @@ def is_id(name: str) -> bool:
     return _ID.fullmatch(bare) is not None or bare.replace(" ", "").isdecimal()
 
 
-def is_assistant(turn: Turn) -> bool:
-    """Return whether an AI assistant says a turn, or an agent who speaks for a company: by role, else by name."""
-    return (turn.role or turn.speaker).lower() in load_word_lists("en").lists["assistants"]
+def is_assistant(name: str, role: str | None) -> bool:
+    """Return whether somebody is an AI assistant, or an agent who speaks for a company: by role, else by name."""
+    return (role or name).lower() in load_word_lists("en").lists["assistants"]
 
 
 def called(name: str, role: str | None, code: str) -> str:

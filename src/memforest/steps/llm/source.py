@@ -68,7 +68,7 @@ class SourceTurn:
     @property
     def by_assistant(self) -> bool:
         """Whether an AI assistant says it."""
-        return is_assistant(self.turn)
+        return is_assistant(self.turn.speaker, self.turn.role)
 
     @property
     def only_asks(self) -> bool:

@@ -112,6 +112,8 @@ class Context:
     about: str | None
     """The statement that the question is about, when it has no content of its own ("Since when?")."""
     assistant: bool
+    to_assistant: bool
+    """An assistant is the only one that the turn is said to, or its speaker has the role of a user."""
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -132,6 +134,7 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
     language = detect_language(turn.text)
     roles = {one.speaker: one.role for one in (*chunk.before, *chunk.turns)}
     named = _named(people, roles, language)
+    own_names = tuple(name for name in people if named.get(name) == name)
     others = [name for name in people if name != turn.speaker]
     listener = named.get(others[0]) if len(others) == 1 else None
     own = named.get(turn.speaker)
@@ -142,18 +145,22 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
     return Context(
         turn=turn,
         called=own or turn.speaker,
-        voices=None if own is None else Voices(own, listener, _nicknames(people), is_assistant(turn)),
+        voices=None
+        if own is None
+        else Voices(own, listener, _nicknames(own_names), is_assistant(turn.speaker, turn.role)),
         language=language,
         participants={
             key: name for one in people if (key := entity_key(name := named.get(one, one))) is not None
         },
         ids={name: one for one, name in named.items() if name != one},
-        address=_forms_of_address(people),
+        address=_forms_of_address(own_names) | frozenset(one.lower() for one in people),
         known=known,
         question=question,
         question_turn=asked_in,
         about=about,
-        assistant=is_assistant(turn),
+        assistant=is_assistant(turn.speaker, turn.role),
+        to_assistant=turn.role == "user"
+        or (bool(others) and all(is_assistant(one, roles.get(one)) for one in others)),
     )
 
 
