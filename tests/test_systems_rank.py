@@ -153,6 +153,17 @@ def test_only_a_single_named_participant_counts(named: tuple[str, ...], lifted: 
     assert np.flatnonzero(parts.get("speaker", np.zeros(2))).tolist() == lifted
 
 
+@pytest.mark.parametrize(
+    ("asked", "lifted"), [(("Bob",), [1]), (("Ana", "Bob"), [0, 1]), ((), []), (("Zoe",), [])]
+)
+def test_whose_words_are_asked_for_decides(asked: tuple[str, ...], lifted: list[int]) -> None:
+    """A plan that says whose words it wants is followed, whoever else the question names."""
+    snapshot = hand_made([Said("Ana", 1), Said("Bob", 1)])
+    plan = QuestionPlan(entities=("Ana",), speakers=asked)
+    parts = scored(snapshot, searching(plan, ranking=only(speaker=1.0))).parts
+    assert np.flatnonzero(parts.get("speaker", np.zeros(2))).tolist() == lifted
+
+
 def test_nearness_to_the_stated_window() -> None:
     """Inside the window counts most; talk comes after its event, so later counts more than earlier."""
     plan = QuestionPlan(start=EPOCH + timedelta(days=100), end=EPOCH + timedelta(days=107))
