@@ -103,7 +103,7 @@ def test_both_named_and_no_act_of_speech_favours_nobody(question: str) -> None:
     ],
 )
 def test_who_only_asks_or_is_told_is_not_what_it_is_about(question: str, entities: tuple[str, ...]) -> None:
-    """ "I" and "you" are entities of a question about them, and the asker is known in every case."""
+    """Who asks and who is asked are entities of a question about them, and the asker is known in every case."""
     found = plan(question)
     assert found.entities == entities
     assert found.asker == "Nadia"
