@@ -153,6 +153,16 @@ def test_only_a_single_named_participant_counts(named: tuple[str, ...], lifted: 
     assert np.flatnonzero(parts.get("speaker", np.zeros(2))).tolist() == lifted
 
 
+def test_an_assistants_turn_inherits_more_from_the_users() -> None:
+    """It need not be a question; the other way round, and between people, it is the common share."""
+    roles = [("user", "assistant"), ("assistant", "user"), ("", ""), ("user", "user")]
+    turns = [Said("AB"[i % 2], 1, session=i // 2, role=roles[i // 2][i % 2]) for i in range(8)]
+    ranking = only(lexical=1.0, before=0.2, reply=0.1, assistant_reply=0.3)
+    got = scored(hand_made(turns), searching(ranking=ranking), [5, 0] * 4).parts["leaf_order"]
+    assert got[1] == pytest.approx(2.5 * got[3])
+    assert got[3] == got[5] == got[7] > 0
+
+
 @pytest.mark.parametrize(
     ("asked", "lifted"), [(("Bob",), [1]), (("Ana", "Bob"), [0, 1]), ((), []), (("Zoe",), [])]
 )

@@ -25,10 +25,11 @@ from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.layout import scene_leaves, session_levels, speaker_levels
 from memforest.systems.speak import told_by
-from memforest.types import QuestionPlan
+from memforest.types import TURN_ROLES, QuestionPlan
 
 __all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
 
+_USER, _ASSISTANT = TURN_ROLES.index("user"), TURN_ROLES.index("assistant")
 DAY_MS = 86_400_000
 LATE_DAYS = 14.0
 EARLY_DAYS = 3.0
@@ -128,17 +129,22 @@ def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None
     weights, beside = request.ranking, _beside(snapshot)
     positive = np.maximum(scores.total, 0.0)
     out = np.zeros(len(positive))
-    out[beside.later] += (weights.before + weights.reply * beside.asked) * positive[beside.before]
+    reply = np.maximum(weights.reply * beside.asked, weights.assistant_reply * beside.helped)
+    out[beside.later] += (weights.before + reply) * positive[beside.before]
     out[beside.earlier] += weights.after * positive[beside.after]
     scores.add("leaf_order", out)
 
 
 class _Beside(NamedTuple):
-    """The turns that have a predecessor and those that have a successor in their session, with those neighbours."""
+    """The turns that have a predecessor and those that have a successor in their session, with those neighbours.
+
+    `asked`: the predecessor is another speaker's and asks. `helped`: it is a user's, and the turn an assistant's.
+    """
 
     later: NDArray[np.int64]
     before: NDArray[np.int64]
     asked: NDArray[np.bool_]
+    helped: NDArray[np.bool_]
     earlier: NDArray[np.int64]
     after: NDArray[np.int64]
 
@@ -149,7 +155,8 @@ def _beside(snapshot: Snapshot) -> _Beside:
     later, earlier = np.flatnonzero(turns.previous >= 0), np.flatnonzero(turns.following >= 0)
     before = turns.previous[later]
     asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[later])
-    return _Beside(later, before, asked, earlier, turns.following[earlier])
+    helped = (turns.role[before] == _USER) & (turns.role[later] == _ASSISTANT)
+    return _Beside(later, before, asked, helped, earlier, turns.following[earlier])
 
 
 def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
