@@ -100,6 +100,7 @@ def test_encouragement_is_no_request(text: str) -> None:
         "¿Puedes decirme dónde está el paquete?",
         "¿Cuándo podemos quedar?",
         "Wann können wir reden, bei euch oder bei uns?",
+        "可以告诉我包裹在哪里吗？",
         "Pouvez-vous m'expliquer la facture ?",
     ],
 )
@@ -118,6 +119,7 @@ def test_who_asks_for_information_asks_a_question(text: str) -> None:
         ("Llámame después de las seis.", 'Nadia pidió: "Llámame después de las seis."'),
         ("No uses emojis por favor.", 'Nadia: "No uses emojis por favor."'),
         ("Können wir das auf Freitag verschieben?", 'Nadia asked: "Können wir das auf Freitag verschieben?"'),
+        ("我们能不能改到周五？", 'Nadia asked: "我们能不能改到周五？"'),
         ("Pourriez-vous annuler ma commande ?", 'Nadia asked: "Pourriez-vous annuler ma commande ?"'),
     ],
 )

@@ -23,6 +23,9 @@ _OPENS = frozenset(("please", "and", "also", "then", "so", "just", "but", "ok", 
 _OBJECTS = frozenset(("me", "my", "us", "our", "it", "them", "all", "any", "every", "that", "the", "a", "an"))
 _ME = frozenset(("i", "i'm", "i've", "i'd", "i'll", "me", "my", "us", "our", "mine"))
 _TELLS = _EN["speech"] | _EN["information"] | frozenset(("let", "keep"))
+_HAN = re.compile("[\u3400-\u9fff]")
+_OPENING_CHARS = 6
+"""How far into a Chinese sentence its modal verb is looked for: "我们能不能改到周五？"."""
 _POSSIBLE = re.compile(
     r"\b(?:(?:is|would|will) (?:it|that) (?:be )?(?:possible|okay|ok|alright|fine) (?:to|if)|any chance|mind \w+ing\b)"
 )
@@ -47,6 +50,10 @@ def is_request_question(text: str, code: Code) -> bool:
     lists, found = load_word_lists(code).lists, _lowered(text)
     if code == "en" and _POSSIBLE.search(text.lower()):
         return True
+    if code == "other" and _HAN.search(text):
+        chinese = load_word_lists("zh").lists
+        told = any(word in text for word in chinese["speech"] | chinese["question_words"])
+        return not told and any(word in text[:_OPENING_CHARS] for word in chinese["asking_modals"])
     if code == "other":  # without a list of question words, the modal has to come first
         clauses = [words(clause.lower()) for clause in text.split(",")]
         found = next((one for one in clauses if one and one[0] in lists["asking_modals"]), [])

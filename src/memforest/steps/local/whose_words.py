@@ -88,7 +88,7 @@ def read_asked(question: MaskedQuestion, names: Mapping[str, str], code: str) ->
     spoken = [word for word in found if word.who and set(word.who) <= set(sides.both)]
     if told is None:
         acts = []
-        told = () if _is_between(found, spoken, load_word_lists(language).lists) else None
+        told = () if _is_between(found, spoken, _lists(language)) else None
     own = [word for at, word in enumerate(found) if word in spoken and not _serves(word, at, acts)]
     said = {found[at].text for at in acts} | {
         word.text for word in everything[: len(everything) - len(found)]
@@ -103,7 +103,7 @@ def read_asked(question: MaskedQuestion, names: Mapping[str, str], code: str) ->
 
 def _is_between(found: Sequence[_Word], spoken: Sequence[_Word], lists: Mapping[str, frozenset[str]]) -> bool:
     """Return whether a question without an act of speech may be answered by either side: "good for me", "should I"."""
-    advice = any(before.text in lists["request_modals"] and one in spoken for before, one in pairwise(found))
+    advice = any(before.text in lists["modals"] and one in spoken for before, one in pairwise(found))
     return advice or any(word.kind == "object" or word.text in lists["both"] for word in spoken)
 
 
@@ -145,8 +145,22 @@ def _namesakes(wanted: Sequence[str], asked: MaskedQuestion, names: Mapping[str,
 
 
 @lru_cache(maxsize=4)
+def _lists(code: str) -> Mapping[str, frozenset[str]]:
+    """Return the word lists of a language for what is read here, empty where it has none."""
+    own = load_word_lists(code).lists
+    found = {name: own.get(name, frozenset()) for name in _NAMES}
+    return found | {"modals": found["asking_modals"] | found["advice_modals"]}
+
+
+_NAMES = (
+    "asker", "addressee", "both", "not_subject", "owning", "speech", "recall", "passive", "third_party", "to", "between",
+    "asking_modals", "advice_modals", "question_words",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=4)
 def _acts(code: str) -> frozenset[str]:
-    return frozenset(_stem(word, code) for word in load_word_lists(code).lists["speech"])
+    return frozenset(_stem(word, code) for word in _lists(code)["speech"])
 
 
 def _stem(word: str, code: str) -> str:
@@ -158,7 +172,7 @@ def _stem(word: str, code: str) -> str:
 @lru_cache(maxsize=1)
 def _chinese() -> re.Pattern[str]:
     """Return what finds the known words of a text without spaces; what stands between them is content."""
-    known = {word for words in load_word_lists("zh").lists.values() for word in words}
+    known = {word for words in _lists("zh").values() for word in words}
     return re.compile(f"({'|'.join(sorted(known, key=len, reverse=True))}|[^\\w]+)")
 
 
@@ -179,21 +193,21 @@ def _read(question: MaskedQuestion, sides: _Sides, code: str) -> Iterator[_Word]
 
 def _word(word: str, before: str, sides: _Sides, code: str) -> _Word:
     """Return a word with what it is by the lists of its language."""
-    lists = load_word_lists(code).lists
+    lists = _lists(code)
     for name, who in (("asker", sides.asker), ("addressee", sides.asked), ("both", sides.asker)):
         if word in lists[name]:
             moved = word in lists["not_subject"] or before in lists["to"]
             return _Word(word, "owner" if word in lists["owning"] else "object" if moved else "subject", who)
     if _stem(word, code) in _acts(code):
         return _Word(word, "act")
-    light = any(word in words for words in (lists["between"], lists["question_words"], STOP_WORDS))
+    light = any(word in lists[name] for name in ("between", "to", "question_words")) or word in STOP_WORDS
     light = light or (code == "en" and word.endswith("ly"))
     return _Word(word, "light" if light else "content")
 
 
 def _without_lead(found: list[_Word], code: str) -> list[_Word]:
     """Return a question without "can you tell me", "remind me", "do you remember": they only ask."""
-    lists = load_word_lists(code).lists
+    lists = _lists(code)
     for at, word in enumerate(found[: _REACH + 1]):
         before = found[:at]
         if (word.kind == "content" and word.text not in lists["recall"]) or word.text in lists[
@@ -201,7 +215,7 @@ def _without_lead(found: list[_Word], code: str) -> list[_Word]:
         ]:
             break
         alone = not any(one.kind == "subject" for one in before)
-        modal = any(one.text in lists["request_modals"] for one in before)
+        modal = any(one.text in lists["modals"] for one in before)
         if word.text in lists["recall"] or (word.kind == "act" and (alone or modal)):
             rest = found[at + 1 :]
             return _without_lead(rest[1:] if rest and rest[0].kind == "object" else rest, code)
@@ -213,13 +227,13 @@ def _without_lead(found: list[_Word], code: str) -> list[_Word]:
 
 def _teller(found: Sequence[_Word], at: int, sides: _Sides, code: str) -> tuple[str, ...] | None:
     """Return who performs the act of speech at `at`; None if it is none that this memory has heard."""
-    lists = load_word_lists(code).lists
+    lists = _lists(code)
     place = _subject(found, at, lists)
     if place is None:
         return None
     first = max(0, at - _REACH) if place < 0 else max(0, place - 1)
     auxiliaries = {one.text for one in found[first:at]}
-    if auxiliaries & lists["request_modals"]:
+    if auxiliaries & lists["modals"]:
         return None  # "what should I tell my doctor?"
     if place < 0:
         return _unsaid(found, at, sides, code)
@@ -242,7 +256,7 @@ def _subject(found: Sequence[_Word], at: int, lists: Mapping[str, frozenset[str]
 
 def _unsaid(found: Sequence[_Word], at: int, sides: _Sides, code: str) -> tuple[str, ...] | None:
     """Return who performs an act without a subject: by its form, or the other side than whom it is told to."""
-    if found[at + 1 : at + 2] and found[at + 1].text in load_word_lists(code).lists["third_party"]:
+    if found[at + 1 : at + 2] and found[at + 1].text in _lists(code)["third_party"]:
         return None  # "¿qué me recomendó el médico?"
     if code == "es" and found[at].text.endswith(("ste", "steis")):
         return sides.asked
