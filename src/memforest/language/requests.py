@@ -32,7 +32,7 @@ _POSSIBLE = re.compile(
 _ADVERBIAL = re.compile(
     r"(?:(?:from|in|for|at|next|starting|as|if)\b[^,.;!?]{1,40},|from now on|in (?:the )?future)\s+", re.I
 )
-_ENCLITIC = re.compile(r"\w*[áéíóú]\w*(?:me|nos|lo|la|los|las|te)\b", re.IGNORECASE)
+_ENCLITICS = ("me", "nos", "lo", "la", "los", "las", "te")
 
 
 def _lowered(text: str) -> list[str]:
@@ -89,9 +89,9 @@ def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
     (True, False)
     """
     if code == "es":
-        first = _lowered(text.lower().removeprefix("por favor, "))[:1]
-        by_form = bool(first) and _ENCLITIC.fullmatch(first[0]) is not None
-        return by_form or bool(first and first[0] in load_word_lists("es").lists["imperatives"])
+        first = next(iter(_lowered(text.lower().removeprefix("por favor, "))), "")
+        by_form = first.endswith(_ENCLITICS) and not set("áéíóú").isdisjoint(first)  # "llámame"
+        return by_form or first in load_word_lists("es").lists["imperatives"]
     found = _lowered(_ADVERBIAL.sub("", text, count=1))
     polite = "please" in found
     while found and found[0] in _OPENS:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from memforest.facts.entities import speaker_key
+from memforest.language.participants import is_assistant
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.text import entity_key
 from memforest.types import TURN_ROLES, UNSPOKEN_ROLES
@@ -62,8 +63,12 @@ def _sides(snapshot: Snapshot, user_key: str) -> tuple[int | None, int | None]:
     if asker is None:
         return None, None
     others = [one for one in people if one != asker]
-    helps = [one for one in others if "assistant" in people[one]]
+    helps = [one for one in others if _helps(snapshot.entities[one].label, people[one])]
     return asker, _only(helps or others)
+
+
+def _helps(label: str, roles: frozenset[str]) -> bool:
+    return "assistant" in roles or is_assistant(label, None)
 
 
 def _only(found: Iterable[int]) -> int | None:
