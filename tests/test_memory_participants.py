@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import fast_config, rows
 
 from memforest import MemForest
+from memforest.testing import FunctionChat, local_reply
 from memforest.text import snowball_stem
 
 DAY = datetime(2024, 3, 4, 9, 0, tzinfo=timezone.utc)
@@ -63,6 +64,25 @@ def test_systems_and_tools_say_nothing_and_are_found(forest: MemForest, tmp_path
         for (label,) in rows(file, "SELECT label FROM entity WHERE kind = 'participant'")
     )
     assert forest.user("Nadia True").verify().ok
+
+
+def test_a_model_is_not_shown_what_nobody_says(tmp_path: Path) -> None:
+    """Neither as turns to read nor as what was said before; a cell of nothing else costs no call."""
+    model = FunctionChat(local_reply)
+    turns = chat(
+        ("system", "Refunds need a manager."),
+        ("tool", "PolarPost delivered it."),
+        ("user", "I want to return the samovar."),
+        ("assistant", "Order 5512 is noted."),
+    )
+    with MemForest(tmp_path / "m", fast_config(chat=model, chat_steps=["extract"])) as forest:
+        report = forest.ingest_session("Nadia", "s", turns)
+    sent = " ".join(message.content for one in model.requests for message in one.messages[1:])
+    assert "samovar" in sent
+    assert "manager" not in sent
+    assert "PolarPost" not in sent
+    assert len(model.requests) == 1
+    assert [reason for _, reason in report.skipped][:2] == ["role system", "role tool"]
 
 
 def test_you_are_still_the_assistant_when_a_tool_speaks(forest: MemForest) -> None:

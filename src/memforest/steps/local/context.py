@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from memforest.language.attribution import Attributed, Voices, attribute
-from memforest.language.language import Code, detect_language
+from memforest.language.language import Code, detect_language, load_word_lists
 from memforest.language.participants import called, is_assistant
 from memforest.language.pieces import is_question, lacks_content
 from memforest.language.sentences import split_sentences
 from memforest.steps.local.draft import Draft
-from memforest.text import cut, entity_key, words
+from memforest.text import cut, entity_key, word_set, words
 from memforest.types import Chunk, Skipped, Turn
 
 __all__ = ["CAPTION", "Context", "context_of"]
@@ -24,66 +24,11 @@ _SHOWN_CHARS = 240
 CAPTION = re.compile(
     r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
 )
-_BARE_QUESTION = frozenset(
-    [
-        "since",
-        "until",
-        "when",
-        "where",
-        "why",
-        "how",
-        "long",
-        "much",
-        "many",
-        "who",
-        "whom",
-        "what",
-        "which",
-        "one",
-        "time",
-        "day",
-        "exactly",
-        "from",
-        "with",
-        "for",
-        "by",
-        "and",
-        "so",
-        "but",
-        "then",
-        "oh",
-        "wait",
-        "ok",
-        "okay",
-        "really",
-        "huh",
-        "desde",
-        "hasta",
-        "cuándo",
-        "dónde",
-        "adónde",
-        "cómo",
-        "cuánto",
-        "cuánta",
-        "cuántos",
-        "cuántas",
-        "tiempo",
-        "quién",
-        "quiénes",
-        "qué",
-        "cuál",
-        "por",
-        "con",
-        "para",
-        "de",
-        "a",
-        "y",
-        "o",
-        "pero",
-        "entonces",
-        "cuando",
-        "donde",
-    ]
+_EN, _ES = load_word_lists("en").lists, load_word_lists("es").lists
+_BARE_QUESTION = (
+    (_EN["question_words"] | _EN["prepositions"] | _EN["interjections"] | _ES["question_words"])
+    | word_set("long much many one time day exactly then wait really huh")
+    | word_set("desde hasta adónde tiempo por con para de a y o pero entonces cuando donde")
 )
 """Words of a question that has no content of its own: it asks about what was said just before."""
 _ASKING = frozenset(("when", "where", "why", "how", "who", "since", "until"))
