@@ -34,8 +34,8 @@ from memforest.memory.query.evidence import (
     cut_hits,
     make_evidence,
     once_per_fact,
-    surface_names,
 )
+from memforest.memory.query.surface_names import surface_names
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
 from memforest.search.cache import SnapshotCache
 from memforest.search.forest import FACT, INNER, Forest

@@ -15,7 +15,7 @@ from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.snapshot import EntityName, StateSeen
 from memforest.systems.base import Search
-from memforest.types import QuestionPlan
+from memforest.types import TURN_ROLES, QuestionPlan
 
 __all__ = ["DAY", "DIMENSION", "Fact", "Said", "Tree", "hand_made", "planted", "searching", "state"]
 
@@ -34,6 +34,7 @@ class Said:
     asks_last: bool = False
     words: int = 5
     axis: int = -1
+    role: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> T
         ids=np.arange(101, 101 + n, dtype=np.int64),
         session=session,
         speaker=np.array([speakers.index(turn.speaker) for turn in turns], dtype=np.int64),
+        role=np.array([TURN_ROLES.index(turn.role) for turn in turns], dtype=np.int8),
         said_ms=np.array([round(turn.day * DAY) for turn in turns], dtype=np.int64),
         length=np.array([turn.words for turn in turns], dtype=np.float32),
         asks=np.array([turn.asks for turn in turns], dtype=np.bool_),

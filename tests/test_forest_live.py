@@ -187,7 +187,7 @@ def test_a_new_name_is_for_what_comes_after(forest: MemForest) -> None:
     forest.register_user("a1")
     ana.add("I work at Acme.")
     assert {one.text: one.speaker for one in ana.list()} == {
-        "A1 lives in Oslo.": "a1",
+        "The user lives in Oslo.": "user",
         "Ana works at Acme.": "Ana",
     }
 

@@ -203,8 +203,8 @@ def test_assistant_turns_keep_what_is_concrete() -> None:
         roles=True,
     )
     assert texts(outcome) == [
-        "User is planning a trip to Kyoto.",
-        'assistant: "The Hotel Granvia costs $150 a night."',
+        "The user is planning a trip to Kyoto.",
+        'the assistant: "The Hotel Granvia costs $150 a night."',
     ]
 
 

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.hand_made import Said, hand_made
 
-from memforest.memory.query.evidence import cut_hits, once_per_fact, surface_names
+from memforest.memory.query.evidence import cut_hits, once_per_fact
+from memforest.memory.query.surface_names import surface_names
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.search.texts import without_names
 from memforest.systems.base import Hit
@@ -74,8 +75,8 @@ def test_without_participants_the_question_stays() -> None:
 def test_i_means_the_user_who_takes_part() -> None:
     """First person words are names of the user, when the user is a participant."""
     snapshot = hand_made([Said("Ana", 1), Said("Bob", 1)])
-    assert surface_names(snapshot, "Ana")["my"] == "Ana"
-    assert "my" not in surface_names(snapshot, "Zoe")
+    assert surface_names(snapshot, "Ana")["i"] == "Ana"
+    assert "i" not in surface_names(snapshot, "Zoe")
 
 
 def test_what_is_made_once_per_snapshot() -> None:

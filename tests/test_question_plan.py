@@ -127,7 +127,7 @@ def test_the_rules_read_what_is_asked_about() -> None:
     """Topic without names, dates and words of change; whose it is, where it stands, and everybody who is named."""
     found = plan("In May 2023, what new espresso beans was Bob Ruiz obsessed with after Rome?")
     assert found.topic == ("espresso", "beans", "obsessed", "rome")
-    assert found.mentions == ("Bob Ruiz", "May", "Bob", "Ruiz", "Rome")
+    assert found.mentions == ("Bob Ruiz", "Rome")
     assert plan("What is Bob's first car?").owners == ("Bob",)
     assert plan("What does Ana work on?").gap == ("on",)
     assert plan("Whose gym did Ana visit?").topic_attribute == "gym"

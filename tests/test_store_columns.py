@@ -37,9 +37,9 @@ def test_turns_are_read_by_session_and_position(tx: Connection) -> None:
     (one, first), (two, second) = put_session(tx, "s", ["a", "b"], at_ms=500), put_session(tx, "o", ["c"])
     tx.execute("UPDATE turn SET said_ms = 3 WHERE id = ?", (first[1],))
     expected = [
-        (first[0], one, "Ana", 500, "a"),
-        (first[1], one, "Ana", 3, "b"),
-        (second[0], two, "Ana", 0, "c"),
+        (first[0], one, "Ana", 500, "a", None),
+        (first[1], one, "Ana", 3, "b", None),
+        (second[0], two, "Ana", 0, "c", None),
     ]
     assert list(columns.turn_rows(tx)) == expected
     assert list(columns.turn_rows(tx, [two, 99])) == expected[2:]

@@ -153,6 +153,27 @@ def test_only_a_single_named_participant_counts(named: tuple[str, ...], lifted: 
     assert np.flatnonzero(parts.get("speaker", np.zeros(2))).tolist() == lifted
 
 
+def test_an_assistants_turn_inherits_more_from_the_users() -> None:
+    """It need not be a question; the other way round, and between people, it is the common share."""
+    roles = [("user", "assistant"), ("assistant", "user"), ("", ""), ("user", "user")]
+    turns = [Said("AB"[i % 2], 1, session=i // 2, role=roles[i // 2][i % 2]) for i in range(8)]
+    ranking = only(lexical=1.0, before=0.2, reply=0.1, assistant_reply=0.3)
+    got = scored(hand_made(turns), searching(ranking=ranking), [5, 0] * 4).parts["leaf_order"]
+    assert got[1] == pytest.approx(2.5 * got[3])
+    assert got[3] == got[5] == got[7] > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "lifted"), [(("Bob",), [1]), (("Ana", "Bob"), [0, 1]), ((), []), (("Zoe",), [])]
+)
+def test_whose_words_are_asked_for_decides(asked: tuple[str, ...], lifted: list[int]) -> None:
+    """A plan that says whose words it wants is followed, whoever else the question names."""
+    snapshot = hand_made([Said("Ana", 1), Said("Bob", 1)])
+    plan = QuestionPlan(entities=("Ana",), speakers=asked)
+    parts = scored(snapshot, searching(plan, ranking=only(speaker=1.0))).parts
+    assert np.flatnonzero(parts.get("speaker", np.zeros(2))).tolist() == lifted
+
+
 def test_nearness_to_the_stated_window() -> None:
     """Inside the window counts most; talk comes after its event, so later counts more than earlier."""
     plan = QuestionPlan(start=EPOCH + timedelta(days=100), end=EPOCH + timedelta(days=107))

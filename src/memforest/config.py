@@ -62,8 +62,10 @@ class Ranking(Settings):
     """Flow to a leaf from the leaf after it."""
     reply: float = 0.1
     """More flow from the leaf before when that one asks and another speaker answers."""
+    assistant_reply: float = 0.3
+    """The same from a user's turn to the assistant's right behind it, whether it asks or not; the larger one counts."""
     speaker: float = 1.0
-    """Membership in the tree of the one participant whom the question names."""
+    """Being said by whom the question asks for, else membership in the tree of the one participant whom it names."""
     date: float = 1.0
     """Nearness to the time window that the question states."""
     length: float = 0.2

@@ -99,6 +99,10 @@ class QuestionPlan:
     to ("before *moving to Miami*"). `start`/`end` is a time window stated in the question, and
     `as_of` the instant it asks about, both resolved against the reference date.
 
+    `speakers` are those whose words are asked for ("What did *you* recommend?"): nobody in particular if empty, and where
+    it is None, the one participant among `entities`, if it is one. `asker` is the participant who asks ("I"), where the
+    memory knows one: a scope to look in, whom the evidence need not name.
+
     What follows is for indexes that look deeper; a planner may leave out all of it.
 
     - `operator`: the time operator to try on the timelines of the entities. Where it is None, `kind` and `anchor` count;
@@ -122,6 +126,8 @@ class QuestionPlan:
     start: datetime | None = None
     end: datetime | None = None
     as_of: datetime | None = None
+    speakers: tuple[str, ...] | None = None
+    asker: str | None = None
     operator: TimeOperator | None = None
     owners: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()

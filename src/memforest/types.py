@@ -23,6 +23,8 @@ from memforest.plans import (
 )
 
 __all__ = [
+    "TURN_ROLES",
+    "UNSPOKEN_ROLES",
     "BrowsePlan",
     "Candidate",
     "Chunk",
@@ -55,6 +57,11 @@ TimeSource = Literal["given", "naive", "session", "clock"]
 session's ``timestamp=``, or the injected clock."""
 
 EntityKind = Literal["participant", "person", "place", "organisation", "thing", "unknown"]
+
+TURN_ROLES = ("", "user", "assistant", "system", "developer", "tool", "function")
+"""The roles of chat protocols that a turn may have; the first is none."""
+UNSPOKEN_ROLES = frozenset(TURN_ROLES[3:])
+"""Roles of turns that are nobody's words: instructions to a model, and what tools return."""
 
 Precision = Literal["instant", "day", "week", "month", "season", "year", "decade", "unknown"]
 """How exactly a statement's own time is known; ``unknown`` means it states none."""

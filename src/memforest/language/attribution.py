@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memforest.language.language import load_word_lists
+from memforest.text import word_set
 
 __all__ = ["Attributed", "Voices", "attribute", "is_present_verb", "supply_subject", "third_person"]
 
@@ -29,7 +30,7 @@ _PAST = _EN.lists["irregular_past"]
 _PARTICIPLES = _EN.lists["participles"]
 _COMMON_VERBS = _EN.lists["common_verbs"]
 _FINITE = _EN.lists["finite"]
-_BEFORE_OBJECT = _EN.lists["before_object"]
+_NO_SUBJECT = _EN.lists["before_object"] | _MODALS
 _AGREEMENT = _EN.tables["agreement"]
 _CONTRACTIONS = _EN.tables["contractions"]
 _ELIDED = _EN.tables["elided"]
@@ -69,12 +70,14 @@ _STOPS_AGREEMENT = frozenset(".;:!?()—–…-")
 class Voices:
     """Who speaks, and to whom: `listener` is None unless exactly two people take part.
 
-    `nicknames` maps a shortened first name to the participant it can only mean ("Mel": "Melanie").
+    `nicknames` maps a shortened first name to the participant it can only mean ("Mel": "Melanie"). With `for_side` the
+    speaker's "we" is the speaker: an assistant's, or that of a company's agent ("we ship within 3 days").
     """
 
     speaker: str
     listener: str | None
     nicknames: tuple[tuple[str, str], ...] = ()
+    for_side: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +175,7 @@ def _is_gerund_subject(text: str) -> bool:
     return False
 
 
-_CLAUSE_SUBJECTS = frozenset(
-    ("i", "he", "she", "it", "we", "they", "you", "who", "that", "which", "what", "there")
-)
+_CLAUSE_SUBJECTS = word_set("i he she it we they you who that which what there")
 
 
 def is_present_verb(word: str) -> bool:
@@ -215,6 +216,7 @@ class _Rewriter:
         self.speaker = voices.speaker
         self.listener = voices.listener if replace_you else None
         self.nicknames = dict(voices.nicknames)
+        self.singular = _EN.tables["singular"] if voices.for_side and not both else {}
         self.replace_we = replace_we
         self.group = f"{voices.speaker} and {voices.listener}" if both else f"{voices.speaker} and others"
         self.out: list[str] = []
@@ -295,7 +297,7 @@ class _Rewriter:
         if lowered == "like" and person == "second":
             return "likes" if len(self.words) > 1 and self.words[-2] in _BEFORE_LIKES else token
         known = lowered in _AGREEMENT or lowered in _COMMON_VERBS
-        if person == "second" and not known:
+        if not known and (person == "second" or lowered == "were"):
             return "was" if lowered == "were" else token
         verb = third_person(token)
         if lowered == "don't":
@@ -324,9 +326,11 @@ class _Rewriter:
         """Return what replaces a first-person word, or None for another word."""
         if lowered not in _FIRST or self._hyphenated(index):
             return None
+        if token.islower() or lowered.startswith("we"):  # "US" is a country
+            lowered = self.singular.get(lowered, lowered)
         if lowered in _PLURAL:
             return self._plural(lowered) if self.replace_we and not token.isupper() else None
-        if lowered == "i" and not self._is_pronoun_i(index, token):
+        if token in ("I", "i") and not self._is_pronoun_i(index, token):
             return None
         self.named = True
         if lowered == "i":
@@ -351,9 +355,10 @@ class _Rewriter:
     def _subject(self, index: int) -> str:
         """Return the name in place of "I", and await or repair its verb."""
         previous = self.words[-1] if self.words else ""
+        joins = previous == "and" and not self.finite and 1 < len(self.words) <= 6
         if previous in ("do", "am", "have", "don't", "haven't") and len(self.out) > 1:
             self.out[-2] = third_person(self.out[-2])
-        elif not (previous == "and" and not self.finite and 1 < len(self.words) <= 6):
+        elif previous not in _MODALS and not joins:
             self._await("first")
         return f"that {self.speaker}" if previous == "me" else self.speaker
 
@@ -399,18 +404,13 @@ class _Rewriter:
         if lowered == "you'd":
             return f"{self.listener} {self._had_or_would(index)}"
         following = self._next_word(index)
-        is_object = bool(self.words) and self.words[-1] in _BEFORE_OBJECT
-        if following in _FINITE or not is_object:
+        if following in _FINITE or not self.words or self.words[-1] not in _NO_SUBJECT:
             self._await("second")
         return self.listener
 
 
-_BEFORE_LIKES = frozenset(("hope", "glad", "if", "that", "think", "know", "what", "happy", "see", "whatever"))
-_NUMBERED = frozenset(
-    ("war", "part", "type", "phase", "level", "chapter", "volume", "act", "elizabeth", "henry", "stage")
-)
-_PLURAL = frozenset(("we", "we're", "we've", "we'll", "we'd", "us", "our", "ours", "ourselves"))
-_FIRST = _PLURAL | frozenset(("i", "i'm", "im", "i've", "ive", "i'll", "i'd", "me", "my", "mine", "myself"))
-_SECOND = frozenset(
-    ("you", "u", "you're", "you've", "you'll", "you'd", "your", "yours", "yourself", "yourselves")
-)
+_BEFORE_LIKES = word_set("hope glad if that think know what happy see whatever")
+_NUMBERED = word_set("war part type phase level chapter volume act elizabeth henry stage")
+_PLURAL = _EN.lists["both"]
+_FIRST = _PLURAL | _EN.lists["asker"]
+_SECOND = _EN.lists["addressee"]

@@ -22,6 +22,7 @@ from memforest.errors import (
     WeightsError,
 )
 from memforest.facts.thresholds import merge_threshold
+from memforest.language.participants import is_id
 from memforest.memory.memory import Memory, Opened
 from memforest.memory.plain import Result
 from memforest.memory.vectors import other_embedder
@@ -276,8 +277,8 @@ def _make_directory(directory: Path) -> None:
 
 
 def label_of(user_id: str) -> str:
-    """Return the display name of a user that has been given none."""
-    return user_id if len(user_id) <= MOST_LABEL_CHARS else "user"
+    """Return the display name of a user that has been given none: their id, unless it is plainly no name."""
+    return "user" if len(user_id) > MOST_LABEL_CHARS or is_id(user_id) else user_id
 
 
 def _ensure_settings(db: Database, user_id: str, config: Config, label: str | None) -> dict[str, str]:

@@ -17,6 +17,7 @@ from memforest.search.vectors import VectorTable
 from memforest.store import changes, derived, meta
 from memforest.store import snapshot as rows
 from memforest.store.tx import Tx
+from memforest.types import TURN_ROLES
 
 __all__ = [
     "FactColumns",
@@ -46,6 +47,7 @@ class TurnColumns:
     ids: Ints
     session: Ints
     speaker: Ints
+    role: NDArray[np.int8]
     said_ms: Ints
     asks: Bools
     asks_last: Bools
@@ -99,6 +101,7 @@ def read_turns(tx: Tx, codes: dict[str, int], only: Collection[int] | None = Non
                 ids=_ints(row.id for row in block),
                 session=_ints(row.session for row in block),
                 speaker=_ints(codes.setdefault(row.speaker, len(codes)) for row in block),
+                role=np.fromiter((_ROLE_CODES.get(row.role or "", 0) for row in block), np.int8, n),
                 said_ms=_ints(row.said_ms for row in block),
                 asks=np.fromiter((any(m in row.text for m in QUESTION_MARKS) for row in block), np.bool_, n),
                 asks_last=np.fromiter((asks(row.text) for row in block), np.bool_, n),
@@ -129,7 +132,9 @@ def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
     return replace(found, length=_lengths(tx, "fact", found.ids, only is None))
 
 
+_ROLE_CODES = {role: code for code, role in enumerate(TURN_ROLES)}
 _TYPES: Mapping[str, Any] = {
+    "role": np.int8,
     "asks": np.bool_,
     "asks_last": np.bool_,
     "stated": np.bool_,

@@ -47,6 +47,8 @@ class Turns:
     session: Ints
     speaker: Ints
     """Index into `Snapshot.speakers`."""
+    role: NDArray[np.int8]
+    """Index into `TURN_ROLES`."""
     said_ms: Ints
     length: Floats
     """Number of lexical tokens."""

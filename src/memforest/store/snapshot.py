@@ -42,6 +42,7 @@ class TurnRow(NamedTuple):
     speaker: str
     said_ms: int
     text: str
+    role: str | None
 
 
 class FactColumns(NamedTuple):
@@ -111,7 +112,7 @@ def turn_rows(tx: Tx, only: Only = None) -> Iterator[TurnRow]:
     """Yield the turns of sessions, by session and position."""
     where, args = _among(tx, "session", only)
     rows = tx.execute(
-        f"SELECT id, session, speaker, said_ms, text FROM turn {where} ORDER BY session, ordinal", args
+        f"SELECT id, session, speaker, said_ms, text, role FROM turn {where} ORDER BY session, ordinal", args
     )
     return (TurnRow(*row) for row in rows)
 

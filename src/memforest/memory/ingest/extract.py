@@ -24,7 +24,7 @@ from memforest.search.texts import turn_text
 from memforest.steps.choose import Steps
 from memforest.store.sessions import CellRow
 from memforest.text import DATA_RUN, cut
-from memforest.types import Candidate, Chunk, ChunkOutcome, Skipped
+from memforest.types import UNSPOKEN_ROLES, Candidate, Chunk, ChunkOutcome, Skipped
 
 __all__ = ["ExtractedSession", "extract"]
 
@@ -120,21 +120,31 @@ async def extract(
             await embed(_statements(made), "fact")
 
     with keeping(spent):
-        chunks = stored.chunks
+        chunks = [chunk for chunk in stored.chunks if chunk.turns]
         groups = [[chunk] for chunk in chunks] if steps.extracts_apart and stored.infer else [chunks]
         groups.sort(key=_length, reverse=True)  # nothing else takes as long as the longest
         await all_of((embed(_said(stored), "turn"), *(read(group) for group in groups)))
         if at_once:
-            await embed(_statements([outcomes[cell.ordinal] for cell in stored.cells]), "fact")
+            await embed(_statements(list(outcomes.values())), "fact")
     return ExtractedSession(
         stored,
-        [(cell, outcomes[cell.ordinal]) for cell in stored.cells],
+        [(cell, _with_unspoken(stored, cell, outcomes)) for cell in stored.cells],
         steps.extractor.name if stored.infer else "verbatim",
         found,
         threshold,
         spent=spent,
         embeds={} if maker is None else maker.ran,
     )
+
+
+def _with_unspoken(
+    stored: StoredSession, cell: CellRow, outcomes: Mapping[int, ChunkOutcome]
+) -> ChunkOutcome:
+    """Return what became of a cell, its turns that nobody says among what was skipped."""
+    outcome = outcomes.get(cell.ordinal, ChunkOutcome())
+    turns = (stored.turns[at][1] for at in range(cell.first, cell.last + 1))
+    silent = [Skipped(t.ordinal, cut(t.text), f"role {t.role}") for t in turns if t.role in UNSPOKEN_ROLES]
+    return replace(outcome, skipped=tuple(sorted((*outcome.skipped, *silent), key=lambda one: one.turn)))
 
 
 def _length(chunks: Sequence[Chunk]) -> int:

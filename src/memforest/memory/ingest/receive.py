@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -32,7 +32,7 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 from memforest.systems.base import Placed
 from memforest.text import cut
-from memforest.types import Chunk, Refused, Turn
+from memforest.types import UNSPOKEN_ROLES, Chunk, Refused, Turn
 
 __all__ = ["Receiver", "StoredSession", "load", "overwritten"]
 
@@ -71,12 +71,12 @@ class StoredSession:
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        """Who speaks in the session, in order of first appearance."""
-        return tuple(dict.fromkeys(turn.speaker for _, turn in self.turns.values()))
+        """Who speaks in the session, in order of first appearance; a system and a tool say nothing."""
+        return tuple(dict.fromkeys(turn.speaker for turn in _spoken(turn for _, turn in self.turns.values())))
 
     @property
     def chunks(self) -> list[Chunk]:
-        """The open cells, as an extractor reads them."""
+        """The open cells, as an extractor reads them: without the turns that nobody says, which may leave none."""
         turns = tuple(turn for _, turn in self.turns.values())
         speakers = self.speakers
         return [self._chunk(turns, speakers, cell) for cell in self.cells]
@@ -86,10 +86,14 @@ class StoredSession:
         return Chunk(
             session_id=self.session_id,
             ordinal=cell.ordinal,
-            turns=turns[cell.first : cell.last + 1],
-            before=tuple(turn for turn in before if turn.ordinal not in self.damaged),
+            turns=_spoken(turns[cell.first : cell.last + 1]),
+            before=_spoken(turn for turn in before if turn.ordinal not in self.damaged),
             participants=speakers,
         )
+
+
+def _spoken(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    return tuple(turn for turn in turns if turn.role not in UNSPOKEN_ROLES)
 
 
 def load(tx: Tx, stored: StoredSession) -> StoredSession:

@@ -15,7 +15,7 @@ from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
 from memforest.text import cut, is_binary_looking
-from memforest.types import Refused, TimeSource, Turn
+from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
 
 __all__ = [
     "ROLES",
@@ -28,10 +28,10 @@ __all__ = [
     "read_arrival",
 ]
 
-ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "human", "ai"})
+_ALIASES = {"human": "user", "ai": "assistant"}
+ROLES = frozenset((*TURN_ROLES[1:], *_ALIASES))
 """Roles of chat protocols. A person's name belongs in ``speaker``."""
 
-_ALIASES = {"human": "user", "ai": "assistant"}
 _TEXT = ("content", "text", "message")
 _TIME = ("timestamp", "time", "date", "created_at")
 _ID = ("id", "turn_id", "message_id", "dia_id")

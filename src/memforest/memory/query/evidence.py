@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,14 +13,13 @@ from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.results import Evidence
 from memforest.search.forest import Forest
 from memforest.search.forests import forest_of
-from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
+from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import evidence as rows
 from memforest.store import trees as tree_rows
 from memforest.store.digests import damaged_turns
 from memforest.store.tx import Tx
 from memforest.systems.base import Hit, MemoryIndex, NodeHit
 from memforest.systems.filters import valid_end
-from memforest.text import entity_key
 
 AnyHit = TypeVar("AnyHit", bound=Hit | NodeHit)
 _BLOCK = 32
@@ -32,30 +30,9 @@ __all__ = [
     "make_evidence",
     "once_per_fact",
     "path_names",
-    "surface_names",
     "tree_titles",
     "undamaged_hits",
 ]
-
-
-def surface_names(snapshot: Snapshot, user_label: str) -> Mapping[str, str]:
-    """Return every name the memory knows (case-folded) -> the entity's display name.
-
-    "I" and "me" in a question mean the user, when the user takes part in the memory.
-    """
-    names = _names(snapshot)
-    own = snapshot.names.get(entity_key(user_label) or "")
-    if own is None or snapshot.entities[own].kind != "participant":
-        return names
-    return ChainMap(names, dict.fromkeys(("i", "me", "my", "mine", "yo", "mi"), snapshot.entities[own].label))
-
-
-@once_per_snapshot
-def _names(snapshot: Snapshot) -> dict[str, str]:
-    names = {key: snapshot.entities[row].label for key, row in snapshot.names.items()}
-    for entity in snapshot.entities.values():
-        names.setdefault(entity.label.casefold(), entity.label)
-    return names
 
 
 def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:

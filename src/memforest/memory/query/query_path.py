@@ -24,13 +24,13 @@ from memforest.memory.query.evidence import (
     cut_hits,
     make_evidence,
     once_per_fact,
-    surface_names,
     tree_titles,
     undamaged_hits,
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
+from memforest.memory.query.surface_names import surface_names
 from memforest.memory.results import AskResult, Evidence, QueryResult
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer

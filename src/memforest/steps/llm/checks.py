@@ -23,6 +23,7 @@ from memforest.language.entities import (
 )
 from memforest.language.language import Code, detect_language
 from memforest.language.lexicon import LANGUAGES, load_lexicon
+from memforest.language.participants import called
 from memforest.language.pieces import is_question
 from memforest.language.states import find_states
 from memforest.steps.llm.chatter import is_chatter
@@ -156,11 +157,12 @@ def _in_third_person(text: str, speaker: SourceTurn, source: Source) -> str:
     users = {one.turn.speaker for one in source.everything if (one.turn.role or "").lower() == "user"}
     if len(users) == 1 and "user" not in source.participants:
         (user,) = users
-        text = _THE_USER.sub(lambda _: user, text)
+        text = _THE_USER.sub(lambda _: called(user, "user", "en"), text)
     if _FIRST_PERSON.search(text) is None or detect_language(text) != "en":
         return text
     others = [name for name in names if name != speaker.turn.speaker]
-    return attribute(text, Voices(speaker.turn.speaker, others[0] if len(others) == 1 else None)).text
+    listener = called(others[0], None, "en") if len(others) == 1 else None
+    return attribute(text, Voices(called(speaker.turn.speaker, speaker.turn.role, "en"), listener)).text
 
 
 def _candidate(

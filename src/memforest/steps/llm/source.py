@@ -11,6 +11,7 @@ from memforest.interval import Interval, local_time
 from memforest.language.dating import until_now
 from memforest.language.entities import names_inside
 from memforest.language.language import Code, detect_language
+from memforest.language.participants import is_assistant
 from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
 from memforest.text import (
@@ -41,7 +42,6 @@ MAX_TURN_CHARS = 20_000
 """Characters of a turn that are read, as by the local extractor."""
 
 _FORM_CHARS = 5
-_ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -68,7 +68,7 @@ class SourceTurn:
     @property
     def by_assistant(self) -> bool:
         """Whether an AI assistant says it."""
-        return (self.turn.role or self.turn.speaker).lower() in _ROLE_ASSISTANTS
+        return is_assistant(self.turn.speaker, self.turn.role)
 
     @property
     def only_asks(self) -> bool:

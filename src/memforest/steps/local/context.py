@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from memforest.language.attribution import Voices
-from memforest.language.language import Code, detect_language
+from memforest.language.attribution import Attributed, Voices, attribute
+from memforest.language.language import Code, detect_language, load_word_lists
+from memforest.language.participants import called, is_assistant
 from memforest.language.pieces import is_question, lacks_content
 from memforest.language.sentences import split_sentences
 from memforest.steps.local.draft import Draft
-from memforest.text import cut, entity_key, words
+from memforest.text import cut, entity_key, word_set, words
 from memforest.types import Chunk, Skipped, Turn
 
 __all__ = ["CAPTION", "Context", "context_of"]
@@ -21,72 +24,16 @@ _SHOWN_CHARS = 240
 CAPTION = re.compile(
     r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
 )
-_BARE_QUESTION = frozenset(
-    [
-        "since",
-        "until",
-        "when",
-        "where",
-        "why",
-        "how",
-        "long",
-        "much",
-        "many",
-        "who",
-        "whom",
-        "what",
-        "which",
-        "one",
-        "time",
-        "day",
-        "exactly",
-        "from",
-        "with",
-        "for",
-        "by",
-        "and",
-        "so",
-        "but",
-        "then",
-        "oh",
-        "wait",
-        "ok",
-        "okay",
-        "really",
-        "huh",
-        "desde",
-        "hasta",
-        "cuándo",
-        "dónde",
-        "adónde",
-        "cómo",
-        "cuánto",
-        "cuánta",
-        "cuántos",
-        "cuántas",
-        "tiempo",
-        "quién",
-        "quiénes",
-        "qué",
-        "cuál",
-        "por",
-        "con",
-        "para",
-        "de",
-        "a",
-        "y",
-        "o",
-        "pero",
-        "entonces",
-        "cuando",
-        "donde",
-    ]
+_EN, _ES = load_word_lists("en").lists, load_word_lists("es").lists
+_BARE_QUESTION = (
+    (_EN["question_words"] | _EN["prepositions"] | _EN["interjections"] | _ES["question_words"])
+    | word_set("long much many one time day exactly then wait really huh")
+    | word_set("desde hasta adónde tiempo por con para de a y o pero entonces cuando donde")
 )
 """Words of a question that has no content of its own: it asks about what was said just before."""
 _ASKING = frozenset(("when", "where", "why", "how", "who", "since", "until"))
 """Of these words, one makes a question of it; "what?" and "really?" may only show surprise."""
 _ABOUT_WORDS = 15
-_ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
 
 
 @dataclass(slots=True)
@@ -94,9 +41,15 @@ class Context:
     """What is known while one turn is read."""
 
     turn: Turn
-    voices: Voices
+    called: str
+    """What the speaker is called in a statement; their id where another participant would be called the same."""
+    voices: Voices | None
+    """None where the speaker is nobody that a sentence could name: what they say is quoted."""
     language: Code
     participants: dict[str, str]
+    """Entity key -> what a participant is called."""
+    ids: dict[str, str]
+    """What a participant is called -> their name as it is stored, where they differ."""
     address: frozenset[str]
     known: frozenset[str]
     question: str | None
@@ -104,8 +57,16 @@ class Context:
     about: str | None
     """The statement that the question is about, when it has no content of its own ("Since when?")."""
     assistant: bool
+    to_assistant: bool
+    """An assistant is the only one that the turn is said to, or its speaker has the role of a user."""
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+
+    def attribute(self, text: str) -> Attributed:
+        """Return an English text with names for first and second person, or as it is where the speaker has none."""
+        if self.voices is None:
+            return Attributed(text, names_speaker=False, changed=False)
+        return attribute(text, self.voices)
 
     def skip(self, text: str, reason: str) -> None:
         """Record that `text` became no statement."""
@@ -115,23 +76,44 @@ class Context:
 def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset[str]) -> Context:
     """Return what is known before `turn` is read."""
     people = tuple(dict.fromkeys((*chunk.participants, turn.speaker)))
+    language = detect_language(turn.text)
+    roles = {one.speaker: one.role for one in (*chunk.before, *chunk.turns)}
+    named = _named(people, roles, language)
+    own_names = tuple(name for name in people if named.get(name) == name)
     others = [name for name in people if name != turn.speaker]
+    listener = named.get(others[0]) if len(others) == 1 else None
+    own = named.get(turn.speaker)
     question, asked_in = _open_question(previous, turn, chunk)
     about = _asked_about(question, previous, turn, chunk)
     if about is None and question is not None and lacks_content(question, _forms_of_address(people)):
         question, asked_in = None, ()
     return Context(
         turn=turn,
-        voices=Voices(turn.speaker, others[0] if len(others) == 1 else None, _nicknames(people)),
-        language=detect_language(turn.text),
-        participants={key: name for name in people if (key := entity_key(name)) is not None},
-        address=_forms_of_address(people),
+        called=own or turn.speaker,
+        voices=None
+        if own is None
+        else Voices(own, listener, _nicknames(own_names), is_assistant(turn.speaker, turn.role)),
+        language=language,
+        participants={
+            key: name for one in people if (key := entity_key(name := named.get(one, one))) is not None
+        },
+        ids={name: one for one, name in named.items() if name != one},
+        address=_forms_of_address(own_names) | frozenset(one.lower() for one in people),
         known=known,
         question=question,
         question_turn=asked_in,
         about=about,
-        assistant=(turn.role or turn.speaker).lower() in _ROLE_ASSISTANTS,
+        assistant=is_assistant(turn.speaker, turn.role),
+        to_assistant=turn.role == "user"
+        or (bool(others) and all(is_assistant(one, roles.get(one)) for one in others)),
     )
+
+
+def _named(people: Sequence[str], roles: Mapping[str, str | None], language: Code) -> dict[str, str]:
+    """Return what each participant is called; two who would be called the same have no name."""
+    found = {name: called(name, roles.get(name), language) for name in people}
+    several = Counter(found.values())
+    return {name: one for name, one in found.items() if several[one] == 1}
 
 
 @lru_cache(maxsize=256)

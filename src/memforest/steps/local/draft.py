@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from memforest.calendar import DateSpan
 from memforest.language.entities import merge_mentions
 from memforest.language.language import Code, load_word_lists
-from memforest.text import STOP_WORDS
+from memforest.text import STOP_WORDS, word_set
 from memforest.types import Mention
 
 __all__ = [
     "GROUP_WORDS",
     "Draft",
     "acting_names",
+    "asks_yes_or_no",
     "can_join",
     "ended",
+    "is_bare_yes",
     "join",
     "length",
     "resolve_person",
+    "uncapitalised",
     "with_speaker",
 ]
 
@@ -33,18 +36,13 @@ _SPEAKER_RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
-_MALE = load_word_lists("en").lists["kinship_male"]
-_FINITE = load_word_lists("en").lists["finite"]
-_PAST = load_word_lists("en").lists["irregular_past"]
-_NO_NAME_STARTS = (
-    STOP_WORDS
-    | load_word_lists("en").lists["not_names"]
-    | load_word_lists("en").lists["determiners"]
-    | load_word_lists("en").lists["adverbs"]
-    | load_word_lists("en").lists["backchannel"]
-)
-_FEMALE = load_word_lists("en").lists["kinship_female"]
-_KIN = _MALE | _FEMALE | load_word_lists("en").lists["kinship_other"]
+_EN = load_word_lists("en").lists
+_MALE = _EN["kinship_male"]
+_FINITE = _EN["finite"]
+_PAST = _EN["irregular_past"]
+_NO_NAME_STARTS = STOP_WORDS | _EN["not_names"] | _EN["determiners"] | _EN["adverbs"] | _EN["backchannel"]
+_FEMALE = _EN["kinship_female"]
+_KIN = _MALE | _FEMALE | _EN["kinship_other"]
 _KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(_KIN))})\b")
 
 
@@ -188,3 +186,29 @@ def length(text: str) -> int:
         if text.isascii()
         else max(len(text.split()), sum(ch > "\u2e80" for ch in text) // 3)
     )
+
+
+_YES_NO_WORDS = frozenset(_EN["yes_no"])
+_YES_NO_FILLERS = _YES_NO_WORDS | word_set(
+    "actually i do did have am it is was of course sir ma'am thanks i'm really"
+)
+_LOWERED_OPENINGS = (
+    _YES_NO_WORDS | (STOP_WORDS - {"i"}) | _EN["determiners"] | _EN["prepositions"] | _EN["adverbs"]
+)
+_YES_NO_OPENERS = _EN["auxiliaries"]
+
+
+def uncapitalised(text: str, *, always: bool = False) -> str:
+    """Return text for the middle of a sentence: a capital stays unless a common word opens it, or `always`."""
+    first = text.split(" ", 1)[0].strip(".,!?;:").lower()
+    return text[0].lower() + text[1:] if always or first in _LOWERED_OPENINGS else text
+
+
+def asks_yes_or_no(question: str) -> bool:
+    """Return whether an English question is answered by yes or no."""
+    return question.split(" ", 1)[0].lower().replace("’", "'") in _YES_NO_OPENERS
+
+
+def is_bare_yes(raw: str, address: frozenset[str]) -> bool:
+    """Return whether the sentence is yes or no and a name at most."""
+    return all(word.lower().strip(",.!") in _YES_NO_FILLERS | address for word in raw.split())

@@ -17,15 +17,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from memforest.calendar import DateSpan, find_dates
-from memforest.language.attribution import attribute, is_present_verb, supply_subject
+from memforest.language.attribution import is_present_verb, supply_subject
 from memforest.language.dating import show_dates, until_now, valid_time
-from memforest.language.entities import find_mentions, find_topics, merge_mentions, names_inside
-from memforest.language.language import load_word_lists
+from memforest.language.entities import Role, find_mentions, find_topics, merge_mentions, names_inside
 from memforest.language.pieces import (
     is_clause,
     is_question,
@@ -37,21 +37,25 @@ from memforest.language.pieces import (
     strip_address,
     strip_tag,
 )
+from memforest.language.requests import is_imperative, is_request_question
 from memforest.language.sentences import split_sentences
 from memforest.language.states import find_states
 from memforest.steps.local.context import CAPTION, Context, context_of
 from memforest.steps.local.draft import (
     Draft,
     acting_names,
+    asks_yes_or_no,
     can_join,
     ended,
+    is_bare_yes,
     join,
     length,
     resolve_person,
+    uncapitalised,
     with_speaker,
 )
 from memforest.steps.local.spanish import attribute_spanish, lacks_content_spanish, strip_address_spanish
-from memforest.text import DATA_RUN, STOP_WORDS, negated, word_set
+from memforest.text import DATA_RUN, negated
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
 __all__ = [
@@ -167,12 +171,19 @@ class LocalExtractor:
         if not any(ch.isalnum() for ch in raw):
             return
         if is_question(raw):
-            head = statement_before_question(raw) if context.language == "en" else None
-            context.skip(raw if head is None else raw[len(head) :].lstrip(" ,;-—–"), "question")
-            if head is None:
-                return
-            raw = head
-        draft = self._draft(context, raw)
+            head = (statement_before_question(raw) if context.language == "en" else None) or ""
+            asked = raw[len(head) :].lstrip(" ,;-—–")
+            if head:
+                self._keep(context, head, self._draft(context, head))
+            if is_request_question(asked, context.language):
+                self._keep(context, asked, self._request(context, asked, asked))
+            else:
+                context.skip(asked, "question")
+            return
+        self._keep(context, raw, self._draft(context, raw))
+
+    def _keep(self, context: Context, raw: str, draft: Draft | None) -> None:
+        """Add a draft, joined to the one before where it belongs there, or skip it."""
         if draft is None:
             return
         limit = MAX_ASSISTANT_STATEMENTS if context.assistant else MAX_STATEMENTS
@@ -200,13 +211,15 @@ class LocalExtractor:
             answer = self._answer(context, raw, text)
             if answer is not None:
                 return answer
+        if not context.assistant and is_imperative(text, "en", to_assistant=context.to_assistant):
+            return None if self._pleasant(context, raw, text) else self._request(context, raw, text)
         reason = skip_reason(text, context.address, assistant=context.assistant)
         evaluation = reason == "evaluation"
         if reason and not (context.drafts and reason in ("evaluation", "fragment")):
             context.skip(raw, "pleasantry" if evaluation else reason)
             return None
         dated, date = self._date(context, supply_subject(text))
-        made = attribute(dated, context.voices)
+        made = context.attribute(dated)
         resolved = resolve_person(made.text, context.drafts)
         draft = self._finish(
             context,
@@ -223,11 +236,28 @@ class LocalExtractor:
         )
         return draft
 
+    def _pleasant(self, context: Context, raw: str, text: str) -> bool:
+        """Skip what has no content, and return whether it had none."""
+        if empty := lacks_content(text, context.address):
+            context.skip(raw, "pleasantry")
+        return empty
+
+    def _request(self, context: Context, raw: str, text: str) -> Draft:
+        """Return the draft of a request: who asked, and for what; in the words that were said where they stay as they are."""
+        dated, date = self._date(context, text)
+        if context.language != "en" or context.voices is None:
+            verb = "pidió" if context.language == "es" else "asked"
+            asked = f'{context.called} {verb}: "{dated}"'
+        else:
+            asked = context.attribute(dated).text.rstrip("?! ")
+            asked = f"{context.called} asked: {uncapitalised(asked, always=True)}"
+        return self._finish(context, raw, asked, attributed=True, changed=True, date=date)
+
     def _answer(self, context: Context, raw: str, text: str) -> Draft | None:
         """Return the draft of a sentence that only the question before it explains, or None."""
         question = context.question or ""
-        bare = is_yes_no_answer(raw) and _asks_yes_or_no(question)
-        if bare and _is_bare_yes(raw, context.address):
+        bare = is_yes_no_answer(raw) and asks_yes_or_no(question)
+        if bare and is_bare_yes(raw, context.address):
             text = "no." if raw[:1] in "nN" else "yes."
         elif bare and len(raw.split()) <= 8:
             text = raw
@@ -236,15 +266,15 @@ class LocalExtractor:
             or len(text.split()) > 14
             or (
                 is_clause(supply_subject(text))
-                and not (opens_with_answer(text) and not _asks_yes_or_no(question))
+                and not (opens_with_answer(text) and not asks_yes_or_no(question))
             )
         ) or skip_reason(text, context.address, assistant=False):
             return None
         dated, date = self._date(context, text)
-        made = attribute(dated, context.voices)
+        made = context.attribute(dated)
         draft = self._finish(context, raw, made.text, attributed=True, changed=True, date=date)
         about = "" if context.about is None else f' about "{context.about}"'
-        draft.text = f'{context.turn.speaker}, asked "{question}"{about}: {_uncapitalised(draft.text)}'
+        draft.text = f'{context.called}, asked "{question}"{about}: {uncapitalised(draft.text)}'
         draft.turns = (*context.question_turn, context.turn.ordinal)
         draft.words += len(question.split()) + len(about.split())
         draft.answer = True
@@ -257,8 +287,10 @@ class LocalExtractor:
         if lacks_content_spanish(text, context.address):
             context.skip(raw, "pleasantry")
             return None
+        if is_imperative(text, "es"):
+            return self._request(context, raw, text)
         dated, date = self._date(context, text)
-        made = attribute_spanish(dated, context.turn.speaker)
+        made = None if context.voices is None else attribute_spanish(dated, context.called)
         return self._finish(
             context,
             raw,
@@ -322,15 +354,14 @@ class LocalExtractor:
             return
         shown = inner if _PICTURE.match(inner) else f"a photo of {inner}"
         context.drafts.append(
-            self._finish(
-                context, caption, f"{context.turn.speaker} shared {shown}", attributed=True, changed=True
-            )
+            self._finish(context, caption, f"{context.called} shared {shown}", attributed=True, changed=True)
         )
 
     def _candidate(self, context: Context, draft: Draft) -> Candidate:
         """Return the finished statement: attributed in its text, with mentions, topics and states."""
-        speaker = context.turn.speaker
-        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", "other")))
+        speaker = context.called
+        part: Role = "subject" if draft.text.casefold().startswith(f"{speaker} ".casefold()) else "other"
+        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part)))
         named = {mention.name for mention in mentions}
         acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
         states = self._states(draft.text, subjects=(*(mention.name for mention in mentions), *acting))
@@ -343,43 +374,13 @@ class LocalExtractor:
         return Candidate(
             text=with_speaker(draft, speaker),
             turns=draft.turns,
-            speaker=speaker,
+            speaker=context.turn.speaker,
             quote=" ".join(draft.raw),
             start=start,
             end=end,
             precision=precision,
             negated=draft.negated,
-            mentions=mentions,
+            mentions=tuple(replace(one, name=context.ids.get(one.name, one.name)) for one in mentions),
             topics=find_topics(draft.text, names=names),
-            states=states,
+            states=tuple(replace(one, entity=context.ids.get(one.entity, one.entity)) for one in states),
         )
-
-
-_YES_NO_WORDS = frozenset(load_word_lists("en").lists["yes_no"])
-_YES_NO_FILLERS = _YES_NO_WORDS | word_set(
-    "actually i do did have am it is was of course sir ma'am thanks i'm really"
-)
-_LOWERED_OPENINGS = (
-    _YES_NO_WORDS
-    | (STOP_WORDS - {"i"})
-    | load_word_lists("en").lists["determiners"]
-    | load_word_lists("en").lists["prepositions"]
-    | load_word_lists("en").lists["adverbs"]
-)
-_YES_NO_OPENERS = load_word_lists("en").lists["auxiliaries"]
-
-
-def _uncapitalised(text: str) -> str:
-    """Return an answer for the middle of a sentence: a capital stays unless a common word opens it."""
-    first = text.split(" ", 1)[0].strip(".,!?;:").lower()
-    return text[0].lower() + text[1:] if first in _LOWERED_OPENINGS else text
-
-
-def _asks_yes_or_no(question: str) -> bool:
-    """Return whether an English question is answered by yes or no."""
-    return question.split(" ", 1)[0].lower().replace("’", "'") in _YES_NO_OPENERS
-
-
-def _is_bare_yes(raw: str, address: frozenset[str]) -> bool:
-    """Return whether the sentence is yes or no and a name at most."""
-    return all(word.lower().strip(",.!") in _YES_NO_FILLERS | address for word in raw.split())

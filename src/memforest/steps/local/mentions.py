@@ -6,8 +6,9 @@ character. A lower-case "will" or "may" is no name, and neither is one at the st
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 __all__ = ["MASK", "MaskedQuestion", "read_mentions"]
@@ -36,6 +37,33 @@ class MaskedQuestion:
     def original(self, start: int, end: int) -> str:
         """Return the piece of `text` that ``masked[start:end]`` stands for."""
         return self.text[self.origin[start] : self.origin[end]]
+
+    @property
+    def named(self) -> frozenset[int]:
+        """The places of `text` that belong to a name."""
+        ends = self.origin[1:]
+        return frozenset(
+            at
+            for ch, start, end in zip(self.masked, self.origin, ends, strict=False)
+            if ch == MASK
+            for at in range(start, end)
+        )
+
+    def without(self, spans: Sequence[tuple[int, int]], words: Collection[str] = ()) -> MaskedQuestion:
+        """Return the question with the given spans of `text`, and all of some words (lower case), blanked."""
+        text, masked = list(self.text), list(self.masked)
+        places = [(at, at + len(word)) for word in words for at in _places(word, self.text.casefold())]
+        for start, end in (*spans, *places):
+            text[start:end] = " " * (end - start)
+        for at, origin in enumerate(self.origin[:-1]):
+            if text[origin] == " ":
+                masked[at] = " "
+        return MaskedQuestion("".join(text), "".join(masked), self.origin, self.entities)
+
+
+def _places(word: str, text: str) -> list[int]:
+    """Return where a word stands."""
+    return [found.start() for found in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
 
 
 def read_mentions(question: str, names: Mapping[str, str], common: Collection[str]) -> MaskedQuestion:

@@ -14,12 +14,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 
+from memforest.calendar.phrases import find_dates
 from memforest.calendar.question import question_window
 from memforest.interval import Interval
 from memforest.language.lexicon import Lexicon, Pattern, load_lexicon
 from memforest.language.predicate import tokenise
 from memforest.language.value import accept_value, trim_value
 from memforest.steps.local.mentions import MASK, MaskedQuestion, read_mentions
+from memforest.steps.local.whose_words import asked_entities, read_asked
 from memforest.steps.local.wording import with_wording
 from memforest.types import QuestionKind, QuestionPlan
 
@@ -91,16 +93,21 @@ def plan_question(
     """
     lexicon = _lexicon_of(question)
     asked = read_mentions(question, names, lexicon.cue_words["common_names"])
+    who = read_asked(asked, names, lexicon.code)
     interval, instant = window(asked.text, reference, zone)
-    reading = _Reading(asked, lexicon, _entities(asked, names, lexicon), interval, instant, reference)
+    reading = _Reading(asked, lexicon, asked_entities(asked, who, names), interval, instant, reference)
     plan = reading.plan()
     plan = replace(
         plan,
         start=interval.start if interval else None,
         end=interval.end if interval else None,
         as_of=plan.as_of or instant,
+        speakers=who.speakers,
+        asker=who.asker,
     )
-    return with_wording(plan, question, [name for name, _ in reading.entities], asked.masked)
+    dates = find_dates(asked.text, reference, zone, ("en", "es"))
+    spoken = asked.without([(span.start_char, span.end_char) for span in dates], who.acts)
+    return with_wording(plan, question, [name for name, _ in reading.entities], spoken)
 
 
 def _lexicon_of(question: str) -> Lexicon:
@@ -109,19 +116,6 @@ def _lexicon_of(question: str) -> Lexicon:
     words = {token.low for token in tokenise(question)}
     asks = "¿" in question or not words.isdisjoint(spanish.words["question"])
     return spanish if asks else load_lexicon("en")
-
-
-def _entities(
-    asked: MaskedQuestion, names: Mapping[str, str], lexicon: Lexicon
-) -> tuple[tuple[str, int], ...]:
-    """Return the entities of a question; "I" is the user if the memory has a name for that."""
-    first = next(
-        (token for token in tokenise(asked.text) if token.low in lexicon.cue_words["first_person"]), None
-    )
-    me = next((names[key] for key in ("i", "me", "user") if key in names), None)
-    if first is None or me is None or any(name == me for name, _ in asked.entities):
-        return asked.entities
-    return tuple(sorted((*asked.entities, (me, first.start)), key=lambda pair: pair[1]))
 
 
 @dataclass(frozen=True, slots=True)

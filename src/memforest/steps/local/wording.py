@@ -21,6 +21,7 @@ from memforest.language.operator import (
     gap_of,
     read_operator,
 )
+from memforest.steps.local.mentions import MaskedQuestion
 from memforest.text import lexical_tokens, lexical_words
 from memforest.types import Complexity, QuestionPlan, TimeOperator
 
@@ -31,28 +32,46 @@ MOST_NAMES = 16
 _NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
 
 
-def with_wording(plan: QuestionPlan, question: str, named: Sequence[str], masked: str) -> QuestionPlan:
+def with_wording(
+    plan: QuestionPlan, question: str, named: Sequence[str], spoken: MaskedQuestion
+) -> QuestionPlan:
     """Return a plan with what the words of its question say beyond it.
 
     Args:
         plan: with everything else.
         question: as it was typed.
         named: display names of all entities that it mentions, in order.
-        masked: the question with a mark in the place of each of them.
+        spoken: the question without its dates, and without what only says who told it.
     """
-    capitals = (word for word in _NAME_WORD.findall(question) if lexical_tokens(word))
+    known = spoken.named
+    capitals = (
+        found.group()
+        for found in _NAME_WORD.finditer(spoken.text)
+        if found.start() not in known and _is_name(found)
+    )
     mentions = tuple(dict.fromkeys((*named, *capitals)))
     return replace(
         plan,
         operator=_operator(plan, question, mentions),
         owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
         mentions=mentions,
-        topic=_topic(plan, question),
+        topic=_topic(plan, spoken.text),
         topic_attribute=_named_attribute(plan, question),
         gap=tuple(sorted(gap_of(question))),
         complexity=_complexity(plan),
-        keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(masked) if tokens)),
+        keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(spoken.masked) if tokens)),
     )
+
+
+def _is_name(found: re.Match[str]) -> bool:
+    """Return whether a word may be a name by its capital: at the start of a sentence only in front of 's."""
+    before, behind = found.string[: found.start()].rstrip(" \"'“”‘’«»([¿¡"), found.string[found.end() :]
+    starts = not before or before[-1] in _ENDS
+    capital = found.group()[0].isupper() and (not starts or behind.startswith(("'s", "’s")))
+    return capital and bool(lexical_tokens(found.group()))
+
+
+_ENDS = frozenset(".?!;。？！")
 
 
 def _operator(plan: QuestionPlan, question: str, mentions: Iterable[str]) -> TimeOperator | None:

@@ -25,9 +25,11 @@ from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.layout import scene_leaves, session_levels, speaker_levels
 from memforest.systems.speak import told_by
+from memforest.types import TURN_ROLES, QuestionPlan
 
 __all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
 
+_USER, _ASSISTANT = TURN_ROLES.index("user"), TURN_ROLES.index("assistant")
 DAY_MS = 86_400_000
 LATE_DAYS = 14.0
 EARLY_DAYS = 3.0
@@ -127,17 +129,22 @@ def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None
     weights, beside = request.ranking, _beside(snapshot)
     positive = np.maximum(scores.total, 0.0)
     out = np.zeros(len(positive))
-    out[beside.later] += (weights.before + weights.reply * beside.asked) * positive[beside.before]
+    reply = np.maximum(weights.reply * beside.asked, weights.assistant_reply * beside.helped)
+    out[beside.later] += (weights.before + reply) * positive[beside.before]
     out[beside.earlier] += weights.after * positive[beside.after]
     scores.add("leaf_order", out)
 
 
 class _Beside(NamedTuple):
-    """The turns that have a predecessor and those that have a successor in their session, with those neighbours."""
+    """The turns that have a predecessor and those that have a successor in their session, with those neighbours.
+
+    `asked`: the predecessor is another speaker's and asks. `helped`: it is a user's, and the turn an assistant's.
+    """
 
     later: NDArray[np.int64]
     before: NDArray[np.int64]
     asked: NDArray[np.bool_]
+    helped: NDArray[np.bool_]
     earlier: NDArray[np.int64]
     after: NDArray[np.int64]
 
@@ -148,20 +155,28 @@ def _beside(snapshot: Snapshot) -> _Beside:
     later, earlier = np.flatnonzero(turns.previous >= 0), np.flatnonzero(turns.following >= 0)
     before = turns.previous[later]
     asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[later])
-    return _Beside(later, before, asked, earlier, turns.following[earlier])
+    helped = (turns.role[before] == _USER) & (turns.role[later] == _ASSISTANT)
+    return _Beside(later, before, asked, helped, earlier, turns.following[earlier])
 
 
 def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
     turns, weights, plan = snapshot.turns, request.ranking, request.plan
-    named = [i for i, name in enumerate(snapshot.speakers) if name in plan.entities]
-    if len(named) == 1:
-        scores.add("speaker", weights.speaker * (turns.speaker == named[0]).astype(np.float64))
+    scores.add("speaker", weights.speaker * _by_speaker(snapshot, plan))
     if plan.start is not None or plan.end is not None:
         scores.add("date", weights.date * _date_prior(snapshot, request))
     scores.add("length", weights.length * _lengths(snapshot))
     scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
     if plan.kind in ("when", "since"):
         scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
+
+
+def _by_speaker(snapshot: Snapshot, plan: QuestionPlan) -> Scores:
+    """Return 1 for the turns of those whose words are asked for, else of the one participant who is asked about."""
+    wanted = plan.entities if plan.speakers is None else plan.speakers
+    found = [i for i, name in enumerate(snapshot.speakers) if name in wanted]
+    if plan.speakers is None and len(found) != 1:
+        return np.zeros(len(snapshot.turns.ids))
+    return np.isin(snapshot.turns.speaker, found).astype(np.float64)
 
 
 def _date_prior(snapshot: Snapshot, request: Search) -> Scores:
