@@ -133,7 +133,7 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
     dated = date_statement(statement, text, language, supports, source)
     if dated.invented is not None:
         return "not supported by the turns (a date)"
-    lack = unsupported(dated.numberless, language, statement.entities, source)
+    lack = unsupported(text, dated.dateless, language, statement.entities, supports, source)
     if lack is not None:
         return f"not supported by the turns ({lack})"
     if (key := fold(text)) in done.seen:

@@ -13,12 +13,12 @@ from memforest.language.entities import names_inside
 from memforest.language.language import Code, detect_language
 from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
+from memforest.steps.llm.figures import Figure, figures
 from memforest.text import (
     DATA_RUN,
     entity_key,
     fold,
     lexical_tokens,
-    numbers,
     shorten_runs,
     strip_accents,
     words,
@@ -27,6 +27,7 @@ from memforest.types import Chunk, Turn
 
 __all__ = [
     "MAX_TURN_CHARS",
+    "NOUN_CHARS",
     "Source",
     "SourceTurn",
     "dates_of",
@@ -39,6 +40,9 @@ __all__ = [
 
 MAX_TURN_CHARS = 20_000
 """Characters of a turn that are read, as by the local extractor."""
+
+NOUN_CHARS = 4
+"""How much of two nouns is compared: "boats", "boat"."""
 
 _FORM_CHARS = 5
 _ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
@@ -81,9 +85,9 @@ class SourceTurn:
 class Source:
     """A chunk, and what may stand in a statement about it.
 
-    `said` holds the turns to read, by ordinal, `context` those before. `words` (by their first three letters) and
-    `numbers` are those of all of it, of the participants' names and of the dates meant. `forms` are the content
-    words of the chunk itself, and of a question that it begins by answering; see `forms_of`.
+    `said` holds the turns to read, by ordinal, `context` those before, which say what "it" and "there" are. `words` (by
+    their first three letters) and `numbers` (readings, see `figures`) are those of all of it, of the participants' names and
+    of the years meant. `stems` and `forms` are the content words; see `forms_of`.
     """
 
     said: Mapping[int, SourceTurn]
@@ -93,6 +97,11 @@ class Source:
     zone: tzinfo
     words: Mapping[str, frozenset[str]]
     numbers: frozenset[str]
+    days: frozenset[str]
+    """The numbers of the days and months that are meant, or on which it is said."""
+    counted: Mapping[str, frozenset[str]]
+    """How many there are said to be: the beginning of a noun -> readings of the numbers in front of it."""
+    stems: frozenset[str]
     forms: frozenset[str]
     names: frozenset[str]
     """Lower-case words that are names, by their capitals inside a sentence."""
@@ -103,6 +112,11 @@ class Source:
     def everything(self) -> tuple[SourceTurn, ...]:
         """The turns before, and the chunk's."""
         return (*self.context, *self.said.values())
+
+    @property
+    def languages(self) -> frozenset[Code]:
+        """The languages of the chunk."""
+        return frozenset(one.language for one in self.said.values())
 
     @property
     def assistants(self) -> frozenset[str]:
@@ -118,17 +132,19 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         dict.fromkeys((*chunk.participants, *(turn.speaker for turn in (*chunk.before, *chunk.turns))))
     )
     everything = (*context, *said.values())
-    told = list(said.values())
-    if context and context[-1].text.rstrip().endswith(("?", "？", "؟")):
-        told.append(context[-1])  # a bare answer takes its words from the question
+    found = [one for text in (*people, *(one.told for one in everything)) for one in figures(text)]
+    years, days = _days(everything, zone)
     return Source(
         said=said,
         context=context,
         participants={key: name for name in people if (key := entity_key(name)) is not None},
         zone=zone,
         words=_by_beginning((*people, *(one.told for one in everything))),
-        numbers=frozenset(_numbers(everything, people, zone)),
-        forms=frozenset(form for one in told for form in one.forms),
+        numbers=years.union(*(one.readings for one in found)),
+        days=days,
+        counted=_counted(found),
+        stems=frozenset(token for one in everything for token in lexical_tokens(one.told)),
+        forms=frozenset(form for one in everything for form in one.forms),
         stated=tuple(dict.fromkeys(span.interval for one in everything for span in one.dates)),
         names=names_inside(" . ".join(one.told[:4000] for one in everything)),
     )
@@ -213,17 +229,24 @@ def plain_words(text: str) -> list[str]:
     return [word.removesuffix("'s") for word in found]
 
 
-def _numbers(everything: Sequence[SourceTurn], people: Iterable[str], zone: tzinfo) -> Iterable[str]:
-    """Yield the numbers that are said, and those of the days that are meant or on which it is said."""
-    for text in (*people, *(one.told for one in everything)):
-        yield from numbers(text)
+def _counted(found: Iterable[Figure]) -> Mapping[str, frozenset[str]]:
+    counted: dict[str, frozenset[str]] = {}
+    for one in found:
+        noun = one.noun[:NOUN_CHARS]
+        counted[noun] = counted.get(noun, frozenset()) | one.readings
+    return counted
+
+
+def _days(everything: Sequence[SourceTurn], zone: tzinfo) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the years of the days that are meant or on which it is said, and the numbers of their months and days."""
     days = [one.turn.said for one in everything]
     for one in everything:
         days += [end for span in one.dates for end in (span.start, span.end - timedelta(microseconds=1))]
-    for day in days:
-        local = local_time(day, zone)
-        for part in (local.year, local.month, local.day):
-            yield from (str(part), f"{part:02d}")
+    local = [local_time(day, zone) for day in days]
+    return (
+        frozenset(str(day.year) for day in local),
+        frozenset(str(part) for day in local for part in (day.month, day.day)),
+    )
 
 
 def show_time(said: datetime, zone: tzinfo) -> str:
