@@ -90,10 +90,10 @@ def _names(text: str) -> list[str]:
     runs: list[list[str]] = [[]]
     for word in text.replace("'s", "").split()[1:]:
         if word[0].isupper():
-            runs[-1].append(word.strip(".,:;"))
+            runs[-1].append(word.strip(",:;"))
         elif runs[-1]:
             runs.append([])
-    return [" ".join(run) for run in runs if run]
+    return [" ".join(run).rstrip(".") for run in runs if run]
 
 
 def interval(hits: int, n: int) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from memforest.language.pieces import is_question
 from memforest.language.states import find_states
 from memforest.steps.llm.chatter import is_chatter
 from memforest.steps.llm.dating import Dated, date_statement
-from memforest.steps.llm.grounding import is_name, support_of, unsupported
+from memforest.steps.llm.grounding import is_name, language_of, support_of, unsupported
 from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
 from memforest.steps.llm.source import Source, SourceTurn, folded, stands_in
 from memforest.text import cut, entity_key, fold, negated
@@ -127,7 +127,7 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
     supports = [source.said[turn] for turn in turns]
     speaker = _speaker(supports)
     text = _in_third_person(" ".join(statement.text.split()), speaker, source)
-    language = detect_language(text)
+    language = language_of(text, supports)
     if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
         return "assistant chatter"
     dated = date_statement(statement, text, language, supports, source)

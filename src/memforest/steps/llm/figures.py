@@ -58,7 +58,7 @@ _HALVES = ("half", "media", "medio")
 _MOST_DIGITS = 24
 """What has more digits is an identifier, and compared as it stands."""
 _TOKEN = re.compile(
-    r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_]+)"
+    r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)"
 )
 _CLOCK = re.compile(r"([01]?\d|2[0-4])[:.]([0-5]\d)")
 _COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
@@ -111,7 +111,7 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
     if token.group() in _DECADES:
         return at + 1, {str(_DECADES[token.group()]), str(1900 + _DECADES[token.group()])}, True
     if token["han"]:
-        return at + 1, {token.group(), *_han(token.group())}, False
+        return at + 1, {token.group(), *_han(token.group())}, True
     if token["digits"]:
         end, values = at + 1, _digits(token.group())
     else:
@@ -232,12 +232,12 @@ def _with_hours(values: set[str], half_day: str) -> set[str]:
     found: set[str] = set()
     for one in values:
         hour, colon, minutes = one.partition(":")
-        if not hour.isdecimal() or len(hour) > 2 or not 1 <= int(hour) <= 24:
+        number = int(hour) if hour.isdecimal() and len(hour) < 3 else 0
+        if not 1 <= number <= 12:
             found.add(one)
             continue
-        number = int(hour)
-        halves = {number} if number > 12 else {number % 12, number % 12 + 12}
-        if half_day and number <= 12:
+        halves = {number % 12, number % 12 + 12}
+        if half_day:
             halves = {number % 12 + 12 * (half_day == "pm")}
         found |= {f"{half}:{minutes or '00'}" for half in halves}
         if not (colon or half_day):

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from memforest.language.entities import find_mentions
-from memforest.language.language import Code
+from memforest.language.language import Code, detect_language
 from memforest.language.sentences import MAX_PIECE_CHARS
+from memforest.steps.llm.clauses import forms_of
 from memforest.steps.llm.figures import Figure, figures, readings_of
 from memforest.steps.llm.polarity import contradicts
 from memforest.steps.llm.replies import Named
@@ -21,7 +22,7 @@ from memforest.steps.llm.source import (
     Source,
     SourceTurn,
     folded,
-    forms_of,
+    people_forms,
     plain_words,
     stands_in,
 )
@@ -29,7 +30,7 @@ from memforest.steps.llm.subject import misattributed
 from memforest.steps.local.draft import acting_names
 from memforest.text import STOP_WORDS, lexical_tokens, word_set, words
 
-__all__ = ["MIN_SHARED", "Lack", "date_is_spelt", "is_name", "people_forms", "support_of", "unsupported"]
+__all__ = ["MIN_SHARED", "Lack", "date_is_spelt", "is_name", "language_of", "support_of", "unsupported"]
 
 MIN_SHARED = 0.25
 """Part of a statement's content words that the turns have to have. Chosen by hand: a paraphrase keeps a quarter or more."""
@@ -73,12 +74,22 @@ def unsupported(
     checks: Iterable[tuple[Lack, bool]] = (
         ("a name", all(_is_said(name, source, language) for name in names)),
         ("a number", all(_is_counted(one, language, source) for one in numbers)),
-        ("a date", all(_is_word(day, source.words) for day in _day_words(plain))),
-        ("a denial", not contradicts(text, language, supports)),
+        ("a date", all(_is_told(day, source) for day in _day_words(plain))),
+        ("a denial", not contradicts(text, language, supports, source)),
         ("who it is", not misattributed(text, language, supports, source)),
         ("its words", _shared(plain, language, names, numbers, source) >= MIN_SHARED),
     )
     return next((lack for lack, holds in checks if not holds), None)
+
+
+def language_of(text: str, supports: Sequence[SourceTurn]) -> Code:
+    """Return the language of a statement; without a word that tells it, that of its turns where it has their words."""
+    found, told = detect_language(text), {one.language for one in supports}
+    forms = forms_of(text)
+    said = {form for one in supports for form in one.forms}
+    if found == "other" and len(told) == 1 and 2 * len(forms & said) >= len(forms):
+        return told.pop()
+    return found
 
 
 def _names(text: str, language: Code, entities: Collection[Named], source: Source) -> list[str]:
@@ -115,12 +126,15 @@ def _is_said(name: str, source: Source, language: Code) -> bool:
     if len(parts) > 1 and _has("".join(part[0] for part in parts), source.words):
         return True
     translated = language not in source.languages
-    return all(
+    return all(_is_told(word, source, translated=translated) for word in parts if _tells(word))
+
+
+def _is_told(word: str, source: Source, *, translated: bool = False) -> bool:
+    """Return whether a word is said, in another form, or misspelt."""
+    return (
         _is_word(word, source.words)
-        or _is_inflected(word, source)
+        or not source.stems.isdisjoint(lexical_tokens(word))  # "Baking", "bake"
         or any(_is_typo(word, said, translated=translated) for said in _alike(word, source.words))
-        for word in parts
-        if _tells(word)
     )
 
 
@@ -138,11 +152,6 @@ def _is_word(word: str, known: Mapping[str, frozenset[str]]) -> bool:
     return any(one.startswith(word) or word.startswith(one) for one in near)
 
 
-def _is_inflected(word: str, source: Source) -> bool:
-    """Return whether what looks like a name is a form of a word that is said: "Baking", "bake"."""
-    return not source.stems.isdisjoint(lexical_tokens(word))
-
-
 def _alike(word: str, known: Mapping[str, frozenset[str]]) -> Iterable[str]:
     """Return the known words that begin with the same letter and are about as long."""
     return (
@@ -150,7 +159,7 @@ def _alike(word: str, known: Mapping[str, frozenset[str]]) -> Iterable[str]:
         for key, several in known.items()
         if key[0] == word[0]
         for one in several
-        if abs(len(one) - len(word)) <= 2
+        if abs(len(one) - len(word)) <= 2 and one not in _DAYS
     )
 
 
@@ -171,7 +180,7 @@ def _is_typo(name: str, said: str, *, translated: bool) -> bool:
     swapped = sorted(name) == sorted(said)
     if len(name) == len(said) and not swapped and shorter < 8:
         return False
-    return _edits(name, said) <= (1 if shorter < 9 else 2)
+    return _edits(name, said) <= (1 if max(len(name), len(said)) < 9 else 2)
 
 
 def _edits(one: str, other: str) -> int:
@@ -196,7 +205,9 @@ def _is_counted(figure: Figure, language: Code, source: Source) -> bool:
     """Return whether a number is said, or is a small one that the statement writes out in a word and nothing contradicts."""
     if not figure.readings.isdisjoint(source.numbers):
         return True
-    if (figure.ordinal or language == "other") and not figure.readings.isdisjoint(source.days):
+    if (figure.ordinal or (language == "other" and not figure.written)) and not figure.readings.isdisjoint(
+        source.days
+    ):
         return True
     counted = source.counted.get(figure.noun[:NOUN_CHARS], frozenset())
     return figure.written and not _SMALL.isdisjoint(figure.readings) and not counted
@@ -216,14 +227,19 @@ def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
 
     "9 October" is "the ninth of October", and "for three years" is "three years", the answer to "How long?".
     """
-    wanted = {word for word in plain_words(text) if _tells_time(word)}
     numbers = figures(text)
+    counted = {word for one in numbers for word in plain_words(one.text)}
+    wanted = {word for word in plain_words(text) if _tells_time(word)} - counted
     return bool(wanted or numbers) and any(
-        wanted - set(plain_words(sentence)) <= {word for one in numbers for word in plain_words(one.text)}
-        and all(not one.readings.isdisjoint(readings_of(sentence)) for one in numbers)
+        all(not one.readings.isdisjoint(readings_of(sentence)) for one in numbers)
+        and all(_stands(word, plain_words(sentence)) for word in wanted)
         for said in supports
         for sentence, _ in said.sentences
     )
+
+
+def _stands(word: str, said: Collection[str]) -> bool:
+    return word in said or any(one not in _DAYS and _is_typo(word, one, translated=False) for one in said)
 
 
 def _tells_time(word: str) -> bool:
@@ -250,11 +266,6 @@ def _is_compound(form: str, stems: Collection[str]) -> bool:
     return any(
         len(stem) >= _STEM_CHARS and (form.startswith(stem) or stem.startswith(form)) for stem in stems
     )
-
-
-def people_forms(source: Source) -> frozenset[str]:
-    """Return the forms of the participants' names, which support nothing: everything is about them."""
-    return frozenset(form for name in source.participants.values() for form in forms_of(name))
 
 
 def support_of(text: str, said: SourceTurn, source: Source) -> str:

@@ -13,12 +13,13 @@ from memforest.language.entities import names_inside
 from memforest.language.language import Code, detect_language
 from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
+from memforest.steps.llm.clauses import Clause, forms_of, is_question, split_clauses
 from memforest.steps.llm.figures import Figure, figures
 from memforest.text import (
     DATA_RUN,
     entity_key,
     fold,
-    lexical_tokens,
+    lexical_words,
     shorten_runs,
     strip_accents,
     words,
@@ -31,8 +32,8 @@ __all__ = [
     "Source",
     "SourceTurn",
     "dates_of",
-    "forms_of",
     "is_readable",
+    "people_forms",
     "plain_words",
     "read_source",
     "show_time",
@@ -44,7 +45,8 @@ MAX_TURN_CHARS = 20_000
 NOUN_CHARS = 4
 """How much of two nouns is compared: "boats", "boat"."""
 
-_FORM_CHARS = 5
+_TELLING_CHARS = 4
+"""Shorter words are too many to tell another one by its beginning."""
 _ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -62,6 +64,8 @@ class SourceTurn:
     language: Code
     sentences: tuple[tuple[str, frozenset[str]], ...]
     """Each sentence with its forms; see `forms_of`."""
+    clauses: tuple[Clause, ...]
+    """Those of its sentences that are no questions."""
     dates: tuple[DateSpan, ...]
 
     @property
@@ -143,11 +147,22 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         numbers=years.union(*(one.readings for one in found)),
         days=days,
         counted=_counted(found),
-        stems=frozenset(token for one in everything for token in lexical_tokens(one.told)),
+        stems=frozenset(
+            token
+            for one in everything
+            for word, tokens in lexical_words(one.told)
+            if len(word) >= _TELLING_CHARS
+            for token in tokens
+        ),
         forms=frozenset(form for one in everything for form in one.forms),
         stated=tuple(dict.fromkeys(span.interval for one in everything for span in one.dates)),
         names=names_inside(" . ".join(one.told[:4000] for one in everything)),
     )
+
+
+def people_forms(source: Source) -> frozenset[str]:
+    """Return the forms of the participants' names, which support nothing: everything is about them."""
+    return frozenset(form for name in source.participants.values() for form in forms_of(name))
 
 
 def is_readable(text: str) -> bool:
@@ -165,7 +180,8 @@ def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
     languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
     dates = dates_of(plain, languages, turn.said, zone)
     sentences = tuple((piece, forms_of(piece)) for piece in told)
-    return SourceTurn(turn, text, plain, folded(plain), language, sentences, dates)
+    clauses = tuple(clause for piece in told if not is_question(piece) for clause in split_clauses(piece))
+    return SourceTurn(turn, text, plain, folded(plain), language, sentences, clauses, dates)
 
 
 def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
@@ -204,15 +220,6 @@ def _is_joined(text: str, at: int) -> bool:
     """Return whether a word goes on at a position; in scripts without spaces none does."""
     before, behind = text[at - 1 : at], text[at : at + 1]
     return before.isalnum() and behind.isalnum() and before < "\u2e80" and behind < "\u2e80"
-
-
-def forms_of(text: str) -> frozenset[str]:
-    """Return the content words of a text, cut to what forms of one word share: "relocate", "relocation".
-
-    >>> sorted(forms_of("Relocating costs 640 euros")), sorted(forms_of("A relocation, at the cost of 640 euro"))
-    (['640', 'cost', 'euro', 'reloc'], ['640', 'cost', 'euro', 'reloc'])
-    """
-    return frozenset(token if token[0].isdigit() else token[:_FORM_CHARS] for token in lexical_tokens(text))
 
 
 def _by_beginning(texts: Iterable[str]) -> Mapping[str, frozenset[str]]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from memforest.language.language import Code
-from memforest.steps.llm.source import Source, SourceTurn, folded, forms_of, stands_in
+from memforest.steps.llm.clauses import Clause, forms_of
+from memforest.steps.llm.source import Source, SourceTurn, folded, stands_in
 
 __all__ = ["misattributed"]
 
@@ -23,7 +24,7 @@ _SUPPOSES = re.compile(
 def misattributed(text: str, language: Code, supports: Sequence[SourceTurn], source: Source) -> bool:
     """Return whether the participant who is the subject of a statement is not the one who says "I" in what it rests on.
 
-    Only where nothing else may explain it: the sentences nearest to the statement are somebody else's, who speaks of
+    Only where nothing else may explain it: the clauses nearest to the statement are somebody else's, who speaks of
     themselves there and of nobody who could be the subject, and whom the statement does not name.
 
     Args:
@@ -42,8 +43,8 @@ def misattributed(text: str, language: Code, supports: Sequence[SourceTurn], sou
         or one.language != "en"
         or one.by_assistant
         or _names(one.turn.speaker, whole)
-        or _may_be_about(sentence, subject, source)
-        for sentence, one in best
+        or _may_be_about(clause, subject, source)
+        for clause, one in best
     )
 
 
@@ -68,23 +69,18 @@ def _names(name: str, whole: str) -> bool:
     return any(stands_in(call, whole) for call in _calls(name))
 
 
-def _nearest(text: str, supports: Sequence[SourceTurn]) -> list[tuple[str, SourceTurn]]:
-    """Return the sentences that share most words with a statement, with their turns; questions are none."""
+def _nearest(text: str, supports: Sequence[SourceTurn]) -> list[tuple[Clause, SourceTurn]]:
+    """Return the clauses that share most words with a statement, with their turns; questions have none."""
     mine = forms_of(text)
-    shared = [
-        (len(mine & forms), sentence, one)
-        for one in supports
-        for sentence, forms in one.sentences
-        if not sentence.rstrip(" \"'”’»)").endswith("?")
-    ]
+    shared = [(len(mine & clause.forms), clause, one) for one in supports for clause in one.clauses]
     most = max((count for count, _, _ in shared), default=0)
-    return [(sentence, one) for count, sentence, one in shared if count == most > 0]
+    return [(clause, one) for count, clause, one in shared if count == most > 0]
 
 
-def _may_be_about(sentence: str, subject: str, source: Source) -> bool:
-    """Return whether a sentence may be about somebody else than its speaker."""
-    if _MYSELF.search(sentence) is None or _OTHERS.search(sentence) or _SUPPOSES.search(sentence):
+def _may_be_about(clause: Clause, subject: str, source: Source) -> bool:
+    """Return whether a clause may be about somebody else than its speaker."""
+    if _MYSELF.search(clause.sentence) is None or _OTHERS.search(clause.text):
         return True
-    if len(source.participants) > 2 and _THIRD.search(sentence):
+    if len(source.participants) > 2 and _THIRD.search(clause.text):
         return True
-    return _names(subject, folded(sentence))
+    return _SUPPOSES.search(clause.sentence) is not None or _names(subject, folded(clause.sentence))
