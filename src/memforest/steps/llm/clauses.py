@@ -19,14 +19,14 @@ _RELATIVE = re.compile(
     r"\b(?:that|which|who|whom|when|where|while|until|till|cuando|donde|hasta)\b", re.IGNORECASE
 )
 _ALSO = re.compile(r"\W*(?:or|nor|o|ni)\b", re.IGNORECASE)
-_NO_DENIAL = re.compile(r"\bno,? thanks?(?: you)?\b", re.IGNORECASE)
+_NO_DENIAL = re.compile(r"\bno,? (?:thanks?(?: you)?|way)\b|\boh,? no\b", re.IGNORECASE)
 _NOPE = re.compile(r"\s*(?:nope|nah)\b", re.IGNORECASE)
 # What may be said with a negation or without one: "refused to", "gave up", "without".
 _SOFT = re.compile(
     r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|"
     r"rather|used|former|left|leav|allerg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
-    r"vegetarian|first|last|if|unless|without|except|un(?!der|til|ion|iver|iq|it)\w{4}|sin|dej|odi|perd|evit|apenas|rechaz|solo|"
-    r"si)\w*",
+    r"vegetarian|first|last|if|unless|without|except|un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|"
+    r"\b(sin|solo|si)\b",
     re.IGNORECASE,
 )
 _SHORT_WORDS = 3
@@ -73,7 +73,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
     before: Clause | None = None
     for joint, text in _parts(sentence, relative=relative):
         denies = negated(_NO_DENIAL.sub(" ", text)) or _NOPE.match(text) is not None
-        soft = {found[1].lower() for found in _SOFT.finditer(text)}
+        soft = {(found[1] or found[2]).lower() for found in _SOFT.finditer(text)}
         if before is not None and before.denies and not denies and len(text.split()) <= _SHORT_WORDS:
             denies = _ALSO.match(joint) is not None
             soft |= set() if denies else {""}

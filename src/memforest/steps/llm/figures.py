@@ -139,23 +139,28 @@ def _in_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, str | None
         return at, "1"  # "a hundred": its factor is read behind it
     if [_word(tokens, at + step) for step in range(3)] == ["half", "a", "dozen"]:
         return at + 3, "6"
-    if word not in _VALUES:
+    end, value = _below_hundred(tokens, at)
+    if value is None:
         return at, None
-    value, end = Decimal(_VALUES[word]), at + 1
-    joined = end + (_word(tokens, end) == "y")
-    if value in range(20, 100, 10) and 0 < (unit := _VALUES.get(_word(tokens, joined), 0)) < 10:
-        value, end = value + unit, joined + 1
     if _word(tokens, end) == "hundred":
         value, end = value * 100, end + 1
-        joined = end + (_word(tokens, end) == "and")
-        rest_end, rest = _in_words(tokens, joined)
-        if rest is not None and Decimal(rest) < 100:
-            value, end = value + Decimal(rest), rest_end
+        rest_end, rest = _below_hundred(tokens, end + (_word(tokens, end) == "and"))
+        if rest is not None:
+            value, end = value + rest, rest_end
     if _word(tokens, end) in ("dozen", "docena") and value < 100:
         value, end = value * 12, end + 1
-    if [_word(tokens, end + step) for step in range(3)] == ["and", "a", "half"]:
-        value, end = value + Decimal("0.5"), end + 3
-    return end, _plain(value)
+    half = [_word(tokens, end + step) for step in range(3)] == ["and", "a", "half"]
+    return (end + 3, f"{value}.5") if half else (end, str(value))
+
+
+def _below_hundred(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, int | None]:
+    """Return where "seven" or "twenty-five" ends, and its value; None if there is none."""
+    value = _VALUES.get(_word(tokens, at))
+    if value is None:
+        return at, None
+    unit_at = at + 1 + (_word(tokens, at + 1) == "y")
+    unit = _VALUES.get(_word(tokens, unit_at), 0)
+    return (unit_at + 1, value + unit) if value in range(20, 100, 10) and 0 < unit < 10 else (at + 1, value)
 
 
 def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str]] | None:

@@ -37,7 +37,7 @@ MIN_SHARED = 0.25
 
 _SMALL = frozenset("0123")
 """Numbers that a statement may count by itself when it writes them out: "two cats, Tom and Kit"."""
-_MAX_WORD_CHARS = 40
+_MAX_NAME_CHARS = 24
 _STEM_CHARS = 3
 """A longer word begins with so much of a word that is said: "beekeeper", "bees"."""
 
@@ -70,14 +70,15 @@ def unsupported(
         supports: the turns that it rests on.
         source: the chunk.
     """
+    translated = source.is_translated(language, supports)
     names, numbers = _names(plain, language, entities, source), figures(plain)
     checks: Iterable[tuple[Lack, bool]] = (
-        ("a name", all(_is_said(name, source, language) for name in names)),
+        ("a name", all(_is_said(name, source, translated=translated) for name in names)),
         ("a number", all(_is_counted(one, language, source) for one in numbers)),
         ("a date", all(_is_told(day, source) for day in _day_words(plain))),
         ("a denial", not contradicts(text, language, supports, source)),
         ("who it is", not misattributed(text, language, supports, source)),
-        ("its words", _shared(plain, language, names, numbers, source) >= MIN_SHARED),
+        ("its words", translated or _shared(plain, names, numbers, source) >= MIN_SHARED),
     )
     return next((lack for lack, holds in checks if not holds), None)
 
@@ -117,7 +118,7 @@ def is_name(entity: Named) -> bool:
     return cased or entity.type.strip().lower() in ("person", "place", "organisation")
 
 
-def _is_said(name: str, source: Source, language: Code) -> bool:
+def _is_said(name: str, source: Source, *, translated: bool) -> bool:
     """Return whether a name is said as a whole, or every word of it somewhere, or by its initials."""
     whole = folded(name)
     if any(stands_in(whole, one.folded) for one in source.everything):
@@ -125,7 +126,6 @@ def _is_said(name: str, source: Source, language: Code) -> bool:
     parts = plain_words(name)
     if len(parts) > 1 and _has("".join(part[0] for part in parts), source.words):
         return True
-    translated = language not in source.languages
     return all(_is_told(word, source, translated=translated) for word in parts if _tells(word))
 
 
@@ -172,7 +172,9 @@ def _is_typo(name: str, said: str, *, translated: bool) -> bool:
     >>> [_is_typo(*pair, translated=False) for pair in (("ljubljana", "ljubjana"), ("melania", "melanie"), ("marvin", "martin"))]
     [True, False, False]
     """
-    shorter = min(len(name), len(said))
+    shorter, longer = sorted((len(name), len(said)))
+    if longer > _MAX_NAME_CHARS:
+        return False
     if translated and shorter >= 5 and name[:3] == said[:3]:
         return _edits(name, said) <= 2
     if shorter < 5 or name[-1] != said[-1]:
@@ -180,16 +182,14 @@ def _is_typo(name: str, said: str, *, translated: bool) -> bool:
     swapped = sorted(name) == sorted(said)
     if len(name) == len(said) and not swapped and shorter < 8:
         return False
-    return _edits(name, said) <= (1 if max(len(name), len(said)) < 9 else 2)
+    return _edits(name, said) <= (1 if longer < 8 else 2)
 
 
 def _edits(one: str, other: str) -> int:
     """Return how many letters to insert, delete, replace, or swap with the next one make one word the other.
 
-    Optimal string alignment (https://en.wikipedia.org/wiki/Damerau-Levenshtein_distance). Both are bounded by
-    `_MAX_WORD_CHARS`.
+    Optimal string alignment, https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance.
     """
-    one, other = one[:_MAX_WORD_CHARS], other[:_MAX_WORD_CHARS]
     rows = [list(range(len(other) + 1))]
     for at, ch in enumerate(one, 1):
         row = [at]
@@ -230,16 +230,20 @@ def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
     numbers = figures(text)
     counted = {word for one in numbers for word in plain_words(one.text)}
     wanted = {word for word in plain_words(text) if _tells_time(word)} - counted
+    sentences = (sentence for said in supports for sentence, _ in said.sentences)
     return bool(wanted or numbers) and any(
-        all(not one.readings.isdisjoint(readings_of(sentence)) for one in numbers)
-        and all(_stands(word, plain_words(sentence)) for word in wanted)
-        for said in supports
-        for sentence, _ in said.sentences
+        _stand(wanted, plain_words(sentence))
+        and all(not one.readings.isdisjoint(readings_of(sentence)) for one in numbers)
+        for sentence in sentences
     )
 
 
-def _stands(word: str, said: Collection[str]) -> bool:
-    return word in said or any(one not in _DAYS and _is_typo(word, one, translated=False) for one in said)
+def _stand(wanted: Collection[str], said: Collection[str]) -> bool:
+    """Return whether all words are said, or misspelt."""
+    return all(
+        word in said or any(one not in _DAYS and _is_typo(word, one, translated=False) for one in said)
+        for word in wanted
+    )
 
 
 def _tells_time(word: str) -> bool:
@@ -247,18 +251,19 @@ def _tells_time(word: str) -> bool:
 
 
 def _shared(
-    text: str, language: Code, names: Sequence[str], numbers: Sequence[Figure], source: Source
+    text: str,
+    names: Sequence[str],
+    numbers: Sequence[Figure],
+    source: Source,
 ) -> float:
-    """Return which part of the content words is said; 1 for a translation, where that cannot be told.
+    """Return which part of the content words is said in the chunk, or just before it.
 
     Names and numbers count as said: they have been checked.
     """
-    if language not in source.languages:
-        return 1.0
     mine = forms_of(text) - people_forms(source)
     checked = forms_of(" ".join((*names, *(one.text for one in numbers)))) & mine
-    said = {form for form in mine - checked if form in source.forms or _is_compound(form, source.stems)}
-    return len(said | checked) / len(mine) if mine else 0.0
+    said = checked | {form for form in mine if form in source.forms or _is_compound(form, source.stems)}
+    return len(said) / len(mine) if mine else 0.0
 
 
 def _is_compound(form: str, stems: Collection[str]) -> bool:

@@ -34,12 +34,13 @@ def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], sourc
 
 
 def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
-    """Return whether what is said of the same as a clause denies what it asserts, or the other way round, and nothing agrees."""
+    """Return whether what is said of the same as a clause denies what it asserts, or the other way round."""
     related = [one for one in said if one.forms & clause.forms]
     if not clause.denies and clause.soft - {word for one in related for word in one.soft}:
         return False
     agree = [one for one in related if one.denies == clause.denies or one.soft - clause.soft]
-    return not agree and any(_is_same(clause, one) for one in related)
+    against = [one for one in related if one not in agree and _is_same(clause, one)]
+    return _nearest(clause, against) > _nearest(clause, agree)
 
 
 def _is_same(clause: Clause, said: Clause) -> bool:
@@ -47,11 +48,15 @@ def _is_same(clause: Clause, said: Clause) -> bool:
     return 2 * len(clause.forms & said.forms) > min(len(clause.forms), len(said.forms))
 
 
+def _nearest(clause: Clause, said: Sequence[Clause]) -> float:
+    """Return the greatest part of a clause that is said that is in the statement's, 0 without one."""
+    return max((len(one.forms & clause.forms) / len(one.forms) for one in said), default=0.0)
+
+
 def _answering(turn: SourceTurn, source: Source) -> Iterator[Clause]:
     """Yield the clauses of a turn; one that begins it has the words of the question before it, and a bare "I can't" of what was said."""
-    everything = source.everything
-    at = next((at for at, one in enumerate(everything) if one is turn), 0)
-    before = everything[at - 1].sentences[-1:] if at else ()
+    previous = source.before(turn)
+    before = () if previous is None else previous.sentences[-1:]
     for clause in turn.clauses:
         forms = {
             form for sentence, said in before if is_question(sentence) or not clause.forms for form in said

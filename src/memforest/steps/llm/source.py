@@ -45,6 +45,7 @@ MAX_TURN_CHARS = 20_000
 NOUN_CHARS = 4
 """How much of two nouns is compared: "boats", "boat"."""
 
+_TELLING_WORDS = 6
 _TELLING_CHARS = 4
 """Shorter words are too many to tell another one by its beginning."""
 _ROLE_ASSISTANTS = frozenset(("assistant", "ai", "bot", "model"))
@@ -99,6 +100,8 @@ class Source:
     participants: Mapping[str, str]
     """Entity key -> display name."""
     zone: tzinfo
+    language: Code
+    """Of the chunk as a whole."""
     words: Mapping[str, frozenset[str]]
     numbers: frozenset[str]
     days: frozenset[str]
@@ -117,10 +120,19 @@ class Source:
         """The turns before, and the chunk's."""
         return (*self.context, *self.said.values())
 
-    @property
-    def languages(self) -> frozenset[Code]:
-        """The languages of the chunk."""
-        return frozenset(one.language for one in self.said.values())
+    def before(self, turn: SourceTurn) -> SourceTurn | None:
+        """Return the turn before one of the chunk's, None if none is shown."""
+        everything = self.everything
+        at = next(at for at, one in enumerate(everything) if one is turn)
+        return everything[at - 1] if at else None
+
+    def is_translated(self, language: Code, supports: Sequence[SourceTurn]) -> bool:
+        """Return whether a language is another one than that of the chunk, or of the turns that a statement rests on.
+
+        That of a short turn is a guess, and tells nothing.
+        """
+        own = [one.language for one in supports if len(words(one.told)) >= _TELLING_WORDS]
+        return language != self.language or (bool(own) and language not in own)
 
     @property
     def assistants(self) -> frozenset[str]:
@@ -143,6 +155,7 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         context=context,
         participants={key: name for name in people if (key := entity_key(name)) is not None},
         zone=zone,
+        language=detect_language("\n".join(one.told[:400] for one in said.values())),
         words=_by_beginning((*people, *(one.told for one in everything))),
         numbers=years.union(*(one.readings for one in found)),
         days=days,
