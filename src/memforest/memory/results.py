@@ -232,7 +232,11 @@ class ChunkReport(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
-    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored."""
+    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
+
+    `added`, `merged` and `superseded` name what is new. When a session grows, its last chunk is read again with the turns
+    behind it, unless it was full; what an earlier write has named of that chunk is not named again.
+    """
 
     session_id: str
     turns_added: int

@@ -8,7 +8,7 @@ vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -187,11 +187,13 @@ def _write_fact(
     """Write a planned fact."""
     if plan.joins is None:
         fact = _new_fact(tx, work, plan, stored_ms)
-        done.added.append(fact.text)
+        told = done.added
     else:
         fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
-        if fact.row not in done.facts:  # in an earlier part
-            done.merged.append(fact.text)
+        told = done.merged
+    again = all(one.fact_id in work.stored.told.facts for one in plan.said)  # of a cell that is cut anew
+    if not again and fact.row not in done.facts:  # in an earlier part
+        told.append(fact.text)
     done.facts.add(fact.row)
     known = {(one.cell, one.text) for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
     for one in plan.said:
@@ -272,7 +274,7 @@ def _mention(
             done.states.append(fact_rows.add_state(tx, occurrence, entity, state))
 
 
-def superseded_texts(tx: Tx, states: Sequence[int]) -> list[str]:
-    """Return the texts of the facts that new observations, by row id, have ended."""
-    texts = fact_rows.facts_with_ids(tx, superseded_facts(tx, states))
-    return [texts[fact].text for fact in sorted(texts)]
+def superseded_texts(tx: Tx, states: Sequence[int], told: Collection[str]) -> list[str]:
+    """Return the texts of the facts that new observations, by row id, have ended; without those told, by identity."""
+    ended = fact_rows.facts_with_ids(tx, superseded_facts(tx, states))
+    return [ended[row].text for row in sorted(ended) if ended[row].fact_id not in told]
