@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from memforest.facts.canonical import FactPlan, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.interval import from_ms, to_ms
+from memforest.memory.chunks import ChunkReport
 from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.receive import overwritten
 from memforest.memory.ingest.restate import ensure_wordings, fact_signature, restate_fact
-from memforest.memory.results import ChunkReport
 from memforest.models.ledger import Ledger
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.store import derived, meta, sessions

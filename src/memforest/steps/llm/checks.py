@@ -84,10 +84,10 @@ class _Checked:
     skipped: list[Skipped] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
-    def skip(self, turns: Sequence[int], text: str, reason: str) -> None:
-        """Record that a text was not kept."""
+    def skip(self, turns: Sequence[int], text: str, reason: str, *, statement: bool = False) -> None:
+        """Record that a text was not kept, and whether it is a whole statement."""
         turn = turns[0] if turns else min(self.source.said, default=0)
-        self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason))
+        self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason, statement))
 
 
 def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate], list[Skipped]]:
@@ -98,11 +98,11 @@ def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate]
     for statement in read:
         turns = tuple(sorted({one for one in statement.turns if one in source.said}))
         if len(done.candidates) >= most:
-            done.skip(turns, statement.text, "over the limit")
+            done.skip(turns, statement.text, "over the limit", statement=True)
             continue
         reason = _malformed(statement, turns) or _keep(done, statement, turns)
         if reason is not None:
-            done.skip(turns, statement.text, reason)
+            done.skip(turns, statement.text, reason, statement=True)
     if len(reply.statements) > len(read):
         done.skip((), f"{len(reply.statements) - len(read)} more statements", "over the limit")
     for note in reply.notes:

@@ -38,6 +38,8 @@ MIN_SHARED = 0.25
 _SMALL = frozenset("0123")
 """Numbers that a statement may count by itself when it writes them out: "two cats, Tom and Kit"."""
 _MAX_NAME_CHARS = 24
+_MENDED_CHARS = 4
+"""How much of a name is compared to tell whether it is one of the chunk, as it may be misspelt there."""
 _STEM_CHARS = 3
 """A longer word begins with so much of a word that is said: "beekeeper", "bees"."""
 
@@ -250,19 +252,18 @@ def _tells_time(word: str) -> bool:
     return word not in STOP_WORDS and not word[0].isdigit()
 
 
-def _shared(
-    text: str,
-    names: Sequence[str],
-    numbers: Sequence[Figure],
-    source: Source,
-) -> float:
-    """Return which part of the content words is said in the chunk, or just before it.
+def _shared(text: str, names: Sequence[str], numbers: Sequence[Figure], source: Source) -> float:
+    """Return which part of the content words is said in the chunk, or just before it; 0 if none is in the chunk.
 
-    Names and numbers count as said: they have been checked.
+    Names and numbers that are said count with their words.
     """
     mine = forms_of(text) - people_forms(source)
-    checked = forms_of(" ".join((*names, *(one.text for one in numbers)))) & mine
+    counted = [one.text for one in numbers if not one.readings.isdisjoint(source.numbers)]
+    checked = forms_of(" ".join((*names, *counted))) & mine
     said = checked | {form for form in mine if form in source.forms or _is_compound(form, source.stems)}
+    mended = {form[:_MENDED_CHARS] for form in checked} & {form[:_MENDED_CHARS] for form in source.own}
+    if not (counted or mended or any(form in source.own or _is_compound(form, source.own) for form in said)):
+        return 0.0
     return len(said) / len(mine) if mine else 0.0
 
 

@@ -110,6 +110,8 @@ class Source:
     """How many there are said to be: the beginning of a noun -> readings of the numbers in front of it."""
     stems: frozenset[str]
     forms: frozenset[str]
+    own: frozenset[str]
+    """The content words of the chunk itself, and of a question that it begins by answering."""
     names: frozenset[str]
     """Lower-case words that are names, by their capitals inside a sentence."""
     stated: tuple[Interval, ...]
@@ -127,12 +129,13 @@ class Source:
         return everything[at - 1] if at else None
 
     def is_translated(self, language: Code, supports: Sequence[SourceTurn]) -> bool:
-        """Return whether a language is another one than that of the chunk, or of the turns that a statement rests on.
+        """Return whether a language is another one than that of the chunk, and of the turns that a statement rests on.
 
-        That of a short turn is a guess, and tells nothing.
+        That of a short turn is a guess, and tells nothing. An order to the reader counts: a model that obeys it writes
+        in its language.
         """
-        own = [one.language for one in supports if len(words(one.told)) >= _TELLING_WORDS]
-        return language != self.language or (bool(own) and language not in own)
+        own = {one.language for one in supports if len(words(one.text)) >= _TELLING_WORDS}
+        return language not in (own | {self.language})
 
     @property
     def assistants(self) -> frozenset[str]:
@@ -150,12 +153,13 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
     everything = (*context, *said.values())
     found = [one for text in (*people, *(one.told for one in everything)) for one in figures(text)]
     years, days = _days(everything, zone)
+    told = [*said.values(), *(one for one in context[-1:] if is_question(one.text))]
     return Source(
         said=said,
         context=context,
         participants={key: name for name in people if (key := entity_key(name)) is not None},
         zone=zone,
-        language=detect_language("\n".join(one.told[:400] for one in said.values())),
+        language=detect_language("\n".join(one.text[:400] for one in said.values())),
         words=_by_beginning((*people, *(one.told for one in everything))),
         numbers=years.union(*(one.readings for one in found)),
         days=days,
@@ -168,6 +172,7 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
             for token in tokens
         ),
         forms=frozenset(form for one in everything for form in one.forms),
+        own=frozenset(form for one in told for form in one.forms),
         stated=tuple(dict.fromkeys(span.interval for one in everything for span in one.dates)),
         names=names_inside(" . ".join(one.told[:4000] for one in everything)),
     )
