@@ -225,7 +225,8 @@ class IngestResult(Result):
     """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
 
     `added`, `merged` and `superseded` name what is new. When a session grows, its last chunk is read again with the turns
-    behind it, unless it was full; what an earlier write has named of that chunk is not named again.
+    behind it, unless it was full; what an earlier write has named of that chunk is not named again. A statement of two
+    things may be superseded in each.
     """
 
     session_id: str

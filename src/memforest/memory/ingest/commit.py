@@ -274,7 +274,15 @@ def _mention(
             done.states.append(fact_rows.add_state(tx, occurrence, entity, state))
 
 
-def superseded_texts(tx: Tx, states: Sequence[int], told: Collection[str]) -> list[str]:
-    """Return the texts of the facts that new observations, by row id, have ended; without those told, by identity."""
-    ended = fact_rows.facts_with_ids(tx, superseded_facts(tx, states))
-    return [ended[row].text for row in sorted(ended) if ended[row].fact_id not in told]
+def superseded_texts(tx: Tx, states: Sequence[int], told: Collection[tuple[str, str]]) -> list[str]:
+    """Return the texts of the facts that new observations, by row id, have ended.
+
+    Args:
+        tx: the transaction.
+        states: the observations.
+        told: identity and attribute of what need not be told.
+    """
+    ended = superseded_facts(tx, states)
+    facts = fact_rows.facts_with_ids(tx, {row for row, _ in ended})
+    new = {row for row, attribute in ended if (facts[row].fact_id, attribute) not in told}
+    return [facts[row].text for row in sorted(new)]

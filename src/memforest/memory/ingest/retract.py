@@ -25,22 +25,25 @@ __all__ = ["Told", "retract_cell", "retract_session", "told_by"]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What results have told of a cell that is cut anew: identities of its statements, and of facts that they superseded."""
+    """What results have told of a cell that is cut anew: identities of its statements; identity and attribute of what they superseded."""
 
     facts: frozenset[str] = frozenset()
-    superseded: frozenset[str] = frozenset()
+    superseded: frozenset[tuple[str, str]] = frozenset()
 
 
 def told_by(tx: Tx, cell: int) -> Told:
     """Return what the statements of a cell have brought, before it is deleted."""
     stored = fact_rows.facts_with_ids(tx, fact_rows.facts_of_cell(tx, cell))
     said = fact_rows.occurrences(tx, stored)
-    ended = fact_rows.facts_with_ids(tx, superseded_facts(tx, states_of_cell(tx, cell)))
+    ended = superseded_facts(tx, states_of_cell(tx, cell))
+    facts_ended = fact_rows.facts_with_ids(tx, {row for row, _ in ended})
     facts = set()
     for row, fact in stored.items():
         times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
         facts |= {fact_identity(one.text, times[0], times[1]) for one in said[row] if one.cell == cell}
-    return Told(frozenset(facts), frozenset(fact.fact_id for fact in ended.values()))
+    return Told(
+        frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended)
+    )
 
 
 def retract_session(tx: Tx, placings: Placings, session: int) -> bool:

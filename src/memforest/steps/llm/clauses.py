@@ -74,7 +74,8 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
     for joint, text in _parts(sentence, relative=relative):
         denies = negated(_NO_DENIAL.sub(" ", text)) or _NOPE.match(text) is not None
         soft = {(found[1] or found[2]).lower() for found in _SOFT.finditer(text)}
-        if before is not None and before.denies and not denies and len(text.split()) <= _SHORT_WORDS:
+        listed = before is not None and (before.denies or "" in before.soft)
+        if listed and not denies and len(text.split()) <= _SHORT_WORDS:
             denies = _ALSO.match(joint) is not None
             soft |= set() if denies else {""}
         elif before is not None and text.lower().startswith("not "):

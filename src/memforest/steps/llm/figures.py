@@ -60,6 +60,7 @@ _MOST_DIGITS = 24
 _TOKEN = re.compile(
     r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)"
 )
+_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _CLOCK = re.compile(r"([01]?\d|2[0-4])[:.]([0-5]\d)")
 _COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?")
@@ -111,7 +112,7 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
     if token.group() in _DECADES:
         return at + 1, {str(_DECADES[token.group()]), str(1900 + _DECADES[token.group()])}, True
     if token["han"]:
-        return at + 1, {token.group(), *_han(token.group())}, True
+        return at + 1, {token.group(), *_with_hours(_han(token.group()), "")}, True
     if token["digits"]:
         end, values = at + 1, _digits(token.group())
     else:
@@ -120,8 +121,8 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
     if not values:
         return at, set(), False
     if (factor := _word(tokens, end)) in _TIMES and len(token.group()) <= _MOST_DIGITS:
-        scaled = {_plain(Decimal(one) * _TIMES[factor]) for one in values if ":" not in one}
-        return end + 1, scaled, not token["digits"]
+        scaled = {_plain(Decimal(one) * _TIMES[factor]) for one in values if _DECIMAL.fullmatch(one)}
+        return end + 1, scaled or values, not token["digits"]
     if _word(tokens, end) == "s" and values & {str(ten) for ten in range(10, 100, 10)}:
         return end + 1, {*values, *(f"19{one}" for one in values)}, False  # "the 90s"
     half_day, end = _half_day(tokens, end)
@@ -145,7 +146,7 @@ def _in_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, str | None
     if _word(tokens, end) == "hundred":
         value, end = value * 100, end + 1
         rest_end, rest = _below_hundred(tokens, end + (_word(tokens, end) == "and"))
-        if rest is not None:
+        if rest is not None and _word(tokens, rest_end) != "hundred":
             value, end = value + rest, rest_end
     if _word(tokens, end) in ("dozen", "docena") and value < 100:
         value, end = value * 12, end + 1
@@ -202,7 +203,7 @@ def _digits(text: str) -> set[str]:
     clock = _CLOCK.fullmatch(digits)
     found = set() if clock is None else {f"{int(clock[1])}:{clock[2]}"}
     if len(digits) > _MOST_DIGITS or ":" in digits:
-        return found or {digits}
+        return found or {digits}  # an identifier, or a ratio
     if _COMMAS.fullmatch(digits):
         found.add(_plain(Decimal(digits.replace(",", ""))))
     elif _POINTS.fullmatch(digits):
