@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memforest.steps.llm.figures import figures, readings_of
+from memforest.steps.llm.figures import figures
+
+
+def readings_of(text: str) -> frozenset[str]:
+    """Return all readings of all numbers of a text."""
+    return frozenset(reading for one in figures(text) for reading in one.readings)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memforest.text import lexical_tokens, negated
+from memforest.text import lexical_tokens, negated, words
 
 __all__ = ["Clause", "forms_of", "is_question", "split_clauses"]
 
@@ -75,7 +75,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
         denies = negated(_NO_DENIAL.sub(" ", text)) or _NOPE.match(text) is not None
         soft = {(found[1] or found[2]).lower() for found in _SOFT.finditer(text)}
         listed = before is not None and (before.denies or "" in before.soft)
-        if listed and not denies and len(text.split()) <= _SHORT_WORDS:
+        if listed and not denies and len(words(text)) <= _SHORT_WORDS:
             denies = _ALSO.match(joint) is not None
             soft |= set() if denies else {""}
         elif before is not None and text.lower().startswith("not "):

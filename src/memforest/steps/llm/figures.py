@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from memforest.text import strip_accents
 
-__all__ = ["Figure", "figures", "readings_of"]
+__all__ = ["Figure", "figures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +66,13 @@ _COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?")
 
 
-def readings_of(text: str) -> frozenset[str]:
-    """Return all readings of all numbers of a text.
-
-    >>> sorted(readings_of("half past seven, for twenty-five thousand"))
-    ['19:30', '25000', '7:30']
-    """
-    return frozenset(reading for one in figures(text) for reading in one.readings)
-
-
 def figures(text: str) -> tuple[Figure, ...]:
     """Return the numbers of a text in order.
 
+    >>> [sorted(one.readings) for one in figures("half past seven, for twenty-five thousand")]
+    [['19:30', '7:30'], ['25000']]
     >>> [sorted(one.readings) for one in figures("2.5k for the two of us, 13th at 2:20 pm")]
-    [['2500'], ['14:00', '2', '2:00'], ['13', '13:00'], ['14:20']]
+    [['2500'], ['14:00', '2', '2:00'], ['13'], ['14:20']]
     """
     folded = strip_accents(unicodedata.normalize("NFKC", text).casefold())
     return tuple(_read(list(_TOKEN.finditer(folded)), folded))

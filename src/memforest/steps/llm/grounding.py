@@ -14,7 +14,7 @@ from memforest.language.entities import find_mentions
 from memforest.language.language import Code, detect_language
 from memforest.language.sentences import MAX_PIECE_CHARS
 from memforest.steps.llm.clauses import forms_of
-from memforest.steps.llm.figures import Figure, figures, readings_of
+from memforest.steps.llm.figures import Figure, figures
 from memforest.steps.llm.polarity import contradicts
 from memforest.steps.llm.replies import Named
 from memforest.steps.llm.source import (
@@ -232,11 +232,11 @@ def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
     numbers = figures(text)
     counted = {word for one in numbers for word in plain_words(one.text)}
     wanted = {word for word in plain_words(text) if _tells_time(word)} - counted
-    sentences = (sentence for said in supports for sentence, _ in said.sentences)
     return bool(wanted or numbers) and any(
-        _stand(wanted, plain_words(sentence))
-        and all(not one.readings.isdisjoint(readings_of(sentence)) for one in numbers)
-        for sentence in sentences
+        _stand(wanted, said)
+        and all(any(one.readings & other.readings for other in counted_there) for one in numbers)
+        for turn in supports
+        for said, counted_there in turn.spelt
     )
 
 

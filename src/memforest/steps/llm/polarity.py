@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from memforest.language.language import Code
 from memforest.steps.llm.clauses import Clause, is_question, split_clauses
 from memforest.steps.llm.source import Source, SourceTurn, people_forms
 
 __all__ = ["contradicts"]
+
+_MOST_CLAUSES = 12
+"""Clauses of a statement that are compared."""
 
 
 def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], source: Source) -> bool:
@@ -27,9 +31,10 @@ def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], sourc
     """
     if language == "other" or any(one.language == "other" for one in supports):
         return False
-    said = [clause for one in supports for clause in _answering(one, source)]
     people = people_forms(source)
-    mine = (replace(one, forms=one.forms - people) for one in split_clauses(text, relative=False))
+    said = [clause for one in supports for clause in _answering(one, source, people)]
+    clauses = islice(split_clauses(text, relative=False), _MOST_CLAUSES)
+    mine = (replace(one, forms=one.forms - people) for one in clauses)
     return any(one.forms and _opposed(one, said) for one in mine)
 
 
@@ -38,9 +43,13 @@ def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
     related = [one for one in said if one.forms & clause.forms]
     if not clause.denies and clause.soft - {word for one in related for word in one.soft}:
         return False
-    agree = [one for one in related if one.denies == clause.denies or one.soft - clause.soft]
-    against = [one for one in related if one not in agree and _is_same(clause, one)]
+    agree = [one for one in related if _agrees(clause, one)]
+    against = [one for one in related if not _agrees(clause, one) and _is_same(clause, one)]
     return _nearest(clause, against) > _nearest(clause, agree)
+
+
+def _agrees(clause: Clause, said: Clause) -> bool:
+    return said.denies == clause.denies or bool(said.soft - clause.soft)
 
 
 def _is_same(clause: Clause, said: Clause) -> bool:
@@ -53,13 +62,13 @@ def _nearest(clause: Clause, said: Sequence[Clause]) -> float:
     return max((len(one.forms & clause.forms) / len(one.forms) for one in said), default=0.0)
 
 
-def _answering(turn: SourceTurn, source: Source) -> Iterator[Clause]:
+def _answering(turn: SourceTurn, source: Source, people: frozenset[str]) -> Iterator[Clause]:
     """Yield the clauses of a turn; one that begins it has the words of the question before it, and a bare "I can't" of what was said."""
     previous = source.before(turn)
-    before = () if previous is None else previous.sentences[-1:]
-    for clause in turn.clauses:
-        forms = {
-            form for sentence, said in before if is_question(sentence) or not clause.forms for form in said
-        }
-        yield replace(clause, forms=clause.forms | forms - people_forms(source))
-        before = ()
+    for at, clause in enumerate(turn.clauses):
+        if at == 0 and previous is not None:
+            before = previous.sentences[-1:]
+            forms = {form for text, said in before if is_question(text) or not clause.forms for form in said}
+            yield replace(clause, forms=clause.forms | forms - people)
+        else:
+            yield clause

@@ -65,6 +65,8 @@ class SourceTurn:
     language: Code
     sentences: tuple[tuple[str, frozenset[str]], ...]
     """Each sentence with its forms; see `forms_of`."""
+    spelt: tuple[tuple[frozenset[str], tuple[Figure, ...]], ...]
+    """The words and numbers of each sentence; see `plain_words`."""
     clauses: tuple[Clause, ...]
     """Those of its sentences that are no questions."""
     dates: tuple[DateSpan, ...]
@@ -151,7 +153,8 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         dict.fromkeys((*chunk.participants, *(turn.speaker for turn in (*chunk.before, *chunk.turns))))
     )
     everything = (*context, *said.values())
-    found = [one for text in (*people, *(one.told for one in everything)) for one in figures(text)]
+    found = [one for name in people for one in figures(name)]
+    found += [one for turn in everything for _, numbers in turn.spelt for one in numbers]
     years, days = _days(everything, zone)
     told = [*said.values(), *(one for one in context[-1:] if is_question(one.text))]
     return Source(
@@ -199,7 +202,8 @@ def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
     dates = dates_of(plain, languages, turn.said, zone)
     sentences = tuple((piece, forms_of(piece)) for piece in told)
     clauses = tuple(clause for piece in told if not is_question(piece) for clause in split_clauses(piece))
-    return SourceTurn(turn, text, plain, folded(plain), language, sentences, clauses, dates)
+    spelt = tuple((frozenset(plain_words(piece)), figures(piece)) for piece in told)
+    return SourceTurn(turn, text, plain, folded(plain), language, sentences, spelt, clauses, dates)
 
 
 def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
