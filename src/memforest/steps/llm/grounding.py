@@ -121,12 +121,14 @@ def is_name(entity: Named) -> bool:
 
 
 def _is_said(name: str, source: Source, *, translated: bool) -> bool:
-    """Return whether a name is said as a whole, or every word of it somewhere, or by its initials."""
+    """Return whether a name is said as a whole, or every word of it somewhere, or in one word, or by its initials."""
     whole = folded(name)
     if any(stands_in(whole, one.folded) for one in source.everything):
         return True
     parts = plain_words(name)
-    if len(parts) > 1 and _has("".join(part[0] for part in parts), source.words):
+    if len(parts) > 1 and any(
+        _has(short, source.words) for short in ("".join(parts), "".join(part[0] for part in parts))
+    ):
         return True
     return all(_is_told(word, source, translated=translated) for word in parts if _tells(word))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -45,6 +46,7 @@ MAX_TURN_CHARS = 20_000
 NOUN_CHARS = 4
 """How much of two nouns is compared: "boats", "boat"."""
 
+_JOINED = re.compile(r"\w{1,20}(?:-\w{1,20})+")  # "Wi-Fi" may be "wifi"
 _TELLING_WORDS = 6
 _TELLING_CHARS = 4
 """Shorter words are too many to tell another one by its beginning."""
@@ -247,7 +249,7 @@ def _is_joined(text: str, at: int) -> bool:
 def _by_beginning(texts: Iterable[str]) -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for text in texts:
-        for word in plain_words(text):
+        for word in (*plain_words(text), *("".join(plain_words(one)) for one in _JOINED.findall(text))):
             found.setdefault(word[:3], set()).add(word)
     return {key: frozenset(several) for key, several in found.items()}
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from memforest.language.language import Code
 from memforest.steps.llm.clauses import Clause, forms_of
-from memforest.steps.llm.source import Source, SourceTurn, folded, stands_in
+from memforest.steps.llm.source import Source, SourceTurn, folded, people_forms, stands_in
 
 __all__ = ["misattributed"]
 
@@ -37,7 +37,7 @@ def misattributed(text: str, language: Code, supports: Sequence[SourceTurn], sou
     if subject is None:
         return False
     whole = folded(text)
-    best = _nearest(text, supports)
+    best = _nearest(text, people_forms(source), supports)
     return bool(best) and not any(
         one.turn.speaker == subject
         or one.language != "en"
@@ -69,12 +69,14 @@ def _names(name: str, whole: str) -> bool:
     return any(stands_in(call, whole) for call in _calls(name))
 
 
-def _nearest(text: str, supports: Sequence[SourceTurn]) -> list[tuple[Clause, SourceTurn]]:
-    """Return the clauses that share most words with a statement, with their turns; questions have none."""
-    mine = forms_of(text)
+def _nearest(
+    text: str, people: frozenset[str], supports: Sequence[SourceTurn]
+) -> list[tuple[Clause, SourceTurn]]:
+    """Return the clauses that share most words with a statement, with their turns; none when it is less than half of its words."""
+    mine = forms_of(text) - people
     shared = [(len(mine & clause.forms), clause, one) for one in supports for clause in one.clauses]
     most = max((count for count, _, _ in shared), default=0)
-    return [(clause, one) for count, clause, one in shared if count == most > 0]
+    return [(clause, one) for count, clause, one in shared if count == most and 2 * most >= len(mine)]
 
 
 def _may_be_about(clause: Clause, subject: str, source: Source) -> bool:
