@@ -3,10 +3,10 @@
     python benchmarks/model_statements.py [--show] [FILE ...]
 
 Each file of `benchmarks/statements` has talks, and for each some statements that a model could read out of it: true ones,
-and distorted ones with what was done to them. `first.toml` was written before the checks were reworked and `second.toml`
-after; neither was changed when its figures were seen. A statement is given to
-the checks alone, as the only one of a reply, with the names in it listed as a model lists them. It has passed if a
-candidate comes of it. Intervals are Wilson's, at 95%.
+and distorted ones with what was done to them. `first.toml` was written before the checks were reworked; each of the others
+after what the one before had shown was mended. No statement was changed when its figure was seen; what each set showed at
+first sight is in `docs/prompts.md`. A statement is given to the checks alone, as the only one of a reply, with the names in it listed
+as a model lists them. It has passed if a candidate comes of it. Intervals are Wilson's, at 95%.
 
 Kinds of true statements: near to the words (plain), a bare answer with its question (answer, duration), "it" and "there"
 resolved (reference), a name mended (typo), numbers written otherwise (number), other words (paraphrase), denials

@@ -12,7 +12,7 @@ __all__ = ["Clause", "forms_of", "is_question", "split_clauses"]
 
 _FORM_CHARS = 5
 _BETWEEN = re.compile(
-    r"(?:(?<=^[Nn]o)\s(?=(?:I|you|s?he|it|we|they|the|that|this|there|my|our)\b)|[,;:.!?…—–]+(?=\s|$)|\s-\s|\b(?:but|because|so|and|or|nor|though|although|than|as|pero|porque|y|o|ni|aunque)\b)+",
+    r"(?:(?<=^[Nn]o)\s(?=(?:I|you|s?he|it|we|they|the|that|this|there|my|our)\b)|[,;:.!?…—–]+(?=\s|$)|\s-\s|\b(?:but|because(?! of\b)|so|and|or|nor|though|although|than|as|pero|porque|y|o|ni|aunque)\b)+",
     re.IGNORECASE,
 )
 _RELATIVE = re.compile(
@@ -20,7 +20,7 @@ _RELATIVE = re.compile(
 )
 _ALSO = re.compile(r"\W*(?:or|nor|o|ni)\b", re.IGNORECASE)
 _NO_DENIAL = re.compile(
-    r"\bno,? (?:thanks?(?: you)?|way)\b|\boh,? no\b|\bnothing (?:beats|better)\b|(?:\bnot|n['’]t) (?:(?:too|so|that|half) )?bad\b|"
+    r"\bno,? thanks?(?: you)?\b|\boh,? no\b|\bnothing (?:beats|better)\b|(?:\bnot|n['’]t) (?:(?:too|so|that|half) )?bad\b|"
     r"\bnever (?:been|felt|had) (?:so|such|more|better|\w+er)\b",
     re.IGNORECASE,
 )
@@ -29,7 +29,7 @@ _NOPE = re.compile(r"\s*(?:nope|nah)\b", re.IGNORECASE)
 _SOFT = re.compile(
     r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|"
     r"rather|used|former|left|leav|allerg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
-    r"vegetarian|first|last|until|till|previous|bad|poor|wors|impossib|if|unless|without|except|un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|\b\w{3,20}(less)\b|"
+    r"vegetarian|first|last|until|till|previous|bad|poor|wors|impossib|if|unless|without|except|un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|\b\w{3,20}(less)\b|\b(no way)\b|"
     r"\b(sin|solo|si)\b",
     re.IGNORECASE,
 )
@@ -77,7 +77,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
     before: Clause | None = None
     for joint, text in _parts(sentence, relative=relative):
         denies = negated(_NO_DENIAL.sub(" ", text)) or _NOPE.match(text) is not None
-        soft = {(found[1] or found[2] or found[3]).lower() for found in _SOFT.finditer(text)}
+        soft = {next(one for one in found.groups() if one).lower() for found in _SOFT.finditer(text)}
         listed = before is not None and (before.denies or "" in before.soft)
         if listed and not denies and len(words(text)) <= _SHORT_WORDS:
             denies = _ALSO.match(joint) is not None

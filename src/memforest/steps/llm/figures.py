@@ -50,7 +50,7 @@ _VALUES = {
     **_values("dos tres cuatro cinco seis siete ocho nueve diez", 2),
     **_values("doce trece catorce quince", 12),
     **_values("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien", 20, 10),
-    **{"twice": 2, "thrice": 3, "both": 2, "couple": 2, "dozen": 12, "docena": 12},
+    **{"twice": 2, "thrice": 3, "both": 2, "couple": 2, "dozen": 12, "docena": 12, "noon": 12, "midday": 12},
 }
 _DECADES = {f"{word[:-1]}ies": value for word, value in _TENS.items()}
 _TIMES = {"hundred": 100, "thousand": 1000, "mil": 1000, "k": 1000, "million": 10**6, "billion": 10**9}

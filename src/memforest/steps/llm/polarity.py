@@ -44,18 +44,10 @@ def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
     if not clause.denies and clause.soft - {word for one in related for word in one.soft}:
         return False
     agree = [one for one in related if _agrees(clause, one)]
-    if clause.denies:
-        return not agree and _is_asserted(clause, related, said)
+    if clause.denies:  # what it denies may be meant by other words; what is asserted is in the same ones
+        return not agree and any(clause.forms <= one.forms for one in related)
     against = [one for one in related if not _agrees(clause, one) and _is_same(clause, one)]
     return _nearest(clause, against) > _nearest(clause, agree)
-
-
-def _is_asserted(clause: Clause, related: Sequence[Clause], said: Sequence[Clause]) -> bool:
-    """Return whether what a clause denies is asserted: all of it, or most of it in a sentence that denies nothing."""
-    if any(clause.forms <= one.forms for one in related):
-        return True
-    sentences = {one.sentence for one in related if _is_same(clause, one)}
-    return bool(sentences) and not any(_agrees(clause, one) for one in said if one.sentence in sentences)
 
 
 def _agrees(clause: Clause, said: Clause) -> bool:
