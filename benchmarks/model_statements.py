@@ -38,6 +38,8 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "statements"
+SETS = ("first", "second", "third", "fourth", "fifth", "sixth")
+"""In the order in which they were written."""
 SAID = "2031-05-14T18:00:00Z"
 """When a talk without a time was said: a Wednesday."""
 Z_95 = 1.96
@@ -137,13 +139,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("files", type=Path, nargs="*", help="all of benchmarks/statements without")
     parser.add_argument("--show", action="store_true", help="print the statements that were judged wrongly")
     options = parser.parse_args(arguments)
-    for path in options.files or sorted(FOLDER.glob("*.toml")):
+    everything: list[Case] = []
+    for path in options.files or [FOLDER / f"{name}.toml" for name in SETS]:
         found = list(cases(path))
+        everything += found
+        head = [table(found, true=True)[0], table(found, true=False)[0]]
         print(f"{path.stem}: {len(found)} statements of {len({one.domain for one in found})} domains")
-        print("\n".join((*table(found, true=True), *table(found, true=False))))
-        if options.show:
-            print("\n".join(shown(found)))
-        print()
+        print("\n".join((*head, *(shown(found) if options.show else ()), "")))
+    print(f"all: {len(everything)} statements of {len({one.domain for one in everything})} domains")
+    print("\n".join((*table(everything, true=True), *table(everything, true=False))))
     return 0
 
 

@@ -87,17 +87,21 @@ def test_clauses_and_what_goes_on_with_them() -> None:
     assert len(list(split_clauses("The man who cooks left.", relative=False))) == 1
 
 
-@pytest.mark.parametrize("name", ["first", "second", "third"])
-def test_true_statements_are_kept_and_distorted_ones_mostly_refused(name: str) -> None:
-    """At most 2% of the true ones are refused, or one; at most 20% of the false ones pass.
+def test_true_statements_are_kept_and_distorted_ones_mostly_refused() -> None:
+    """At most 2% of the true ones are refused, one of a set; at most 15% of the false ones pass.
 
     None passes with another number or date, with a made-up part that has a name, by order of a turn, or from the prompt.
     """
-    found = list(model_statements.cases(model_statements.FOLDER / f"{name}.toml"))
-    true, false = ([one for one in found if one.true is is_true] for is_true in (True, False))
-    assert len(true) > 50
-    assert len(false) > 40
-    assert sum(one.reason is not None for one in true) <= max(1, len(true) // 50)
-    passed = [one for one in false if one.reason is None]
-    assert 5 * len(passed) <= len(false)
+    sets = [
+        list(model_statements.cases(model_statements.FOLDER / f"{name}.toml"))
+        for name in model_statements.SETS
+    ]
+    found = [one for cases in sets for one in cases]
+    refused = [sum(one.true and one.reason is not None for one in cases) for cases in sets]
+    passed = [one for one in found if not one.true and one.reason is None]
+    true = sum(one.true for one in found)
+    assert (true, len(found) - true) == (299, 254)
+    assert max(refused) <= 1
+    assert 50 * sum(refused) <= true
+    assert 100 * len(passed) <= 15 * (len(found) - true)
     assert not {one.kind for one in passed} & {"number", "date", "instruction", "copied", "added"}

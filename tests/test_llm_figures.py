@@ -21,7 +21,7 @@ def readings_of(text: str) -> frozenset[str]:
         ("quarter to eight", "7:45"), ("las siete y media", "7:30"), ("25", "twenty-five"), ("25,000", "twenty-five thousand"), ("25k", "25.000"),
         ("1.5 million", "1,500,000"), ("a hundred", "100"), ("two hundred and fifty", "250"), ("a dozen", "12"), ("half a dozen", "6"), ("two dozen", "24"),
         ("seven and a half", "7.5"), ("6,95", "6.95"), ("640.50", "640.5"), ("the ninth", "9th"), ("31st", "thirty-first"), ("the 90s", "the nineties"),
-        ("twice", "2"), ("treinta y cinco", "35"), ("٣", "3"), ("二十五", "25"), ("每天七点", "7:00"), ("007", "7"),
+        ("twice", "2"), ("a year and a half", "1.5 years"), ("treinta y cinco", "35"), ("٣", "3"), ("二十五", "25"), ("每天七点", "7:00"), ("007", "7"),
     ],
 )  # fmt: skip
 def test_the_same_number_in_another_form(one: str, other: str) -> None:

@@ -16,7 +16,7 @@ _BETWEEN = re.compile(
     re.IGNORECASE,
 )
 _RELATIVE = re.compile(
-    r"\b(?:that|which|who|whom|when|where|while|until|till|cuando|donde|hasta)\b", re.IGNORECASE
+    r"\b(?:because of|that|which|who|whom|when|where|while|until|till|cuando|donde|hasta)\b", re.IGNORECASE
 )
 _ALSO = re.compile(r"\W*(?:or|nor|o|ni)\b", re.IGNORECASE)
 _NO_DENIAL = re.compile(
@@ -33,6 +33,7 @@ _SOFT = re.compile(
     r"\b(sin|solo|si)\b",
     re.IGNORECASE,
 )
+_PRONOUNS = {"one"}  # "a spare one"
 _SHORT_WORDS = 3
 
 
@@ -84,7 +85,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
             soft |= set() if denies else {""}
         elif before is not None and text.lower().startswith("not "):
             soft.add("")  # a contrast: "the small one, not the big one"
-        before = Clause(text, sentence, forms_of(text), denies, frozenset(soft))
+        before = Clause(text, sentence, forms_of(text) - _PRONOUNS, denies, frozenset(soft))
         yield before
 
 

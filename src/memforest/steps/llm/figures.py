@@ -99,6 +99,8 @@ def _read(tokens: Sequence[re.Match[str]], text: str) -> Iterator[Figure]:
 def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bool]:
     """Return where a number that begins at a token ends, its readings (empty if none begins), and whether it is in words."""
     token = tokens[at]
+    if [_word(tokens, at + step) for step in (0, 2, 3, 4)] == ["a", "and", "a", "half"]:
+        return at + 5, {"1.5"}, True  # "a year and a half"
     clock = _clock_words(tokens, at)
     if clock is not None:
         return *clock, True

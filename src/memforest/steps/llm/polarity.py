@@ -44,8 +44,12 @@ def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
     if not clause.denies and clause.soft - {word for one in related for word in one.soft}:
         return False
     agree = [one for one in related if _agrees(clause, one)]
-    if clause.denies:  # what it denies may be meant by other words; what is asserted is in the same ones
-        return not agree and any(clause.forms <= one.forms for one in related)
+    if (
+        clause.denies
+    ):  # in other words the same may be meant: "mornings are useless" is "cannot work in the morning"
+        return not agree and any(
+            3 * len(one.forms & clause.forms) >= 2 * len(clause.forms) for one in related
+        )
     against = [one for one in related if not _agrees(clause, one) and _is_same(clause, one)]
     return _nearest(clause, against) > _nearest(clause, agree)
 
