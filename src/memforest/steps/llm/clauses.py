@@ -12,7 +12,8 @@ __all__ = ["Clause", "forms_of", "is_question", "split_clauses"]
 
 _FORM_CHARS = 5
 _BETWEEN = re.compile(
-    r"(?:(?<=^[Nn]o)\s(?=(?:I|you|s?he|it|we|they|the|that|this|there|my|our)\b)|[,;:.!?…—–]+(?=\s|$)|\s-\s|\b(?:but|because(?! of\b)|so|and|or|nor|though|although|than|as|pero|porque|y|o|ni|aunque)\b)+",
+    r"(?:(?<=^[Nn]o)\s(?=(?:I|you|s?he|it|we|they|the|that|this|there|my|our)\b)|[,;:.!?…—–]+(?=\s|$)|\s-\s|"
+    r"\b(?:but|because(?! of\b)|so|and|or|nor|though|although|than|as|pero|porque|y|o|ni|aunque)\b)+",
     re.IGNORECASE,
 )
 _RELATIVE = re.compile(
@@ -29,8 +30,9 @@ _NOPE = re.compile(r"\s*(?:nope|nah)\b", re.IGNORECASE)
 _SOFT = re.compile(
     r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|"
     r"rather|used|former|left|leav|allerg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
-    r"vegetarian|first|last|until|till|previous|bad|poor|wors|impossib|if|unless|without|except|un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|\b\w{3,20}(less)\b|\b(no way)\b|"
-    r"\b(sin|solo|si)\b",
+    r"vegetarian|first|last|until|till|previous|bad|poor|wors|impossib|if|unless|without|except|"
+    r"un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|"
+    r"\b\w{3,20}(less)\b|\b(no way)\b|\b(sin|solo|si)\b",
     re.IGNORECASE,
 )
 _PRONOUNS = {"one"}  # "a spare one"
@@ -69,8 +71,8 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
 
     Args:
         sentence: that is no question.
-        relative: whether a relative clause is one of its own. What is said of somebody does not depend on it; a
-            statement has its verb behind it ("The conductor who shouts left").
+        relative: whether a relative clause is one of its own, as in what is said. A statement is not split there, as its
+            verb may stand behind it ("The conductor who shouts left").
 
     >>> [(one.text, one.denies) for one in split_clauses("I don't eat meat, but I love fish.")]
     [("I don't eat meat", True), ('I love fish', False)]

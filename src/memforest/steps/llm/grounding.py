@@ -127,7 +127,7 @@ def _is_said(name: str, source: Source, *, translated: bool) -> bool:
         return True
     parts = plain_words(name)
     if len(parts) > 1 and any(
-        _has(short, source.words) for short in ("".join(parts), "".join(part[0] for part in parts))
+        _has(short, source.words) for short in ("".join(parts), "".join(part[:1] for part in parts))
     ):
         return True
     return all(_is_told(word, source, translated=translated) for word in parts if _tells(word))
@@ -161,7 +161,7 @@ def _alike(word: str, known: Mapping[str, frozenset[str]]) -> Iterable[str]:
     return (
         one
         for key, several in known.items()
-        if key[0] == word[0]
+        if key[:1] == word[:1]
         for one in several
         if abs(len(one) - len(word)) <= 2 and one not in _DAYS
     )

@@ -1,6 +1,6 @@
 """Whether a statement denies what its turns assert, or asserts what they deny, clause by clause. English and Spanish.
 
-A clause of a statement is held against those of its turns that have most of its words, or most of theirs in it. Where it cannot
+A clause of a statement is held against those of its turns that share words with it; the nearest decides. Where it cannot
 be told, nothing is wrong: "gave up" may be put with a "not" or without, and a question denies nothing.
 """
 
@@ -44,12 +44,10 @@ def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
     if not clause.denies and clause.soft - {word for one in related for word in one.soft}:
         return False
     agree = [one for one in related if _agrees(clause, one)]
-    if (
-        clause.denies
-    ):  # in other words the same may be meant: "mornings are useless" is "cannot work in the morning"
-        return not agree and any(
-            3 * len(one.forms & clause.forms) >= 2 * len(clause.forms) for one in related
-        )
+    if clause.denies:
+        # In other words the same may be meant: "mornings are useless" is "cannot work in the morning".
+        most = max((len(one.forms & clause.forms) for one in related), default=0)
+        return not agree and 3 * most >= 2 * len(clause.forms)
     against = [one for one in related if not _agrees(clause, one) and _is_same(clause, one)]
     return _nearest(clause, against) > _nearest(clause, agree)
 

@@ -263,8 +263,9 @@ def plain_words(text: str) -> list[str]:
 def _counted(found: Iterable[Figure]) -> Mapping[str, frozenset[str]]:
     counted: dict[str, frozenset[str]] = {}
     for one in found:
-        noun = one.noun[:NOUN_CHARS]
-        counted[noun] = counted.get(noun, frozenset()) | one.readings
+        if forms_of(one.noun):
+            noun = one.noun[:NOUN_CHARS]
+            counted[noun] = counted.get(noun, frozenset()) | one.readings
     return counted
 
 
