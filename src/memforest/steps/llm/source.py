@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from itertools import takewhile
 
 from memforest.calendar import DateSpan, find_dates
 from memforest.interval import Interval, local_time
@@ -61,7 +62,7 @@ class SourceTurn:
     turn: Turn
     text: str
     told: str
-    """The text without orders to its reader, which are evidence of nothing."""
+    """The text up to the first order to its reader: that, and what it orders, are evidence of nothing."""
     folded: str
     """`told` as `folded` makes it, for finding phrases in it."""
     language: Code
@@ -196,7 +197,7 @@ def is_readable(text: str) -> bool:
 def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
     text = shorten_runs(turn.text)[:MAX_TURN_CHARS]
     pieces = [piece.text for piece in split_sentences(text)]
-    told = [piece for piece in pieces if not is_order(piece)]
+    told = list(takewhile(lambda piece: not is_order(piece), pieces))  # what follows is what it orders
     plain = text if len(told) == len(pieces) else "\n".join(told)
     language = detect_language(text)
     # A short turn's language is a guess, and what is found here is used only where the model points at it.
