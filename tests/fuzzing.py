@@ -45,7 +45,19 @@ from memforest.language.states import find_states
 from memforest.models.base import ChatReply
 from memforest.search.texts import index_tokens, turn_text, without_names
 from memforest.steps.base import AnswerEvidence
-from memforest.steps.llm import chatter, checks, dating, grounding, parse, prompt, shown, source, structured
+from memforest.steps.llm import (
+    chatter,
+    checks,
+    dating,
+    grounding,
+    parse,
+    polarity,
+    prompt,
+    shown,
+    source,
+    structured,
+    subject,
+)
 from memforest.steps.llm.replies import Extraction, Named, Statement
 from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer
@@ -165,9 +177,14 @@ def _date_of_model(text: str) -> None:
 
 def _grounds(text: str) -> None:
     read = source.read_source(_chunk(text), UTC)
-    grounding.people_forms(read)
-    grounding.unsupported(text, "en", [Named(name=text[:50], type=text[:9])], read)
-    for one in read.said.values():
+    source.people_forms(read)
+    supports = tuple(read.said.values())
+    grounding.unsupported(text, text, "en", [Named(name=text[:50], type=text[:9])], supports, read)
+    polarity.contradicts(text, "en", supports, read)
+    subject.misattributed(f"Ann {text}", "en", supports, read)
+    grounding.date_is_spelt(text[:100], supports)
+    grounding.language_of(text, supports)
+    for one in supports:
         grounding.support_of(text, one, read)
 
 
@@ -347,6 +364,10 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.llm.dating.date_statement": _date_of_model,
     "steps.llm.grounding.support_of": _grounds,
     "steps.llm.grounding.unsupported": _grounds,
+    "steps.llm.grounding.date_is_spelt": _grounds,
+    "steps.llm.grounding.language_of": _grounds,
+    "steps.llm.polarity.contradicts": _grounds,
+    "steps.llm.subject.misattributed": _grounds,
     "steps.llm.parse.find_json": lambda t: [
         parse.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],

@@ -170,6 +170,8 @@ class Skipped:
     turn: int
     text: str
     reason: str
+    statement: bool = False
+    """Whether `text` is a statement that a model made, and not a piece of the turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,7 @@ def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
             is_flag=True,
             expose_value=False,
             callback=_keep,
-            help="Show the traceback of an error.",
+            help="Show the traceback of an error, and the statements that ingest refused of a model.",
         ),
     ]
 

@@ -107,7 +107,9 @@ def _finish(call: Call, done: Sequence[Loaded]) -> None:
     if failures and call.as_json:
         raise StopCommand(_failed(failures), data={"memories": list(done)})
     call.warn(text for one in done for text in one.warnings)
-    call.show({"memories": list(done)}, lambda screen: draw_loaded(screen, done, call.folder))
+    call.show(
+        {"memories": list(done)}, lambda screen: draw_loaded(screen, done, call.folder, verbose=call.verbose)
+    )
     if len(failures) > 1:
         for failure in failures:
             call.complain(failure)
@@ -159,8 +161,8 @@ def progress_of(plans: Sequence[Plan], *, quiet: bool) -> Iterator[OnSession]:
         )
 
 
-def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path) -> None:
-    """Print what became of the sessions, per memory."""
+def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path, *, verbose: bool = False) -> None:
+    """Print what became of the sessions, per memory; if verbose, with the statements of a model that were refused."""
     for one in done:
         known = f", {one.sessions_unchanged} known already" if one.sessions_unchanged else ""
         wrong = f", {one.sessions_failed} not stored" if one.sessions_failed else ""
@@ -174,6 +176,8 @@ def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path) -> None:
         )
         reasons = ", ".join(f"{clean(reason, 30)} {count}" for reason, count in one.skipped.most_common(6))
         table.add_row("  no fact in", f"{one.skipped.total()} pieces" + (f": {reasons}" if reasons else ""))
+        for statement in one.refused if verbose else ():
+            table.add_row("  refused", clean(str(statement), 400))
         if one.failed_chunks:
             table.add_row(
                 "  failed",

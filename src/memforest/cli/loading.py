@@ -18,6 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, SessionConflictError
 from memforest.forest import MemForest
 from memforest.forest.options import read_time
+from memforest.memory.chunks import MOST_REFUSED, RefusedStatement
 from memforest.memory.ingest.turns import Arrival, read_arrival
 from memforest.memory.results import FlushResult, IngestResult, Stats, Usage
 
@@ -72,6 +73,8 @@ class Loaded:
     """Turns that were not stored; `warnings` say why."""
     skipped: Counter[str] = field(default_factory=Counter)
     """Pieces of turns that became no fact, by reason."""
+    refused: list[RefusedStatement] = field(default_factory=list)
+    """The first statements of a model that were not kept."""
     failed_chunks: int = 0
     failure: str | None = None
     """Why the first of them failed."""
@@ -103,6 +106,7 @@ class Loaded:
         self.facts_merged += len(result.merged)
         self.facts_superseded += len(result.superseded)
         self.skipped.update(reason for _, reason in result.skipped)
+        self.refused += result.refused_statements[: MOST_REFUSED - len(self.refused)]
         self.failed_chunks += len(result.failed)
         if self.failure is None and result.failed:
             self.failure = result.failed[0].failure

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from memforest.memory.chunks import ChunkReport, RefusedStatement
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
@@ -37,6 +38,7 @@ __all__ = [
     "JobsView",
     "Problem",
     "QueryResult",
+    "RefusedStatement",
     "RepairReport",
     "SessionView",
     "Source",
@@ -219,20 +221,13 @@ class AskResult(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChunkReport(Result):
-    """What became of one chunk: the turn ids it spans, and its outcome."""
-
-    turn_ids: tuple[str, ...]
-    status: Literal["extracted", "verbatim", "failed", "left"]
-    """``"left"``: not tried, as the budget was used up."""
-    skipped: tuple[tuple[str, str], ...] = ()
-    """(turn id, reason) of every piece that became no statement."""
-    failure: str | None = None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
-    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored."""
+    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
+
+    `added`, `merged` and `superseded` name what is new. When a session grows, its last chunk is read again with the turns
+    behind it, unless it was full; what an earlier write has named of that chunk is not named again. A statement of two
+    things may be superseded in each.
+    """
 
     session_id: str
     turns_added: int
@@ -261,6 +256,11 @@ class IngestResult(Result):
     def skipped(self) -> tuple[tuple[str, str], ...]:
         """(turn id, reason) of every piece that became no statement."""
         return tuple(pair for chunk in self.chunks for pair in chunk.skipped)
+
+    @property
+    def refused_statements(self) -> tuple[RefusedStatement, ...]:
+        """Statements of a model that were not kept, and why: of each chunk the first 20."""
+        return tuple(one for chunk in self.chunks for one in chunk.refused)
 
     @property
     def failed(self) -> tuple[ChunkReport, ...]:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -98,13 +98,30 @@ class Calls:
         error: ModelError | None,
         seconds: float,
     ) -> None:
+        self._traced(
+            ledger, lambda to: to.write(ledger.operation, self.model_id, request, reply, error, seconds)
+        )
+
+    def _traced(self, ledger: Ledger, write: Callable[[Trace], None]) -> None:
+        """Write to the trace, if there is one; warn of what cannot be written."""
         if self._trace is None:
             return
         try:
-            self._trace.write(ledger.operation, self.model_id, request, reply, error, seconds)
+            write(self._trace)
         except TraceError as exc:
             if ledger.warn(str(exc)):
                 _log.warning("%s", exc)
+
+    def trace_refused(self, step: str, refused: Sequence[tuple[int, str, str]]) -> None:
+        """Add to the trace which statements of a reply were refused; nothing if none was, or without a trace.
+
+        Args:
+            step: that refused them.
+            refused: number of the turn, statement, and reason of each.
+        """
+        if self._trace is not None and refused:
+            ledger = current_ledger()
+            self._traced(ledger, lambda to: to.write_refused(ledger.operation, step, self.model_id, refused))
 
     def check_trace(self) -> None:
         """Refuse a trace that can never be written; see `Trace.check`.

@@ -1,4 +1,4 @@
-"""The trace of model calls: a line of JSON for each, with request and reply.
+"""The trace of model calls: a line of JSON for each, with request and reply, and one for the statements refused of it.
 
 A trace holds what users said. It is off unless a file is named, the file is readable by its owner alone, and a
 redaction hook sees every record before it is written.
@@ -10,7 +10,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,33 @@ class Trace:
             "messages": [{"role": one.role, "content": one.content} for one in request.messages],
             "reply": None if reply is None else reply.text,
         }
+        self._put(full)
+
+    def write_refused(
+        self, operation: str, step: str, model: str, refused: Sequence[tuple[int, str, str]]
+    ) -> None:
+        """Append a record of the statements of a reply that were refused: number of the turn, statement, and reason of each.
+
+        It has no messages and no reply; those are in the record of the call.
+
+        Raises:
+            TraceError: if it cannot be written, or the redaction hook fails.
+        """
+        self._put(
+            {
+                "at": self._clock().isoformat(),
+                "operation": operation,
+                "step": step,
+                "model": model,
+                "messages": [],
+                "reply": None,
+                "refused": [
+                    {"turn": turn, "statement": text, "reason": reason} for turn, text, reason in refused
+                ],
+            }
+        )
+
+    def _put(self, full: dict[str, Any]) -> None:
         try:
             record = full if self._redact is None else self._redact(full)
             line = None if record is None else json.dumps(record, ensure_ascii=True) + "\n"

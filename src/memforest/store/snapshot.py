@@ -184,6 +184,15 @@ def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     return [StateSeen(*row) for row in tx.execute(f"{_STATES} {where} ORDER BY s.id", args)]
 
 
+def states_of_cell(tx: Tx, cell: int) -> list[int]:
+    """Return the row ids of the observations that a cell's statements make."""
+    found = tx.execute(
+        "SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence WHERE o.cell = ? ORDER BY s.id",
+        (cell,),
+    )
+    return [row for (row,) in found]
+
+
 _OF = "s.entity = ? AND s.attribute = ?"
 _BEFORE = f"{_OF} AND s.at_ms <= ? AND (s.at_ms, coalesce(o.tie, f.tie), s.fact, s.id) < (?, ?, ?, ?)"
 

@@ -154,20 +154,20 @@ def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
     return until
 
 
-def superseded_facts(tx: Tx, new: Sequence[int]) -> set[int]:
-    """Return the facts that new observations superseded; an attribute that holds many values supersedes none.
+def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
+    """Return the facts that new observations superseded, and in which attribute; one that holds many values supersedes none.
 
     Args:
         tx: the transaction that has written them.
         new: row ids of observations.
     """
-    found: set[int] = set()
+    found: set[tuple[int, str]] = set()
     pasts: dict[tuple[int, str], _StoredPast] = {}
     for state in rows.states_with_ids(tx, new):
         if not holds_many(state.attribute):
             past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
             (seen,) = observations([state])
-            found |= superseded_by(seen, past)
+            found |= {(fact, state.attribute) for fact in superseded_by(seen, past)}
     return found
 
 

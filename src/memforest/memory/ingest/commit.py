@@ -8,7 +8,7 @@ vectors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from memforest.facts.canonical import FactPlan, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
 from memforest.interval import from_ms, to_ms
+from memforest.memory.chunks import ChunkReport
 from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.receive import overwritten
 from memforest.memory.ingest.restate import ensure_wordings, fact_signature, restate_fact
-from memforest.memory.results import ChunkReport
 from memforest.models.ledger import Ledger
 from memforest.search.texts import digest, index_tokens, turn_text
 from memforest.store import derived, meta, sessions
@@ -187,11 +187,13 @@ def _write_fact(
     """Write a planned fact."""
     if plan.joins is None:
         fact = _new_fact(tx, work, plan, stored_ms)
-        done.added.append(fact.text)
+        told = done.added
     else:
         fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
-        if fact.row not in done.facts:  # in an earlier part
-            done.merged.append(fact.text)
+        told = done.merged
+    again = all(one.fact_id in work.stored.told.facts for one in plan.said)  # of a cell that is cut anew
+    if not again and fact.row not in done.facts:  # in an earlier part
+        told.append(fact.text)
     done.facts.add(fact.row)
     known = {(one.cell, one.text) for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
     for one in plan.said:
@@ -272,7 +274,15 @@ def _mention(
             done.states.append(fact_rows.add_state(tx, occurrence, entity, state))
 
 
-def superseded_texts(tx: Tx, states: Sequence[int]) -> list[str]:
-    """Return the texts of the facts that new observations, by row id, have ended."""
-    texts = fact_rows.facts_with_ids(tx, superseded_facts(tx, states))
-    return [texts[fact].text for fact in sorted(texts)]
+def superseded_texts(tx: Tx, states: Sequence[int], told: Collection[tuple[str, str]]) -> list[str]:
+    """Return the texts of the facts that new observations, by row id, have ended.
+
+    Args:
+        tx: the transaction.
+        states: the observations.
+        told: identity and attribute of what need not be told.
+    """
+    ended = superseded_facts(tx, states)
+    facts = fact_rows.facts_with_ids(tx, {row for row, _ in ended})
+    new = {row for row, attribute in ended if (facts[row].fact_id, attribute) not in told}
+    return [facts[row].text for row in sorted(new)]

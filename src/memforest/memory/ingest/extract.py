@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from memforest.concurrency import all_of
 from memforest.facts.canonical import Said, Same
 from memforest.interval import to_ms
+from memforest.memory.chunks import MOST_REFUSED, ChunkReport, RefusedStatement
 from memforest.memory.ingest.receive import StoredSession
-from memforest.memory.results import ChunkReport
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import is_remote
@@ -84,6 +84,11 @@ class ExtractedSession:
                 status="left" if outcome.left else read if outcome.failure is None else "failed",
                 skipped=tuple((ids[skipped.turn], skipped.reason) for skipped in outcome.skipped),
                 failure=outcome.failure,
+                refused=tuple(
+                    RefusedStatement(one.text, ids[one.turn], one.reason)
+                    for one in outcome.skipped
+                    if one.statement
+                )[:MOST_REFUSED],
             )
             for cell, outcome in self.outcomes
         )

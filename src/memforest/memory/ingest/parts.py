@@ -52,7 +52,7 @@ async def commit_in_parts(
             await asyncio.to_thread(_commit_part, db, config, attached, part, done, timer)
         except SessionConflictError as exc:
             return exc
-    done.superseded = await asyncio.to_thread(_superseded, db, done)
+    done.superseded = await asyncio.to_thread(_superseded, db, work, done)
     return done
 
 
@@ -70,8 +70,8 @@ def _commit_part(
     timer.add("route.commit", written)
 
 
-def _superseded(db: Database, done: CommittedSession) -> list[str]:
+def _superseded(db: Database, work: ExtractedSession, done: CommittedSession) -> list[str]:
     if not done.states:
         return []
     with db.read() as tx:
-        return superseded_texts(tx, done.states)
+        return superseded_texts(tx, done.states, work.stored.told.superseded)

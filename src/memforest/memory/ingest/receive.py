@@ -17,7 +17,7 @@ from memforest.calendar import window_of
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
-from memforest.memory.ingest.retract import retract_cell, retract_session
+from memforest.memory.ingest.retract import Told, retract_cell, retract_session, told_by
 from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import keep_embedder
@@ -54,6 +54,8 @@ class StoredSession:
     """An earlier write of this session did not come to its end."""
     reworded: bool = False
     """What was taken back has left facts that are worded otherwise, and without a vector."""
+    told: Told = field(default_factory=Told)
+    """What earlier writes have told of the last cell, which is cut anew."""
     placed: Placed = field(default_factory=Placed)
     """What indexes have written because something was taken back."""
     problems: tuple[str, ...] = ()
@@ -233,7 +235,7 @@ def _store_session(
             false.
     """
     found = sessions.find_session(tx, session_id)
-    replaced = reworded = False
+    replaced, reworded, told = False, False, Told()
     # What is appended may have the last chunk read again.
     damage = None if found is None else _damage(tx, found, found.turns - config.cell_turns if append else 0)
     if damage is not None and append:
@@ -264,9 +266,10 @@ def _store_session(
     else:
         row = found.row
     if turns:
-        reworded |= _store_turns(tx, config, placings, row, turns, stored_ms)
+        again, told = _store_turns(tx, config, placings, row, turns, stored_ms)
+        reworded |= again
     unfinished = found is not None and row in sessions.unfinished(tx)
-    return StoredSession(row, session_id, len(turns), replaced, unfinished, reworded)
+    return StoredSession(row, session_id, len(turns), replaced, unfinished, reworded, told)
 
 
 def _damage(tx: Tx, found: SessionRow, first: int) -> str | None:
@@ -301,17 +304,18 @@ def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
 
 def _store_turns(
     tx: Tx, config: Config, placings: Placings, session: int, turns: Sequence[Turn], stored_ms: int
-) -> bool:
+) -> tuple[bool, Told]:
     """Insert turns, their word rows and pending cells; a last cell that was not full is cut anew.
 
     Returns:
-        Whether a fact is worded otherwise now.
+        Whether a fact is worded otherwise now, and what was told of the cell that is cut anew.
     """
-    reworded = False
+    reworded, told = False, Told()
     cells = sessions.cells(tx, session)
     first = turns[0].ordinal
     if cells and cells[-1].last - cells[-1].first + 1 < config.cell_turns:
         partial = cells.pop()
+        told = told_by(tx, partial.row)
         reworded = retract_cell(tx, placings, partial.row)
         first = partial.first
     rows = sessions.add_turns(tx, session, turns, stored_ms)
@@ -325,4 +329,4 @@ def _store_turns(
     sessions.add_cells(tx, session, spans)
     sessions.set_status(tx, session, "received")
     meta.bump(tx)
-    return reworded
+    return reworded, told

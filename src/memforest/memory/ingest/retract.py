@@ -6,16 +6,44 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
+from memforest.facts.canonical import fact_identity
 from memforest.facts.entities import speaker_key
+from memforest.interval import from_ms
 from memforest.memory.ingest.restate import restate_fact
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import aliases_of_cell, resolve_aliases
+from memforest.store.snapshot import states_of_cell
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
+from memforest.systems.states import superseded_facts
 
-__all__ = ["retract_cell", "retract_session"]
+__all__ = ["Told", "retract_cell", "retract_session", "told_by"]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What results have told of a cell that is cut anew: identities of its statements; identity and attribute of what they superseded."""
+
+    facts: frozenset[str] = frozenset()
+    superseded: frozenset[tuple[str, str]] = frozenset()
+
+
+def told_by(tx: Tx, cell: int) -> Told:
+    """Return what the statements of a cell have brought, before it is deleted."""
+    stored = fact_rows.facts_with_ids(tx, fact_rows.facts_of_cell(tx, cell))
+    said = fact_rows.occurrences(tx, stored)
+    ended = superseded_facts(tx, states_of_cell(tx, cell))
+    facts_ended = fact_rows.facts_with_ids(tx, {row for row, _ in ended})
+    facts = set()
+    for row, fact in stored.items():
+        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+        facts |= {fact_identity(one.text, times[0], times[1]) for one in said[row] if one.cell == cell}
+    return Told(
+        frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended)
+    )
 
 
 def retract_session(tx: Tx, placings: Placings, session: int) -> bool:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 
+from memforest.text import lexical_tokens
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -23,6 +25,7 @@ _LANGUAGES = ("en", "es")
 _CONCRETE = re.compile(r"\d|https?://|\w\"|[“«「]")
 # What may stand in front of an order: "[SYSTEM]: please …".
 _LABEL = r"[^\w]{0,8}(?:\w[\w ]{0,24}[^\w\s]{1,4}\s*)?(?:(?:please|now|and|so|por favor|ahora|y),? ){0,3}"
+_ADVICE_WORDS = 3
 _INNER_CAPITAL = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-z][\w'’-]+")
 
 
@@ -31,6 +34,7 @@ class _Lists:
     names: tuple[str, ...]
     always: re.Pattern[str]
     unless_concrete: re.Pattern[str]
+    advice: re.Pattern[str]
     orders: re.Pattern[str]
 
 
@@ -43,6 +47,7 @@ def _lists(code: str) -> _Lists:
         names=tuple(raw["names"]),
         always=re.compile(rf"\s*{skipped}(?:{_any(raw['always'])})\b"),
         unless_concrete=re.compile(rf"\s*{skipped}(?:{_any(raw['unless_concrete'])})\b"),
+        advice=re.compile(rf"\s*{skipped}(?:{_any(raw['advice'])})\b"),
         orders=re.compile(rf"{_LABEL}(?:{'|'.join(raw['orders'])})", re.IGNORECASE),
     )
 
@@ -73,7 +78,13 @@ def is_chatter(text: str, language: str, assistants: Collection[str], people: Co
         return False
     if lists.always.match(behind):
         return True
-    return lists.unless_concrete.match(behind) is not None and not _is_concrete(text, people)
+    if _is_concrete(text, people):
+        return False
+    advice = lists.advice.match(behind)
+    if advice is None:
+        return lists.unless_concrete.match(behind) is not None
+    own = {token for name in people for token in lexical_tokens(name)}
+    return len(set(lexical_tokens(behind[advice.end() :])) - own) < _ADVICE_WORDS
 
 
 def is_order(sentence: str) -> bool:

@@ -28,7 +28,7 @@ from memforest.language.pieces import is_question
 from memforest.language.states import find_states
 from memforest.steps.llm.chatter import is_chatter
 from memforest.steps.llm.dating import Dated, date_statement
-from memforest.steps.llm.grounding import is_name, support_of, unsupported
+from memforest.steps.llm.grounding import is_name, language_of, support_of, unsupported
 from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
 from memforest.steps.llm.source import Source, SourceTurn, folded, stands_in
 from memforest.text import cut, entity_key, fold, negated
@@ -85,10 +85,10 @@ class _Checked:
     skipped: list[Skipped] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
-    def skip(self, turns: Sequence[int], text: str, reason: str) -> None:
-        """Record that a text was not kept."""
+    def skip(self, turns: Sequence[int], text: str, reason: str, *, statement: bool = False) -> None:
+        """Record that a text was not kept, and whether it is a whole statement."""
         turn = turns[0] if turns else min(self.source.said, default=0)
-        self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason))
+        self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason, statement))
 
 
 def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate], list[Skipped]]:
@@ -99,11 +99,11 @@ def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate]
     for statement in read:
         turns = tuple(sorted({one for one in statement.turns if one in source.said}))
         if len(done.candidates) >= most:
-            done.skip(turns, statement.text, "over the limit")
+            done.skip(turns, statement.text, "over the limit", statement=True)
             continue
         reason = _malformed(statement, turns) or _keep(done, statement, turns)
         if reason is not None:
-            done.skip(turns, statement.text, reason)
+            done.skip(turns, statement.text, reason, statement=True)
     if len(reply.statements) > len(read):
         done.skip((), f"{len(reply.statements) - len(read)} more statements", "over the limit")
     for note in reply.notes:
@@ -128,13 +128,13 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
     supports = [source.said[turn] for turn in turns]
     speaker = _speaker(supports)
     text = _in_third_person(" ".join(statement.text.split()), speaker, source)
-    language = detect_language(text)
+    language = language_of(text, supports)
     if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
         return "assistant chatter"
     dated = date_statement(statement, text, language, supports, source)
     if dated.invented is not None:
         return "not supported by the turns (a date)"
-    lack = unsupported(dated.numberless, language, statement.entities, source)
+    lack = unsupported(text, dated.dateless, language, statement.entities, supports, source)
     if lack is not None:
         return f"not supported by the turns ({lack})"
     if (key := fold(text)) in done.seen:

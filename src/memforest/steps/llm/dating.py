@@ -16,6 +16,7 @@ from memforest.calendar.period import to_utc
 from memforest.interval import Interval
 from memforest.language.dating import show_dates
 from memforest.language.language import Code
+from memforest.steps.llm.grounding import date_is_spelt
 from memforest.steps.llm.replies import Statement
 from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded
 
@@ -36,8 +37,8 @@ class Dated:
 
     text: str
     span: DateSpan | None
-    numberless: str
-    """The text without its dates, for the check of its numbers."""
+    dateless: str
+    """The text without its dates, for the checks of its other words and numbers."""
     invented: str | None = None
     unstated: str | None = None
 
@@ -61,6 +62,8 @@ def date_statement(
     out, plain, written = text, text, False
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
         known = any(one.interval.covers(other) for other in (*source.stated, *days))
+        if not known and date_is_spelt(one.text, supports):
+            continue  # in words that are no date by themselves: "How long?" - "Three years"
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
         if known and one.relative:
             out = _with_date(out, one, _shown(one, source.zone, language))

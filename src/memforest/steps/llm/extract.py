@@ -69,6 +69,9 @@ class ChatExtractor:
         except (StepError, ModelUnavailableError, ModelRequestError) as exc:
             return ChunkOutcome(failure=f"{type(exc).__name__}: {exc}")
         candidates, skipped = await asyncio.to_thread(check_extraction, reply, source)
+        self._calls.trace_refused(
+            self._prompt.step, [(one.turn, one.text, one.reason) for one in skipped if one.statement]
+        )
         # What is complete is kept, and the chunk is read again by `resume`.
         failure = (
             f"{CUT_SHORT}: {len(candidates)} statements of it are kept" if CUT_SHORT in reply.notes else None

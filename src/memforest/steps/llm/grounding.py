@@ -1,58 +1,98 @@
-"""Whether a statement is supported by the turns it claims to come from: its words, its names, its numbers.
+"""Whether a statement is supported by the turns it claims to come from.
 
-Catches what a model made up, copied from the prompt's examples, or was talked into; it cannot tell a true reading from
-a false one that uses the same words. A name or number has to be there as it was said; of the other words, which
-may be paraphrased, a part has to be.
+What must never be made up is held strictly: numbers, names, dates, what is denied, and who says "I". Of the other words,
+which may be paraphrased, a part has to be there. This catches what a model made up, copied from the prompt's
+examples, or was talked into; it cannot tell a true reading from a false one that uses the same words.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from memforest.language.entities import find_mentions
-from memforest.language.language import Code
+from memforest.language.language import Code, detect_language
 from memforest.language.sentences import MAX_PIECE_CHARS
+from memforest.steps.llm.clauses import forms_of
+from memforest.steps.llm.figures import Figure, figures
+from memforest.steps.llm.polarity import contradicts
 from memforest.steps.llm.replies import Named
-from memforest.steps.llm.source import Source, SourceTurn, folded, forms_of, plain_words, stands_in
+from memforest.steps.llm.source import (
+    NOUN_CHARS,
+    Source,
+    SourceTurn,
+    folded,
+    people_forms,
+    plain_words,
+    stands_in,
+)
+from memforest.steps.llm.subject import misattributed
 from memforest.steps.local.draft import acting_names
-from memforest.text import STOP_WORDS, numbers, word_set, words
+from memforest.text import STOP_WORDS, lexical_tokens, word_set, words
 
-__all__ = ["MIN_SHARED", "Lack", "is_name", "people_forms", "support_of", "unsupported"]
+__all__ = ["MIN_SHARED", "Lack", "date_is_spelt", "is_name", "language_of", "support_of", "unsupported"]
 
-MIN_SHARED = 0.3
-"""Part of a statement's content words that the chunk has to have. Chosen by hand: a paraphrase keeps a third or more."""
+MIN_SHARED = 0.25
+"""Part of a statement's content words that the turns have to have. Chosen by hand: a paraphrase keeps a quarter or more."""
 
 _SMALL = frozenset("0123")
 """Numbers that a statement may count by itself when it writes them out: "two cats, Tom and Kit"."""
+_MAX_NAME_CHARS = 24
+_MENDED_CHARS = 4
+"""How much of a name is compared to tell whether it is one of the chunk, as it may be misspelt there."""
+_STEM_CHARS = 3
+"""A longer word begins with so much of a word that is said: "beekeeper", "bees"."""
 
-_NO_NAMES = word_set("""
-    mr mrs ms miss dr prof sir madam st
+_DAYS = word_set("""
     january february march april may june july august september october november december
     monday tuesday wednesday thursday friday saturday sunday
     mondays tuesdays wednesdays thursdays fridays saturdays sundays
     lunes martes miércoles jueves viernes sábado domingo
 """)
+_NO_NAMES = _DAYS | word_set("mr mrs ms miss dr prof sir madam st")
+
+Lack = Literal["a number", "a name", "a date", "a denial", "who it is", "its words"]
 
 
-Lack = Literal["a name", "a number", "its words"]
-
-
-def unsupported(text: str, language: Code, entities: Collection[Named], source: Source) -> Lack | None:
+def unsupported(
+    text: str,
+    plain: str,
+    language: Code,
+    entities: Collection[Named],
+    supports: Sequence[SourceTurn],
+    source: Source,
+) -> Lack | None:
     """Return what of a statement the turns do not say, None if all of it is supported.
 
     Args:
-        text: the statement without its dates, which are checked by themselves.
+        text: the statement.
+        plain: the statement without its dates, which are checked by themselves.
         language: of the statement.
         entities: what the model listed as named.
+        supports: the turns that it rests on.
         source: the chunk.
     """
-    if not all(_is_said(name, source) for name in _names(text, language, entities, source)):
-        return "a name"
-    if not all(_is_counted(one, text, source) for one in numbers(text) if one[0].isdigit()):
-        return "a number"
-    return None if _shared(text, language, source) >= MIN_SHARED else "its words"
+    translated = source.is_translated(language, supports)
+    names, numbers = _names(plain, language, entities, source), figures(plain)
+    checks: Iterable[tuple[Lack, bool]] = (
+        ("a name", all(_is_said(name, source, translated=translated) for name in names)),
+        ("a number", all(_is_counted(one, language, source) for one in numbers)),
+        ("a date", all(_is_told(day, source) for day in _day_words(plain))),
+        ("a denial", not contradicts(text, language, supports, source)),
+        ("who it is", not misattributed(text, language, supports, source)),
+        ("its words", translated or _shared(plain, names, numbers, source) >= MIN_SHARED),
+    )
+    return next((lack for lack, holds in checks if not holds), None)
+
+
+def language_of(text: str, supports: Sequence[SourceTurn]) -> Code:
+    """Return the language of a statement; without a word that tells it, that of its turns where it has their words."""
+    found, told = detect_language(text), {one.language for one in supports}
+    forms = forms_of(text)
+    said = {form for one in supports for form in one.forms}
+    if found == "other" and len(told) == 1 and 2 * len(forms & said) >= len(forms):
+        return told.pop()
+    return found
 
 
 def _names(text: str, language: Code, entities: Collection[Named], source: Source) -> list[str]:
@@ -80,16 +120,34 @@ def is_name(entity: Named) -> bool:
     return cased or entity.type.strip().lower() in ("person", "place", "organisation")
 
 
-def _is_said(name: str, source: Source) -> bool:
-    """Return whether a name is said as a whole, or every word of it somewhere."""
+def _is_said(name: str, source: Source, *, translated: bool) -> bool:
+    """Return whether a name is said as a whole, or every word of it somewhere, or in one word, or by its initials."""
     whole = folded(name)
     if any(stands_in(whole, one.folded) for one in source.everything):
         return True
-    return all(_is_word(word, source.words) for word in plain_words(name) if _tells(word))
+    parts = plain_words(name)
+    if len(parts) > 1 and any(
+        _has(short, source.words) for short in ("".join(parts), "".join(part[:1] for part in parts))
+    ):
+        return True
+    return all(_is_told(word, source, translated=translated) for word in parts if _tells(word))
+
+
+def _is_told(word: str, source: Source, *, translated: bool = False) -> bool:
+    """Return whether a word is said, in another form, or misspelt."""
+    return (
+        _is_word(word, source.words)
+        or not source.stems.isdisjoint(lexical_tokens(word))  # "Baking", "bake"
+        or any(_is_typo(word, said, translated=translated) for said in _alike(word, source.words))
+    )
 
 
 def _tells(word: str) -> bool:
     return len(word) > 1 and word not in STOP_WORDS and word not in _NO_NAMES and not word[0].isdigit()
+
+
+def _has(word: str, known: Mapping[str, frozenset[str]]) -> bool:
+    return word in known.get(word[:3], frozenset())
 
 
 def _is_word(word: str, known: Mapping[str, frozenset[str]]) -> bool:
@@ -98,25 +156,124 @@ def _is_word(word: str, known: Mapping[str, frozenset[str]]) -> bool:
     return any(one.startswith(word) or word.startswith(one) for one in near)
 
 
-def _is_counted(number: str, text: str, source: Source) -> bool:
-    """Return whether a number is said, or is a small one that the statement writes out in a word."""
-    bare = re.sub(r"[.:,]0+$", "", number)
-    if number in source.numbers or bare in source.numbers or bare.lstrip("0") in source.numbers:
+def _alike(word: str, known: Mapping[str, frozenset[str]]) -> Iterable[str]:
+    """Return the known words that begin with the same letter and are about as long."""
+    return (
+        one
+        for key, several in known.items()
+        if key[:1] == word[:1]
+        for one in several
+        if abs(len(one) - len(word)) <= 2 and one not in _DAYS
+    )
+
+
+def _is_typo(name: str, said: str, *, translated: bool) -> bool:
+    """Return whether a name mends another, misspelt one.
+
+    The ends must be the same, as "Maria" is not "Mario", and short names differ by a letter: "Martin" is not "Marvin".
+    A translation may end otherwise.
+
+    >>> [_is_typo(*pair, translated=False) for pair in (("ljubljana", "ljubjana"), ("melania", "melanie"), ("marvin", "martin"))]
+    [True, False, False]
+    """
+    shorter, longer = sorted((len(name), len(said)))
+    if longer > _MAX_NAME_CHARS:
+        return False
+    if translated and shorter >= 5 and name[:3] == said[:3]:
+        return _edits(name, said) <= 2
+    if shorter < 5 or name[-1] != said[-1]:
+        return False
+    swapped = sorted(name) == sorted(said)
+    if len(name) == len(said) and not swapped and shorter < 8:
+        return False
+    return _edits(name, said) <= (1 if longer < 8 else 2)
+
+
+def _edits(one: str, other: str) -> int:
+    """Return how many letters to insert, delete, replace, or swap with the next one make one word the other.
+
+    Optimal string alignment, https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance.
+    """
+    rows = [list(range(len(other) + 1))]
+    for at, ch in enumerate(one, 1):
+        row = [at]
+        for to, there in enumerate(other, 1):
+            row.append(min(rows[-1][to] + 1, row[-1] + 1, rows[-1][to - 1] + (ch != there)))
+            if at > 1 and to > 1 and ch == other[to - 2] and one[at - 2] == there:
+                row[-1] = min(row[-1], rows[-2][to - 2] + 1)
+        rows.append(row)
+    return rows[-1][-1]
+
+
+def _is_counted(figure: Figure, language: Code, source: Source) -> bool:
+    """Return whether a number is said, or is a small one that the statement writes out in a word and nothing contradicts."""
+    if not figure.readings.isdisjoint(source.numbers):
         return True
-    return number in _SMALL and number not in words(text)
+    if (figure.ordinal or (language == "other" and not figure.written)) and not figure.readings.isdisjoint(
+        source.days
+    ):
+        return True
+    counted = source.counted.get(figure.noun[:NOUN_CHARS], frozenset())
+    return figure.written and not _SMALL.isdisjoint(figure.readings) and not counted
 
 
-def _shared(text: str, language: Code, source: Source) -> float:
-    """Return which part of the content words is said in the chunk; 1 for a translation, where that cannot be told."""
-    if language not in {one.language for one in source.said.values()}:
-        return 1.0
+def _day_words(text: str) -> list[str]:
+    """Return the months and days of the week in a text; "may" and "march" with a capital alone."""
+    return [
+        word.casefold()
+        for word in words(text)
+        if word.casefold() in _DAYS and (word[0].isupper() or word not in ("may", "march"))
+    ]
+
+
+def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
+    """Return whether every word and number of a date stands in one sentence of the turns, which may order them otherwise.
+
+    "9 October" is "the ninth of October", and "for three years" is "three years", the answer to "How long?".
+    """
+    numbers = figures(text)
+    counted = {word for one in numbers for word in plain_words(one.text)}
+    wanted = {word for word in plain_words(text) if _tells_time(word)} - counted
+    return bool(wanted or numbers) and any(
+        _stand(wanted, said)
+        and all(any(one.readings & other.readings for other in counted_there) for one in numbers)
+        for turn in supports
+        for said, counted_there in turn.spelt
+    )
+
+
+def _stand(wanted: Collection[str], said: Collection[str]) -> bool:
+    """Return whether all words are said, or misspelt."""
+    return all(
+        word in said or any(one not in _DAYS and _is_typo(word, one, translated=False) for one in said)
+        for word in wanted
+    )
+
+
+def _tells_time(word: str) -> bool:
+    return word not in STOP_WORDS and not word[0].isdigit()
+
+
+def _shared(text: str, names: Sequence[str], numbers: Sequence[Figure], source: Source) -> float:
+    """Return which part of the content words is said in the chunk, or just before it; 0 if none is in the chunk.
+
+    Names and numbers that are said count with their words.
+    """
     mine = forms_of(text) - people_forms(source)
-    return sum(form in source.forms for form in mine) / len(mine) if mine else 0.0
+    counted = [one.text for one in numbers if not one.readings.isdisjoint(source.numbers)]
+    checked = forms_of(" ".join((*names, *counted))) & mine
+    said = checked | {form for form in mine if form in source.forms or _is_compound(form, source.stems)}
+    mended = {form[:_MENDED_CHARS] for form in checked} & {form[:_MENDED_CHARS] for form in source.own}
+    if not (counted or mended or any(form in source.own or _is_compound(form, source.own) for form in said)):
+        return 0.0
+    return len(said) / len(mine) if mine else 0.0
 
 
-def people_forms(source: Source) -> frozenset[str]:
-    """Return the forms of the participants' names, which support nothing: everything is about them."""
-    return frozenset(form for name in source.participants.values() for form in forms_of(name))
+def _is_compound(form: str, stems: Collection[str]) -> bool:
+    """Return whether a word begins with one that is said, or the other way round."""
+    return any(
+        len(stem) >= _STEM_CHARS and (form.startswith(stem) or stem.startswith(form)) for stem in stems
+    )
 
 
 def support_of(text: str, said: SourceTurn, source: Source) -> str:

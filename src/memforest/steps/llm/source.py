@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from itertools import takewhile
 
 from memforest.calendar import DateSpan, find_dates
 from memforest.interval import Interval, local_time
@@ -14,12 +16,13 @@ from memforest.language.language import Code, detect_language
 from memforest.language.participants import is_assistant
 from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
+from memforest.steps.llm.clauses import Clause, forms_of, is_question, split_clauses
+from memforest.steps.llm.figures import Figure, figures
 from memforest.text import (
     DATA_RUN,
     entity_key,
     fold,
-    lexical_tokens,
-    numbers,
+    lexical_words,
     shorten_runs,
     strip_accents,
     words,
@@ -28,11 +31,12 @@ from memforest.types import Chunk, Turn
 
 __all__ = [
     "MAX_TURN_CHARS",
+    "NOUN_CHARS",
     "Source",
     "SourceTurn",
     "dates_of",
-    "forms_of",
     "is_readable",
+    "people_forms",
     "plain_words",
     "read_source",
     "show_time",
@@ -41,7 +45,13 @@ __all__ = [
 MAX_TURN_CHARS = 20_000
 """Characters of a turn that are read, as by the local extractor."""
 
-_FORM_CHARS = 5
+NOUN_CHARS = 4
+"""How much of two nouns is compared: "boats", "boat"."""
+
+_JOINED = re.compile(r"\w{1,20}(?:-\w{1,20})+")  # "Wi-Fi" may be "wifi"
+_TELLING_WORDS = 6
+_TELLING_CHARS = 4
+"""Shorter words are too many to tell another one by its beginning."""
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -52,12 +62,16 @@ class SourceTurn:
     turn: Turn
     text: str
     told: str
-    """The text without orders to its reader, which are evidence of nothing."""
+    """The text up to the first order to its reader: that, and what it orders, are evidence of nothing."""
     folded: str
     """`told` as `folded` makes it, for finding phrases in it."""
     language: Code
     sentences: tuple[tuple[str, frozenset[str]], ...]
     """Each sentence with its forms; see `forms_of`."""
+    spelt: tuple[tuple[frozenset[str], tuple[Figure, ...]], ...]
+    """The words and numbers of each sentence; see `plain_words`."""
+    clauses: tuple[Clause, ...]
+    """Those of its sentences that are no questions."""
     dates: tuple[DateSpan, ...]
 
     @property
@@ -81,9 +95,9 @@ class SourceTurn:
 class Source:
     """A chunk, and what may stand in a statement about it.
 
-    `said` holds the turns to read, by ordinal, `context` those before. `words` (by their first three letters) and
-    `numbers` are those of all of it, of the participants' names and of the dates meant. `forms` are the content
-    words of the chunk itself, and of a question that it begins by answering; see `forms_of`.
+    `said` holds the turns to read, by ordinal, `context` those before, which say what "it" and "there" are. `words` (by
+    their first three letters) and `numbers` (readings, see `figures`) are those of all of it, of the participants' names and
+    of the years meant. `stems` and `forms` are the content words; see `forms_of`.
     """
 
     said: Mapping[int, SourceTurn]
@@ -91,9 +105,18 @@ class Source:
     participants: Mapping[str, str]
     """Entity key -> display name."""
     zone: tzinfo
+    language: Code
+    """Of the chunk as a whole."""
     words: Mapping[str, frozenset[str]]
     numbers: frozenset[str]
+    days: frozenset[str]
+    """The numbers of the days and months that are meant, or on which it is said."""
+    counted: Mapping[str, frozenset[str]]
+    """How many there are said to be: the beginning of a noun -> readings of the numbers in front of it."""
+    stems: frozenset[str]
     forms: frozenset[str]
+    own: frozenset[str]
+    """The content words of the chunk itself, and of a question that it begins by answering."""
     names: frozenset[str]
     """Lower-case words that are names, by their capitals inside a sentence."""
     stated: tuple[Interval, ...]
@@ -103,6 +126,21 @@ class Source:
     def everything(self) -> tuple[SourceTurn, ...]:
         """The turns before, and the chunk's."""
         return (*self.context, *self.said.values())
+
+    def before(self, turn: SourceTurn) -> SourceTurn | None:
+        """Return the turn before one of the chunk's, None if none is shown."""
+        everything = self.everything
+        at = next(at for at, one in enumerate(everything) if one is turn)
+        return everything[at - 1] if at else None
+
+    def is_translated(self, language: Code, supports: Sequence[SourceTurn]) -> bool:
+        """Return whether a language is another one than that of the chunk, and of the turns that a statement rests on.
+
+        That of a short turn is a guess, and tells nothing. An order to the reader counts: a model that obeys it writes
+        in its language.
+        """
+        own = {one.language for one in supports if len(words(one.text)) >= _TELLING_WORDS}
+        return language not in (own | {self.language})
 
     @property
     def assistants(self) -> frozenset[str]:
@@ -118,20 +156,37 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         dict.fromkeys((*chunk.participants, *(turn.speaker for turn in (*chunk.before, *chunk.turns))))
     )
     everything = (*context, *said.values())
-    told = list(said.values())
-    if context and context[-1].text.rstrip().endswith(("?", "？", "؟")):
-        told.append(context[-1])  # a bare answer takes its words from the question
+    found = [one for name in people for one in figures(name)]
+    found += [one for turn in everything for _, numbers in turn.spelt for one in numbers]
+    years, days = _days(everything, zone)
+    told = [*said.values(), *(one for one in context[-1:] if is_question(one.text))]
     return Source(
         said=said,
         context=context,
         participants={key: name for name in people if (key := entity_key(name)) is not None},
         zone=zone,
+        language=detect_language("\n".join(one.text[:400] for one in said.values())),
         words=_by_beginning((*people, *(one.told for one in everything))),
-        numbers=frozenset(_numbers(everything, people, zone)),
-        forms=frozenset(form for one in told for form in one.forms),
+        numbers=years.union(*(one.readings for one in found)),
+        days=days,
+        counted=_counted(found),
+        stems=frozenset(
+            token
+            for one in everything
+            for word, tokens in lexical_words(one.told)
+            if len(word) >= _TELLING_CHARS
+            for token in tokens
+        ),
+        forms=frozenset(form for one in everything for form in one.forms),
+        own=frozenset(form for one in told for form in one.forms),
         stated=tuple(dict.fromkeys(span.interval for one in everything for span in one.dates)),
         names=names_inside(" . ".join(one.told[:4000] for one in everything)),
     )
+
+
+def people_forms(source: Source) -> frozenset[str]:
+    """Return the forms of the participants' names, which support nothing: everything is about them."""
+    return frozenset(form for name in source.participants.values() for form in forms_of(name))
 
 
 def is_readable(text: str) -> bool:
@@ -142,14 +197,16 @@ def is_readable(text: str) -> bool:
 def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
     text = shorten_runs(turn.text)[:MAX_TURN_CHARS]
     pieces = [piece.text for piece in split_sentences(text)]
-    told = [piece for piece in pieces if not is_order(piece)]
+    told = list(takewhile(lambda piece: not is_order(piece), pieces))  # what follows is what it orders
     plain = text if len(told) == len(pieces) else "\n".join(told)
     language = detect_language(text)
     # A short turn's language is a guess, and what is found here is used only where the model points at it.
     languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
     dates = dates_of(plain, languages, turn.said, zone)
     sentences = tuple((piece, forms_of(piece)) for piece in told)
-    return SourceTurn(turn, text, plain, folded(plain), language, sentences, dates)
+    clauses = tuple(clause for piece in told if not is_question(piece) for clause in split_clauses(piece))
+    spelt = tuple((frozenset(plain_words(piece)), figures(piece)) for piece in told)
+    return SourceTurn(turn, text, plain, folded(plain), language, sentences, spelt, clauses, dates)
 
 
 def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
@@ -190,19 +247,10 @@ def _is_joined(text: str, at: int) -> bool:
     return before.isalnum() and behind.isalnum() and before < "\u2e80" and behind < "\u2e80"
 
 
-def forms_of(text: str) -> frozenset[str]:
-    """Return the content words of a text, cut to what forms of one word share: "relocate", "relocation".
-
-    >>> sorted(forms_of("Relocating costs 640 euros")), sorted(forms_of("A relocation, at the cost of 640 euro"))
-    (['640', 'cost', 'euro', 'reloc'], ['640', 'cost', 'euro', 'reloc'])
-    """
-    return frozenset(token if token[0].isdigit() else token[:_FORM_CHARS] for token in lexical_tokens(text))
-
-
 def _by_beginning(texts: Iterable[str]) -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for text in texts:
-        for word in plain_words(text):
+        for word in (*plain_words(text), *("".join(plain_words(one)) for one in _JOINED.findall(text))):
             found.setdefault(word[:3], set()).add(word)
     return {key: frozenset(several) for key, several in found.items()}
 
@@ -213,17 +261,25 @@ def plain_words(text: str) -> list[str]:
     return [word.removesuffix("'s") for word in found]
 
 
-def _numbers(everything: Sequence[SourceTurn], people: Iterable[str], zone: tzinfo) -> Iterable[str]:
-    """Yield the numbers that are said, and those of the days that are meant or on which it is said."""
-    for text in (*people, *(one.told for one in everything)):
-        yield from numbers(text)
+def _counted(found: Iterable[Figure]) -> Mapping[str, frozenset[str]]:
+    counted: dict[str, frozenset[str]] = {}
+    for one in found:
+        if forms_of(one.noun):
+            noun = one.noun[:NOUN_CHARS]
+            counted[noun] = counted.get(noun, frozenset()) | one.readings
+    return counted
+
+
+def _days(everything: Sequence[SourceTurn], zone: tzinfo) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the years of the days that are meant or on which it is said, and the numbers of their months and days."""
     days = [one.turn.said for one in everything]
     for one in everything:
         days += [end for span in one.dates for end in (span.start, span.end - timedelta(microseconds=1))]
-    for day in days:
-        local = local_time(day, zone)
-        for part in (local.year, local.month, local.day):
-            yield from (str(part), f"{part:02d}")
+    local = [local_time(day, zone) for day in days]
+    return (
+        frozenset(str(day.year) for day in local),
+        frozenset(str(part) for day in local for part in (day.month, day.day)),
+    )
 
 
 def show_time(said: datetime, zone: tzinfo) -> str:

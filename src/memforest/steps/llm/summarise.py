@@ -19,9 +19,9 @@ from memforest.language.language import detect_language
 from memforest.language.sentences import split_sentences
 from memforest.models.calls import Calls
 from memforest.steps.base import Kept
+from memforest.steps.llm.clauses import forms_of
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Summary
-from memforest.steps.llm.source import forms_of
 from memforest.steps.llm.structured import ask
 from memforest.text import shorten_runs
 from memforest.types import SummaryRequest

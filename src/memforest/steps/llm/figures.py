@@ -1,0 +1,267 @@
+"""The numbers of a text by their value: "7", "seven", "7:00" and "at 7", "25k" and "twenty-five thousand".
+
+A number has several readings, as nobody says which is meant: "7" may be an hour, and "1.500" one and a half or fifteen
+hundred. Two numbers may be the same when they share a reading. Number words are read in English and Spanish.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from memforest.text import strip_accents
+
+__all__ = ["Figure", "figures"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number of a text."""
+
+    text: str
+    """As written, case-folded and without accents."""
+    readings: frozenset[str]
+    """What it may mean: "7", and as a time of day "7:00" and "19:00"."""
+    written: bool
+    """Whether it is written out in words."""
+    ordinal: bool
+    """Whether it is written as "13th", as days are."""
+    noun: str
+    """The word behind it, "" at the end of a text."""
+
+
+def _values(words: str, first: int, step: int = 1, ending: str = "") -> dict[str, int]:
+    return {f"{word}{ending}": first + step * at for at, word in enumerate(words.split())}
+
+
+_TEENS = "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = _values("twenty thirty forty fifty sixty seventy eighty ninety", 20, 10)
+# Left out: "un", "uno", "una" are articles, and "once" is an English adverb.
+_VALUES = {
+    **_values("zero one two three four five six seven eight nine ten eleven twelve", 0),
+    **_values("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth", 1),
+    **_values(_TEENS, 13),
+    **_values(_TEENS, 13, ending="th"),
+    **_TENS,
+    **{f"{word[:-1]}ieth": value for word, value in _TENS.items()},
+    **_values("dos tres cuatro cinco seis siete ocho nueve diez", 2),
+    **_values("doce trece catorce quince", 12),
+    **_values("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien", 20, 10),
+    **{"twice": 2, "thrice": 3, "both": 2, "couple": 2, "dozen": 12, "docena": 12, "noon": 12, "midday": 12},
+}
+_DECADES = {f"{word[:-1]}ies": value for word, value in _TENS.items()}
+_TIMES = {"hundred": 100, "thousand": 1000, "mil": 1000, "k": 1000, "million": 10**6, "billion": 10**9}
+_HALVES = ("half", "media", "medio")
+_MOST_DIGITS = 24
+"""What has more digits is an identifier, and compared as it stands."""
+_TOKEN = re.compile(
+    r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)"
+)
+_DECIMAL = re.compile(r"\d+(?:\.\d+)?")
+_CLOCK = re.compile(r"([01]?\d|2[0-4])[:.]([0-5]\d)")
+_COMMAS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_POINTS = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?")
+
+
+def figures(text: str) -> tuple[Figure, ...]:
+    """Return the numbers of a text in order.
+
+    >>> [sorted(one.readings) for one in figures("half past seven, for twenty-five thousand")]
+    [['19:30', '7:30'], ['25000']]
+    >>> [sorted(one.readings) for one in figures("2.5k for the two of us, 13th at 2:20 pm")]
+    [['2500'], ['14:00', '2', '2:00'], ['13'], ['14:20']]
+    """
+    folded = strip_accents(unicodedata.normalize("NFKC", text).casefold())
+    return tuple(_read(list(_TOKEN.finditer(folded)), folded))
+
+
+def _read(tokens: Sequence[re.Match[str]], text: str) -> Iterator[Figure]:
+    at = 0
+    while at < len(tokens):
+        end, readings, written = _number(tokens, at)
+        if not readings:
+            at += 1
+            continue
+        behind = tokens[end].group() if end < len(tokens) else ""
+        ordinal = not written and behind in ("st", "nd", "rd", "th")
+        if ordinal:
+            end += 1
+            behind = tokens[end].group() if end < len(tokens) else ""
+        yield Figure(
+            text[tokens[at].start() : tokens[end - 1].end()], frozenset(readings), written, ordinal, behind
+        )
+        at = end
+
+
+def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bool]:
+    """Return where a number that begins at a token ends, its readings (empty if none begins), and whether it is in words."""
+    token = tokens[at]
+    if [_word(tokens, at + step) for step in (0, 2, 3, 4)] == ["a", "and", "a", "half"]:
+        return at + 5, {"1.5"}, True  # "a year and a half"
+    clock = _clock_words(tokens, at)
+    if clock is not None:
+        return *clock, True
+    if token.group() in _DECADES:
+        return at + 1, {str(_DECADES[token.group()]), str(1900 + _DECADES[token.group()])}, True
+    if token["han"]:
+        return at + 1, {token.group(), *_with_hours(_han(token.group()), "")}, True
+    if token["digits"]:
+        end, values = at + 1, _digits(token.group())
+    else:
+        end, value = _in_words(tokens, at)
+        values = set() if value is None else {str(value)}
+    if not values:
+        return at, set(), False
+    if (factor := _word(tokens, end)) in _TIMES and len(token.group()) <= _MOST_DIGITS:
+        scaled = {_plain(Decimal(one) * _TIMES[factor]) for one in values if _DECIMAL.fullmatch(one)}
+        return end + 1, scaled or values, not token["digits"]
+    if _word(tokens, end) == "s" and values & {str(ten) for ten in range(10, 100, 10)}:
+        return end + 1, {*values, *(f"19{one}" for one in values)}, False  # "the 90s"
+    half_day, end = _half_day(tokens, end)
+    return end, _with_hours(values, half_day), not token["digits"]
+
+
+def _word(tokens: Sequence[re.Match[str]], at: int) -> str:
+    return (tokens[at]["word"] or "") if at < len(tokens) else ""
+
+
+def _in_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, str | None]:
+    """Return where a number in words ends, and its value; None if there is none."""
+    word = _word(tokens, at)
+    if word in _TIMES and len(word) > 1 and _word(tokens, at - 1) in ("a", "one", "un"):
+        return at, "1"  # "a hundred": its factor is read behind it
+    if [_word(tokens, at + step) for step in range(3)] == ["half", "a", "dozen"]:
+        return at + 3, "6"
+    end, value = _below_hundred(tokens, at)
+    if value is None:
+        return at, None
+    if _word(tokens, end) == "hundred":
+        value, end = value * 100, end + 1
+        rest_end, rest = _below_hundred(tokens, end + (_word(tokens, end) == "and"))
+        if rest is not None and _word(tokens, rest_end) != "hundred":
+            value, end = value + rest, rest_end
+    if _word(tokens, end) in ("dozen", "docena") and value < 100:
+        value, end = value * 12, end + 1
+    half = [_word(tokens, end + step) for step in range(3)] == ["and", "a", "half"]
+    return (end + 3, f"{value}.5") if half else (end, str(value))
+
+
+def _below_hundred(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, int | None]:
+    """Return where "seven" or "twenty-five" ends, and its value; None if there is none."""
+    value = _VALUES.get(_word(tokens, at))
+    if value is None:
+        return at, None
+    unit_at = at + 1 + (_word(tokens, at + 1) == "y")
+    unit = _VALUES.get(_word(tokens, unit_at), 0)
+    return (unit_at + 1, value + unit) if value in range(20, 100, 10) and 0 < unit < 10 else (at + 1, value)
+
+
+def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str]] | None:
+    """Return where a time of day in words ends, and its readings: "half past seven", "seven thirty", "siete y media"."""
+    words = [_word(tokens, at + step) for step in range(3)]
+    if words[0] in ("half", "quarter") and words[1] in ("past", "to", "after"):
+        hour = _hour(tokens, at + 2)
+        minutes = {"half": 30, "quarter": 15}[words[0]]
+        if hour is not None:
+            late = words[1] == "to"
+            return at + 3, _either_half(hour - late, 60 - minutes if late else minutes)
+    hour = _hour(tokens, at)
+    if hour is None:
+        return None
+    if words[1] == "y" and words[2] in (*_HALVES, "cuarto"):
+        part = 30 if words[2] in _HALVES else 15
+        return at + 3, {*_either_half(hour, part), f"{hour}.5" if part == 30 else f"{hour}.25"}
+    minutes = _VALUES.get(words[1], 0)
+    if not tokens[at]["digits"] and 10 <= minutes < 60 and words[1] not in ("dozen", "docena"):
+        end, value = _in_words(tokens, at + 1)
+        return end, {*_either_half(hour, int(Decimal(value or 0))), f"{hour}.{value}".rstrip("0")}
+    return None
+
+
+def _hour(tokens: Sequence[re.Match[str]], at: int) -> int | None:
+    """Return the hour that a token tells, 1 to 12; None if none."""
+    text = tokens[at].group() if at < len(tokens) else ""
+    value = int(text) if text.isdecimal() and len(text) <= 2 else _VALUES.get(text, 0)
+    return value if 1 <= value <= 12 and text not in ("dozen", "docena", "first", "second") else None
+
+
+def _either_half(hour: int, minutes: int) -> set[str]:
+    return {f"{hour % 12 + half}:{minutes:02d}" for half in (0, 12)}
+
+
+def _digits(text: str) -> set[str]:
+    """Return the readings of digits with their separators: decimals, thousands or a time of day."""
+    digits = "".join(str(unicodedata.decimal(ch)) if ch.isdecimal() else ch for ch in text)
+    clock = _CLOCK.fullmatch(digits)
+    found = set() if clock is None else {f"{int(clock[1])}:{clock[2]}"}
+    if len(digits) > _MOST_DIGITS or ":" in digits:
+        return found or {digits}  # an identifier, or a ratio
+    if _COMMAS.fullmatch(digits):
+        found.add(_plain(Decimal(digits.replace(",", ""))))
+    elif _POINTS.fullmatch(digits):
+        found.add(_plain(Decimal(digits.replace(".", "").replace(",", "."))))
+    if (plain := digits.replace(",", ".")).count(".") < 2 and not _COMMAS.fullmatch(digits):
+        found.add(_plain(Decimal(plain)))
+    return found or {digits}
+
+
+def _plain(value: Decimal) -> str:
+    """Return a number without noughts that tell nothing.
+
+    >>> _plain(Decimal("640.50")), _plain(Decimal("007")), _plain(Decimal("2.5") * 1000)
+    ('640.5', '7', '2500')
+    """
+    whole = f"{value:f}"
+    return whole.rstrip("0").rstrip(".") if "." in whole else whole
+
+
+def _half_day(tokens: Sequence[re.Match[str]], at: int) -> tuple[str, int]:
+    """Return "am", "pm" or "", and where it ends."""
+    word = _word(tokens, at)
+    if word in ("am", "pm"):
+        return word, at + 1
+    if word in ("a", "p") and _word(tokens, at + 1) == "m":
+        return f"{word}m", at + 2
+    return "", at
+
+
+def _with_hours(values: set[str], half_day: str) -> set[str]:
+    """Return readings with those as a time of day: whole hours, and either half of the day unless one is told."""
+    found: set[str] = set()
+    for one in values:
+        hour, colon, minutes = one.partition(":")
+        number = int(hour) if hour.isdecimal() and len(hour) < 3 else 0
+        if not 1 <= number <= 12:
+            found.add(one)
+            continue
+        halves = {number % 12, number % 12 + 12}
+        if half_day:
+            halves = {number % 12 + 12 * (half_day == "pm")}
+        found |= {f"{half}:{minutes or '00'}" for half in halves}
+        if not (colon or half_day):
+            found.add(one)
+    return found
+
+
+_HAN_DIGITS = {ch: value for value, ch in enumerate("〇一二三四五六七八九")}
+_HAN_TENS = {"十": 10, "百": 100, "千": 1000}
+
+
+def _han(text: str) -> set[str]:
+    """Return the value of a Han numeral below ten thousand; of others nothing.
+
+    >>> _han("二十五"), _han("十"), _han("一万")
+    ({'25'}, {'10'}, set())
+    """
+    total, digit = 0, 0
+    for ch in text:
+        if ch in _HAN_TENS:
+            total, digit = total + max(1, digit) * _HAN_TENS[ch], 0
+        elif ch in _HAN_DIGITS and digit == 0:
+            digit = _HAN_DIGITS[ch]
+        else:
+            return set()
+    return {str(total + digit)}

@@ -1,0 +1,107 @@
+"""What a statement may not turn round: what is denied, and who says "I"."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.test_llm_grounding import lack, source
+
+from memforest.steps.llm.clauses import split_clauses
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import model_statements
+
+ASKED = [("Bo", "Do you smoke?"), ("Ana", "No, I gave it up. But I drink coffee."), ("Bo", "Any allergies?"), ("Ana", "Penicillin.")]  # fmt: skip
+TOLD = [("Ana", "I can't come on Saturday, Bruno has a fever. I don't eat meat, fish or eggs. I refused the job in Oslo, not the flat.")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("Ana does not smoke.", None), ("Ana smokes.", "a denial"), ("Ana no longer smokes.", None), ("Ana drinks coffee.", None),
+        ("Ana does not drink coffee.", "a denial"), ("Ana is allergic to penicillin.", None), ("Ana is not allergic to penicillin.", "a denial"),
+    ],
+)  # fmt: skip
+def test_an_answer_is_read_with_its_question(text: str, missing: str | None) -> None:
+    """A bare "No" denies what was asked, and a bare word asserts it."""
+    assert lack(text, source(*ASKED)) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("Ana cannot come on Saturday.", None), ("Ana can come on Saturday.", "a denial"), ("Bruno has a fever.", None), ("Bruno has no fever.", "a denial"),
+        ("Ana does not eat fish.", None), ("Ana eats eggs.", "a denial"), ("Ana did not take the job in Oslo.", None), ("Ana took the job in Oslo.", None),
+        ("Ana refused the job in Oslo.", None), ("Ana cannot come because Bruno has a fever.", None),
+    ],
+)  # fmt: skip
+def test_a_denial_is_that_of_its_clause(text: str, missing: str | None) -> None:
+    """What is "refused" may be put with a "not" or without."""
+    assert lack(text, source(*TOLD)) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [("A Ana no le gusta el turno de noche.", None), ("A Ana le gusta el turno de noche.", "a denial"), ("Ana trabaja en el puerto.", None)],
+)  # fmt: skip
+def test_spanish_denies_likewise(text: str, missing: str | None) -> None:
+    """By its own words."""
+    assert lack(text, source(("Ana", "Trabajo en el puerto, pero no me gusta el turno de noche."))) == missing
+
+
+def test_an_unknown_language_is_not_judged_by_what_it_denies() -> None:
+    """Its words of denial are not known."""
+    assert (
+        lack("Ana does not smoke.", source(("Ana", "Ana sigara içmiyor, çünkü bu çok kötü bir şey."))) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "missing"),
+    [
+        ("I booked the hotel.", "Bo booked the hotel.", "who it is"), ("I booked the hotel.", "Ana booked the hotel.", None),
+        ("I booked the hotel for us.", "Bo booked the hotel.", None),
+        ("I booked you a hotel.", "Bo has a hotel.", None), ("I hope the party in the hotel was fun.", "Bo had a party in a hotel.", None),
+        ("Bo booked the hotel, and I paid.", "Bo booked the hotel.", None), ("My sister owns the hotel.", "Bo's sister owns the hotel.", "who it is"),
+        ("You know that I booked the hotel.", "Bo booked the hotel.", "who it is"), ("I paid Bo for the hotel.", "Bo was paid by Ana for the hotel.", None),
+        ("The hotel is booked.", "Bo booked the hotel.", None),
+    ],
+)  # fmt: skip
+def test_what_somebody_says_of_themselves_is_not_the_others(
+    said: str, text: str, missing: str | None
+) -> None:
+    """Unless the clause is about the other one, too, or the statement names who says it."""
+    assert lack(text, source(("Bo", "Hello there!"), ("Ana", said))) == missing
+
+
+def test_clauses_and_what_goes_on_with_them() -> None:
+    """A list goes on with what is denied; a relative clause is one of its own in what is said."""
+    found = [
+        (one.text, one.denies)
+        for one in split_clauses("I don't eat meat or fish, but the man who cooks does.")
+    ]
+    assert found == [("I don't eat meat", True), ("fish", True), ("the man", False), ("cooks does", False)]
+    assert len(list(split_clauses("The man who cooks left.", relative=False))) == 1
+
+
+def test_true_statements_are_kept_and_distorted_ones_mostly_refused() -> None:
+    """At most 2% of the true ones are refused, one of a set; at most 15% of the false ones pass.
+
+    None passes with another number or date, with a made-up part that has a name, by order of a turn, or from the prompt.
+    """
+    sets = [
+        list(model_statements.cases(model_statements.FOLDER / f"{name}.toml"))
+        for name in model_statements.SETS
+    ]
+    found = [one for cases in sets for one in cases]
+    refused = [sum(one.true and one.reason is not None for one in cases) for cases in sets]
+    passed = [one for one in found if not one.true and one.reason is None]
+    true = sum(one.true for one in found)
+    assert (true, len(found) - true) == (299, 254)
+    assert max(refused) <= 1
+    assert 50 * sum(refused) <= true
+    assert 100 * len(passed) <= 15 * (len(found) - true)
+    assert not {one.kind for one in passed} & {"number", "date", "instruction", "copied", "added"}

@@ -1,0 +1,71 @@
+"""Numbers by their value: written in digits or in words, as a time of day, with separators and factors."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memforest.steps.llm.figures import figures
+
+
+def readings_of(text: str) -> frozenset[str]:
+    """Return all readings of all numbers of a text."""
+    return frozenset(reading for one in figures(text) for reading in one.readings)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("7", "seven"), ("7", "7:00"), ("at 7", "at 19:00"), ("7 pm", "19:00"), ("7 p.m.", "7pm"), ("half past seven", "7:30"), ("seven thirty", "19:30"),
+        ("quarter to eight", "7:45"), ("las siete y media", "7:30"), ("25", "twenty-five"), ("25,000", "twenty-five thousand"), ("25k", "25.000"),
+        ("1.5 million", "1,500,000"), ("a hundred", "100"), ("two hundred and fifty", "250"), ("a dozen", "12"), ("half a dozen", "6"), ("two dozen", "24"),
+        ("seven and a half", "7.5"), ("6,95", "6.95"), ("640.50", "640.5"), ("the ninth", "9th"), ("31st", "thirty-first"), ("the 90s", "the nineties"),
+        ("twice", "2"), ("a year and a half", "1.5 years"), ("treinta y cinco", "35"), ("٣", "3"), ("二十五", "25"), ("每天七点", "7:00"), ("007", "7"),
+    ],
+)  # fmt: skip
+def test_the_same_number_in_another_form(one: str, other: str) -> None:
+    """They share a reading."""
+    assert not readings_of(one).isdisjoint(readings_of(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("7", "17"), ("7 am", "7 pm"), ("7:00", "17:00"), ("7:30", "7:15"), ("6", "18"), ("25", "25 thousand"), ("1,500", "1.5"), ("6.95", "9.65"),
+        ("half past seven", "7"), ("twenty-five", "20"), ("48213", "48231"), ("1" * 30, "1" * 31), ("a dozen", "10"),
+    ],
+)  # fmt: skip
+def test_another_number(one: str, other: str) -> None:
+    """They share none."""
+    assert readings_of(one).isdisjoint(readings_of(other))
+    assert readings_of(one)
+    assert readings_of(other)
+
+
+def test_a_figure_knows_how_it_is_written() -> None:
+    """In words or digits, as an ordinal in digits, and in front of what."""
+    found = figures("Two cats, 3 dogs on the 13th of May, and forty")
+    assert [(one.text, one.written, one.ordinal, one.noun) for one in found] == [
+        ("two", True, False, "cats"),
+        ("3", False, False, "dogs"),
+        ("13th", False, True, "of"),
+        ("forty", True, False, ""),
+    ]
+
+
+def test_words_that_only_look_like_numbers_are_none() -> None:
+    """Articles, "once", and months."""
+    assert figures("Once upon a time, un día de mayo, k, thousandfold, mil") == ()
+
+
+@given(st.text(alphabet="0123456789.,: ahkpmst", max_size=60))
+@settings(max_examples=200)
+def test_any_digits_can_be_read(text: str) -> None:
+    """Whatever stands between them; no figure is without a reading."""
+    assert all(one.readings and one.text in text for one in figures(text))
+
+
+def test_a_flood_of_factors_is_read() -> None:
+    """In one pass, without recursion."""
+    assert len(figures("two hundred " * 5_000)) == 5_000
