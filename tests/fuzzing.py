@@ -349,7 +349,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         parse.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],
     "steps.llm.prompt.read_data_block": _blocks,
-    "steps.llm.source.dates_of": lambda t: source.dates_of(t, ("en", "es"), WHEN, UTC),
+    "steps.llm.source.dates_of": lambda t: source.dates_of(t, "en", WHEN, UTC, None),
     "steps.llm.structured.read_reply": _reply,
     "systems.memforest.kinds.find_kinds": _kinds,
     "systems.memforest.kinds.placed_in": _kinds,

@@ -180,6 +180,7 @@ def test_what_is_in_doubt_can_be_asked_for_with_its_readings() -> None:
     (span,) = find_dates("We row on Friday at dawn.", WEDNESDAY, UTC, ("en",), doubtful=True)
     assert not span.decided
     assert {one.start.day for one in span.readings} == {11, 18}
+    assert find_dates("Every Friday we row.", WEDNESDAY, UTC, ("en",), doubtful=True) == []
     (sure,) = find_dates("We row on 18 October 2024.", WEDNESDAY, UTC, ("en",), doubtful=True)
     assert sure.decided
     assert sure.readings == (sure.interval,)

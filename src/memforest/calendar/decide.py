@@ -82,7 +82,8 @@ def choose_bare(
     if other is not None and found is not other:
         far, near = _distance(found, scene.today), _distance(other, scene.today)
         doubt = doubt or (far > _FAR_DAYS and near < _NEAR_DAYS and _bound(scene, at) != "since")
-    other = None if other is found else other
+    if other is found or (not doubt and side == "past") or (doubt and _doubtful(scene, at)):
+        other = None  # a verb in the past leaves no choice, nor do words that are no single day
     return replace(found, relative=True, open_year=True, doubt=doubt, other=other)
 
 

@@ -121,7 +121,7 @@ def find_dates(
             a date.
         day_first: whether ``01/02/2023`` is 1 February; None is as the first language of the list writes it, and no
             date where it is written both ways, as in English.
-        doubtful: also return what is in doubt, with `DateSpan.decided` false; for who can ask somebody which it is.
+        doubtful: also return those of which two days may be meant, with `DateSpan.decided` false; for who can ask which.
 
     Raises:
         TimestampError: if `reference` is naive.
@@ -137,7 +137,9 @@ def find_dates(
     if not found:
         return []
     found = _in_told_years(_joined([_bounded(hit) for hit in _extended(found)]))
-    spans = (_span(text, hit, positions, tz) for hit in found if doubtful or not hit.period.doubt)
+    if not doubtful:
+        found = [hit for hit in found if not hit.period.doubt]
+    spans = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
     return [span for span in spans if span is not None]
 
 

@@ -22,7 +22,7 @@ from memforest.memory.inspect.stored import (
 from memforest.memory.plain import Result
 from memforest.search.budget import fit, render, render_summary
 from memforest.text import cut
-from memforest.types import QuestionPlan, Refused, StepUsage
+from memforest.types import QuestionPlan, Refused, ResolvedDate, StepUsage
 
 __all__ = [
     "AskResult",
@@ -106,6 +106,7 @@ class Evidence(Result):
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
     `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
     the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first.
+    `dates` are what the words of time of a fact mean: "last week" as the days of that week.
 
     Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
@@ -127,6 +128,7 @@ class Evidence(Result):
     fact_id: str | None = None
     why: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    dates: tuple[ResolvedDate, ...] = ()
     level: int | None = None
     window: str | None = None
     turns: int | None = None

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from memforest.calendar import DateSpan, find_dates
 from memforest.interval import Interval, local_time
-from memforest.language.dating import until_now
+from memforest.language.dating import date_languages
 from memforest.language.entities import names_inside
 from memforest.language.language import Code, detect_language
 from memforest.language.sentences import split_sentences
@@ -59,6 +59,7 @@ class SourceTurn:
     sentences: tuple[tuple[str, frozenset[str]], ...]
     """Each sentence with its forms; see `forms_of`."""
     dates: tuple[DateSpan, ...]
+    """Also those of which it is in doubt which days they mean."""
 
     @property
     def forms(self) -> frozenset[str]:
@@ -97,7 +98,9 @@ class Source:
     names: frozenset[str]
     """Lower-case words that are names, by their capitals inside a sentence."""
     stated: tuple[Interval, ...]
-    """The days that are named, each once."""
+    """The days that are named, or may be meant, each once."""
+    day_first: bool | None
+    """Whether numeric dates have the day first; None is not known."""
 
     @property
     def everything(self) -> tuple[SourceTurn, ...]:
@@ -112,8 +115,10 @@ class Source:
 
 def read_source(chunk: Chunk, zone: tzinfo) -> Source:
     """Return what a chunk says. Turns that are blank or no language are not among `Source.said`."""
-    said = {turn.ordinal: _read(turn, zone) for turn in chunk.turns if is_readable(turn.text)}
-    context = tuple(_read(turn, zone) for turn in chunk.before if is_readable(turn.text))
+    said = {
+        turn.ordinal: _read(turn, zone, chunk.day_first) for turn in chunk.turns if is_readable(turn.text)
+    }
+    context = tuple(_read(turn, zone, chunk.day_first) for turn in chunk.before if is_readable(turn.text))
     people = tuple(
         dict.fromkeys((*chunk.participants, *(turn.speaker for turn in (*chunk.before, *chunk.turns))))
     )
@@ -129,7 +134,10 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         words=_by_beginning((*people, *(one.told for one in everything))),
         numbers=frozenset(_numbers(everything, people, zone)),
         forms=frozenset(form for one in told for form in one.forms),
-        stated=tuple(dict.fromkeys(span.interval for one in everything for span in one.dates)),
+        stated=tuple(
+            dict.fromkeys(days for one in everything for span in one.dates for days in span.readings)
+        ),
+        day_first=chunk.day_first,
         names=names_inside(" . ".join(one.told[:4000] for one in everything)),
     )
 
@@ -139,29 +147,28 @@ def is_readable(text: str) -> bool:
     return any(ch.isalnum() for ch in DATA_RUN.sub(" ", text)[:MAX_TURN_CHARS])
 
 
-def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
+def _read(turn: Turn, zone: tzinfo, day_first: bool | None) -> SourceTurn:
     text = shorten_runs(turn.text)[:MAX_TURN_CHARS]
     pieces = [piece.text for piece in split_sentences(text)]
     told = [piece for piece in pieces if not is_order(piece)]
     plain = text if len(told) == len(pieces) else "\n".join(told)
     language = detect_language(text)
-    # A short turn's language is a guess, and what is found here is used only where the model points at it.
-    languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
-    dates = dates_of(plain, languages, turn.said, zone)
+    dates = dates_of(plain, language, turn.said, zone, day_first)
     sentences = tuple((piece, forms_of(piece)) for piece in told)
     return SourceTurn(turn, text, plain, folded(plain), language, sentences, dates)
 
 
-def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
-    """Return the dates that a text states, as the local extractor finds them.
+def dates_of(
+    text: str, language: Code, said: datetime, zone: tzinfo, day_first: bool | None
+) -> tuple[DateSpan, ...]:
+    """Return the dates that a text states, those in doubt included.
 
-    English "for two years" is one where it reaches to the present; what Spanish says so always does ("desde hace").
+    They are read in the words of its own language first. A short turn's language is a guess, and what is found here is
+    used only where the model points at it.
     """
-    return tuple(
-        span
-        for span in find_dates(text, said, zone, languages)
-        if span.direction != "for" or span.text[:3].lower() != "for" or until_now(text[: span.start_char])
-    )
+    own = date_languages(text, language)
+    languages = (*own, *(one for one in ("es", "en") if own and one not in own))
+    return tuple(find_dates(text, said, zone, languages, day_first=day_first, doubtful=True))
 
 
 def folded(text: str) -> str:
@@ -217,10 +224,13 @@ def _numbers(everything: Sequence[SourceTurn], people: Iterable[str], zone: tzin
     """Yield the numbers that are said, and those of the days that are meant or on which it is said."""
     for text in (*people, *(one.told for one in everything)):
         yield from numbers(text)
-    days = [one.turn.said for one in everything]
+    days_meant = [one.turn.said for one in everything]
     for one in everything:
-        days += [end for span in one.dates for end in (span.start, span.end - timedelta(microseconds=1))]
-    for day in days:
+        for span in one.dates:
+            starts = (days.start for days in span.readings)
+            ends = (days.end - timedelta(microseconds=1) for days in span.readings if days.end)
+            days_meant += [*starts, *ends]
+    for day in days_meant:
         local = local_time(day, zone)
         for part in (local.year, local.month, local.day):
             yield from (str(part), f"{part:02d}")

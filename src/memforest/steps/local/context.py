@@ -104,6 +104,7 @@ class Context:
     about: str | None
     """The statement that the question is about, when it has no content of its own ("Since when?")."""
     assistant: bool
+    day_first: bool | None
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -131,6 +132,7 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
         question_turn=asked_in,
         about=about,
         assistant=(turn.role or turn.speaker).lower() in _ROLE_ASSISTANTS,
+        day_first=chunk.day_first,
     )
 
 

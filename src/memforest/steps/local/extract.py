@@ -1,8 +1,8 @@
 """Extraction without a model: every sentence of a turn becomes a dated, attributed statement, or is skipped by name.
 
 A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped; what remains is rewritten
-into the third person (English, simple Spanish) or quoted with its speaker (every other language), its relative dates
-are followed by absolute ones, and short neighbours are joined, because each statement costs an embedding: about one
+into the third person (English, simple Spanish) or quoted with its speaker (every other language), its dates are worked
+out, and short neighbours are joined, because each statement costs an embedding: about one
 per turn of chat.
 
 Nothing is lost in silence: every sentence ends in a `Candidate` or a `Skipped`, and the turn itself stays searchable.
@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from memforest.calendar import DateSpan, find_dates
 from memforest.language.attribution import attribute, is_present_verb, supply_subject
-from memforest.language.dating import show_dates, until_now, valid_time
+from memforest.language.dating import date_languages, resolved_dates, valid_time
 from memforest.language.entities import find_mentions, find_topics, merge_mentions, names_inside
 from memforest.language.language import load_word_lists
 from memforest.language.pieces import (
@@ -69,8 +69,21 @@ MAX_STATEMENTS = 24
 """Statements made of one turn; further sentences are `Skipped` with the reason "over the limit"."""
 MAX_ASSISTANT_STATEMENTS = 8
 
-FindDates = Callable[[str, datetime, tzinfo, Sequence[str]], Sequence[DateSpan]]
-"""``find_dates(text, reference, tz, languages)``: the dates in `text`, offsets in characters, times aware UTC."""
+
+class FindDates(Protocol):
+    """Finds the dates of a text; see `memforest.calendar.find_dates`."""
+
+    def __call__(
+        self,
+        text: str,
+        reference: datetime,
+        tz: tzinfo,
+        languages: Sequence[str],
+        *,
+        day_first: bool | None,
+    ) -> Sequence[DateSpan]:
+        """Return the dates in `text`, offsets in characters, times aware UTC."""
+        ...
 
 
 class FindStates(Protocol):
@@ -205,16 +218,16 @@ class LocalExtractor:
         if reason and not (context.drafts and reason in ("evaluation", "fragment")):
             context.skip(raw, "pleasantry" if evaluation else reason)
             return None
-        dated, date = self._date(context, supply_subject(text))
-        made = attribute(dated, context.voices)
+        full = supply_subject(text)
+        made = attribute(full, context.voices)
         resolved = resolve_person(made.text, context.drafts)
         draft = self._finish(
             context,
             raw,
             resolved or made.text,
             attributed=made.names_speaker or resolved is not None,
-            changed=made.changed or resolved is not None or dated != text,
-            date=date,
+            changed=made.changed or resolved is not None or full != text,
+            dates=self._spans(context, full),
         )
         continues = resolved is None and not made.names_speaker and _CONTINUES.match(text) is not None
         draft.comment = reason is not None
@@ -240,9 +253,9 @@ class LocalExtractor:
             )
         ) or skip_reason(text, context.address, assistant=False):
             return None
-        dated, date = self._date(context, text)
-        made = attribute(dated, context.voices)
-        draft = self._finish(context, raw, made.text, attributed=True, changed=True, date=date)
+        made = attribute(text, context.voices)
+        dates = self._spans(context, text)
+        draft = self._finish(context, raw, made.text, attributed=True, changed=True, dates=dates)
         about = "" if context.about is None else f' about "{context.about}"'
         draft.text = f'{context.turn.speaker}, asked "{question}"{about}: {_uncapitalised(draft.text)}'
         draft.turns = (*context.question_turn, context.turn.ordinal)
@@ -257,30 +270,21 @@ class LocalExtractor:
         if lacks_content_spanish(text, context.address):
             context.skip(raw, "pleasantry")
             return None
-        dated, date = self._date(context, text)
-        made = attribute_spanish(dated, context.turn.speaker)
+        made = attribute_spanish(text, context.turn.speaker)
         return self._finish(
             context,
             raw,
-            made or dated,
+            made or text,
             attributed=made is not None,
-            changed=made is not None or dated != text,
-            date=date,
+            changed=made is not None,
+            dates=self._spans(context, text),
         )
 
-    def _date(self, context: Context, text: str) -> tuple[str, DateSpan | None]:
-        """Return `text` with an absolute date behind each relative one, and its first date."""
-        languages = (context.language,) if context.language != "other" else ()
-        spans = [
-            span
-            for span in self._dates(text, context.turn.said, self._zone, languages)
-            if span.direction != "for" or context.language != "en" or until_now(text[: span.start_char])
-        ]
-        for span in sorted(spans, key=lambda found: found.start_char, reverse=True):
-            if span.relative:
-                shown = show_dates(span, self._zone, english=context.language == "en")
-                text = f"{text[: span.end_char]} ({shown}){text[span.end_char :]}"
-        return text, min(spans, key=lambda found: found.start_char) if spans else None
+    def _spans(self, context: Context, text: str) -> list[DateSpan]:
+        """Return the dates of a text, in order."""
+        languages = date_languages(text, context.language)
+        found = self._dates(text, context.turn.said, self._zone, languages, day_first=context.day_first)
+        return sorted(found, key=lambda one: one.start_char)
 
     def _finish(
         self,
@@ -290,11 +294,10 @@ class LocalExtractor:
         *,
         attributed: bool,
         changed: bool,
-        date: DateSpan | None = None,
+        dates: Sequence[DateSpan] | None = None,
     ) -> Draft:
-        """Return a draft with its mentions, negation and length."""
-        if context.language == "other":
-            text, date = self._date(context, text)
+        """Return a draft with its mentions, negation and length; its dates are those of its text if none are given."""
+        spans = self._spans(context, text) if dates is None else dates
         text = ended(text) if changed else text
         clause = _SUBORDINATE.search(text)
         main = text[: clause.start()] if clause and clause.start() > 12 else text
@@ -306,7 +309,8 @@ class LocalExtractor:
             attributed=attributed,
             changed=changed,
             joins=False,
-            date=date,
+            date=spans[0] if spans else None,
+            dates=resolved_dates(spans),
             names=find_mentions(
                 text, participants=context.participants, known=context.known, language=context.language
             ),
@@ -323,7 +327,12 @@ class LocalExtractor:
         shown = inner if _PICTURE.match(inner) else f"a photo of {inner}"
         context.drafts.append(
             self._finish(
-                context, caption, f"{context.turn.speaker} shared {shown}", attributed=True, changed=True
+                context,
+                caption,
+                f"{context.turn.speaker} shared {shown}",
+                attributed=True,
+                changed=True,
+                dates=(),
             )
         )
 
@@ -348,6 +357,7 @@ class LocalExtractor:
             start=start,
             end=end,
             precision=precision,
+            dates=draft.dates,
             negated=draft.negated,
             mentions=mentions,
             topics=find_topics(draft.text, names=names),
