@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest.calendar import find_dates
-from memforest.calendar.resolve import day_comes_first
+from memforest.calendar.numeric import day_comes_first
 
 UTC = timezone.utc
 WEDNESDAY = datetime(2024, 10, 16, 12, tzinfo=UTC)

@@ -24,12 +24,13 @@ from memforest.calendar import period as periods
 from memforest.calendar.decide import Kind, choose, choose_bare
 from memforest.calendar.fold import fold_word
 from memforest.calendar.language import Rule
+from memforest.calendar.numeric import day_comes_first
 from memforest.calendar.period import Period, day, unit_period
 from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
 from memforest.types import Precision
 
-__all__ = ["OPERATIONS", "Operation", "day_comes_first", "number_range", "unit_of", "weekday_of"]
+__all__ = ["OPERATIONS", "Operation", "number_range", "unit_of", "weekday_of"]
 
 Match = re.Match[str]
 Operation = Callable[[Match, Rule, Scene], "Period | None"]
@@ -276,19 +277,6 @@ def _full_year(digits: str) -> int:
     """Return a year of four or two digits: 69-99 are 1969-1999, 00-68 are 2000-2068 (POSIX strptime, ``%y``)."""
     year = int(digits)
     return year if len(digits) > 2 else year + (1900 if year >= 69 else 2000)
-
-
-def day_comes_first(first: int, second: int, known: bool | None) -> bool | None:
-    """Return whether the first of two numbers of a date is its day; None if they may be read both ways.
-
-    Args:
-        first: the first number.
-        second: the second number.
-        known: the order that is used, if it is known.
-    """
-    if first == second or second > 12:
-        return False
-    return True if first > 12 else known
 
 
 def _east_asian(match: Match, rule: Rule, scene: Scene) -> Period | None:

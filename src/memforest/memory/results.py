@@ -106,12 +106,11 @@ class Evidence(Result):
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
     `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
     the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first.
-    `dates` are what the words of time of a fact mean: "last week" as the days of that week.
 
     Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
     all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, and `node_id` its number,
-    which it keeps until the trees are made anew; for other evidence these four are None.
+    which it keeps until the trees are made anew; for other evidence these four are None. `dates` are what the words of a fact mean.
     """
 
     text: str

@@ -252,13 +252,8 @@ def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]
     )
     found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
     for row in rows:
-        values = (
-            *row[:8],
-            tuple(json.loads(row[8])),
-            row[9],
-            tuple(sorted(json.loads(row[10]))),
-            read_dates(row[11]),
-        )
+        topics, turns = tuple(json.loads(row[8])), tuple(sorted(json.loads(row[10])))
+        values = (*row[:8], topics, row[9], turns, read_dates(row[11]))
         found[row[1]].append(OccurrenceRow(*values))
     return found
 

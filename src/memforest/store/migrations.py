@@ -30,12 +30,6 @@ __all__ = [
     "m0003_scale",
     "m0004_changes",
     "m0005_spent",
-    "m0006_integrity",
-    "m0007_compact",
-    "m0008_lean",
-    "m0009_indexes",
-    "m0010_jobs",
-    "m0011_dates",
 ]
 
 Migration = Callable[[Tx], None]

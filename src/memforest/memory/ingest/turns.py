@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from memforest.calendar import parse_timestamp
+from memforest.calendar import ambiguous_dates, numeric_order, parse_timestamp
 from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
@@ -131,6 +131,8 @@ class Reading:
 
     turns: tuple[Turn, ...]
     refused: tuple[Refused, ...]
+    notes: tuple[str, ...] = ()
+    """What a caller should know of how they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class TurnReader:
         max_turn_chars: longer texts are refused.
         session_time: the time of turns that have none of their own.
         now: stamps such turns when there is no `session_time` (live `add`); None in a batch ingest.
+        day_first: whether numeric timestamps have the day first; None is as those of the session prove.
     """
 
     zone: ZoneInfo
@@ -154,6 +157,7 @@ class TurnReader:
     max_turn_chars: int
     session_time: datetime | None = None
     now: datetime | None = None
+    day_first: bool | None = None
 
     def read(
         self,
@@ -181,6 +185,10 @@ class TurnReader:
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
+        times = [
+            str(found[1]) for item in raw if isinstance(item, Mapping) and (found := _first(item, _TIME))
+        ]
+        order = numeric_order(times) if self.day_first is None else self.day_first
         turns: list[Turn] = []
         refused: list[Refused] = []
         seen: dict[str, int] = {}
@@ -188,7 +196,7 @@ class TurnReader:
         for index, item in enumerate(raw):
             while is_taken is not None and is_taken(str(number)):
                 number += 1
-            turn = self._turn(item, index, str(number), first + len(turns))
+            turn = self._turn(item, index, str(number), first + len(turns), order)
             number += 1
             if isinstance(turn, Refused):
                 refused.append(turn)
@@ -205,7 +213,8 @@ class TurnReader:
         if refused and not turns:
             more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
-        return Reading(tuple(turns), tuple(refused))
+        notes = [] if order is not None else _read_month_first(times)
+        return Reading(tuple(turns), tuple(refused), tuple(notes))
 
     def _not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
         """Move a stamped time up to its predecessor's (the clock went back); refuse a stated one."""
@@ -218,7 +227,7 @@ class TurnReader:
             f"({floor.isoformat()}); sort the turns by time or correct the timestamp"
         )
 
-    def _turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
+    def _turn(self, item: Any, index: int, number: str, ordinal: int, order: bool | None) -> Turn | Refused:
         if not isinstance(item, Mapping):
             raise InputError(
                 f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
@@ -232,7 +241,7 @@ class TurnReader:
         except _NoTextError as exc:
             return Refused(index, turn_id, str(exc))
         role = self._role(item, index)
-        said, source = self._time(item, index)
+        said, source = self._time(item, index, order)
         if said >= LATEST:
             raise TimestampError(
                 f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
@@ -304,10 +313,12 @@ class TurnReader:
             raise _NoTextError("holds a lone surrogate; decode it as UTF-8 first") from None
         return text
 
-    def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
+    def _time(self, item: Mapping[str, Any], index: int, order: bool | None) -> tuple[datetime, TimeSource]:
         found = _first(item, _TIME)
         if found is not None:
-            said, naive = parse_timestamp(found[1], timezone=self.zone, field=f"turn {index}: {found[0]}")
+            said, naive = parse_timestamp(
+                found[1], timezone=self.zone, field=f"turn {index}: {found[0]}", day_first=order
+            )
             return said, "naive" if naive else "given"
         if self.session_time is not None:
             return self.session_time, "session"
@@ -318,14 +329,28 @@ class TurnReader:
         )
 
 
-def read_arrival(arrival: Arrival, config: Config, label: str) -> Reading:
+def _read_month_first(times: Sequence[str]) -> list[str]:
+    """Return a warning that names a timestamp which may be read both ways."""
+    found = [time for time in times if ambiguous_dates(time)]
+    if not found:
+        return []
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return [
+        f"timestamp {shown(found[0])}{more}: nothing tells whether the day or the month comes first, and it was read month "
+        "first; set day_first (MEMFOREST_DAY_FIRST) to true or false"
+    ]
+
+
+def read_arrival(arrival: Arrival, config: Config, label: str, day_first: bool | None = None) -> Reading:
     """Read the turns of a session, and list those that are refused; nothing is stored.
+
+    `day_first` is how the memory's people write numeric dates, if the configuration does not say it.
 
     Raises:
         InputError: if its id, a turn or its metadata are malformed, or there is no turn.
     """
     check_id(arrival.session_id, "session_id")
-    read = _reader(arrival, config, label).read(arrival.turns)
+    read = _reader(arrival, config, label, day_first=day_first).read(arrival.turns)
     if not read.turns:
         raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
     json_object(arrival.metadata, "metadata")
@@ -338,6 +363,7 @@ def read_addition(
     label: str,
     now: datetime,
     *,
+    day_first: bool | None = None,
     first: int = 0,
     floor: datetime | None = None,
     is_taken: Callable[[str], bool] | None = None,
@@ -350,16 +376,24 @@ def read_addition(
     if arrival.session_id is not None:
         check_id(arrival.session_id, "session_id")
     json_object(arrival.metadata, "metadata")
-    reader = _reader(arrival, config, label, now)
+    reader = _reader(arrival, config, label, now, day_first=day_first)
     read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken)
     if not read.turns:
         raise InputError("there is nothing to add; give a text or at least one message")
     return read
 
 
-def _reader(arrival: Arrival, config: Config, label: str, now: datetime | None = None) -> TurnReader:
+def _reader(
+    arrival: Arrival,
+    config: Config,
+    label: str,
+    now: datetime | None = None,
+    *,
+    day_first: bool | None = None,
+) -> TurnReader:
     """Return the `TurnReader` of a session of the user with that display name."""
-    return TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now)
+    order = config.day_first if config.day_first is not None else day_first
+    return TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now, order)
 
 
 def _joined(content: object) -> str:
