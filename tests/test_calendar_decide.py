@@ -44,6 +44,7 @@ def days(text: str, languages: tuple[str, ...] = ("en", "es"), day_first: bool |
         # what is arranged lies ahead, also when arranging is over
         ("We booked a boat for 9 November.", "2024-11-09"),
         ("The regatta has been moved to Thursday.", "2024-10-17"),
+        ("On Saturday Noor sailed.", "2024-10-12"),
         # no verb
         ("Regatta 17 June", "2025-06-17"),
         ("Boat inspection Thursday 3pm", "2024-10-17"),

@@ -157,11 +157,14 @@ def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:
     """Tell whether the words around a date say that it is no single day, or leave it open which."""
     doubts, text = scene.language.doubts, scene.text
-    behind = doubts.get("behind")
-    ahead = doubts.get("before")
+    behind, title = doubts.get("behind"), doubts.get("title")
+    ahead, placed = doubts.get("before"), doubts.get("placed")
+    before = text[max(0, at[0] - 40) : at[0]]
+    if title is not None and title.match(text, at[1]) and not (placed is not None and placed.search(before)):
+        return True  # "Friday Night Lights", and not "on Friday Nora left"
     return (
         scene.says(doubts.get("recurring"), scene.clause(*at))
         or scene.says(doubts.get("told"), scene.sentence(*at))
         or (behind is not None and behind.match(text, at[1]) is not None)
-        or (ahead is not None and ahead.search(text[max(0, at[0] - 40) : at[0]]) is not None)
+        or (ahead is not None and ahead.search(before) is not None)
     )

@@ -228,7 +228,13 @@ class _Tables:
         return self._build("|".join(rows), r"(?<![\w'])(?:%s)(?![\w'])", fold=False)
 
     def doubts(self) -> dict[str, re.Pattern[str]]:
-        frames = {"behind": "%s", "clock": "%s", "before": "(?:%s)$"}
+        frames = {
+            "behind": "%s",
+            "clock": "%s",
+            "title": "%s",
+            "before": "(?:%s)$",
+            "placed": r"(?<!\w)(?:%s)$",
+        }
         return {
             name: self._build(pattern, frames.get(name, r"(?<!\w)(?:%s)(?!\w)"))
             for name, pattern in self._data.get("doubt", {}).items()

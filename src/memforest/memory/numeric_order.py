@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from memforest.calendar import ambiguous_dates, numeric_order
 from memforest.config import Config
+from memforest.display import shown
 from memforest.language.language import detect_language
 from memforest.store import meta
 from memforest.store.tx import Tx
 from memforest.text import cut
 from memforest.types import Turn
 
-__all__ = ["doubtful_dates", "keep_order", "order_of"]
+__all__ = ["doubtful_dates", "keep_order", "month_first_warning", "order_of"]
 
 KEY = "day_first"
 _STORED = {"true": True, "false": False}
@@ -55,3 +56,15 @@ def doubtful_dates(turns: Sequence[Turn], day_first: bool | None) -> list[str]:
         f"{cut(repr(words), 40)} in turn {cut(repr(turn.id), 60)}{more}: nothing tells whether the day or the month comes "
         "first, so it dates nothing; set day_first (MEMFOREST_DAY_FIRST) to true or false"
     ]
+
+
+def month_first_warning(times: Sequence[str], day_first: bool | None) -> tuple[str, ...]:
+    """Return a warning that names a timestamp of which the order is not known; nothing if there is none."""
+    found = [] if day_first is not None else [time for time in times if ambiguous_dates(time)]
+    if not found:
+        return ()
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return (
+        f"timestamp {shown(found[0])}{more}: nothing tells whether the day or the month comes first, and it was read "
+        "month first; set day_first (MEMFOREST_DAY_FIRST) to true or false",
+    )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from memforest.calendar import ambiguous_dates, numeric_order, parse_timestamp
+from memforest.calendar import numeric_order, parse_timestamp
 from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
+from memforest.memory.numeric_order import month_first_warning
 from memforest.text import cut, is_binary_looking
 from memforest.types import Refused, TimeSource, Turn
 
@@ -185,10 +186,10 @@ class TurnReader:
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
-        times = [
-            str(found[1]) for item in raw if isinstance(item, Mapping) and (found := _first(item, _TIME))
-        ]
-        order = numeric_order(times) if self.day_first is None else self.day_first
+        given = (_first(item, _TIME) for item in raw if isinstance(item, Mapping))
+        times = [str(one[1]) for one in given if one is not None]
+        if self.day_first is None and (proven := numeric_order(times)) is not None:
+            self = replace(self, day_first=proven)
         turns: list[Turn] = []
         refused: list[Refused] = []
         seen: dict[str, int] = {}
@@ -196,7 +197,7 @@ class TurnReader:
         for index, item in enumerate(raw):
             while is_taken is not None and is_taken(str(number)):
                 number += 1
-            turn = self._turn(item, index, str(number), first + len(turns), order)
+            turn = self._turn(item, index, str(number), first + len(turns))
             number += 1
             if isinstance(turn, Refused):
                 refused.append(turn)
@@ -213,8 +214,7 @@ class TurnReader:
         if refused and not turns:
             more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
-        notes = [] if order is not None else _read_month_first(times)
-        return Reading(tuple(turns), tuple(refused), tuple(notes))
+        return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first))
 
     def _not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
         """Move a stamped time up to its predecessor's (the clock went back); refuse a stated one."""
@@ -227,7 +227,7 @@ class TurnReader:
             f"({floor.isoformat()}); sort the turns by time or correct the timestamp"
         )
 
-    def _turn(self, item: Any, index: int, number: str, ordinal: int, order: bool | None) -> Turn | Refused:
+    def _turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
         if not isinstance(item, Mapping):
             raise InputError(
                 f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
@@ -241,7 +241,7 @@ class TurnReader:
         except _NoTextError as exc:
             return Refused(index, turn_id, str(exc))
         role = self._role(item, index)
-        said, source = self._time(item, index, order)
+        said, source = self._time(item, index)
         if said >= LATEST:
             raise TimestampError(
                 f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
@@ -313,12 +313,11 @@ class TurnReader:
             raise _NoTextError("holds a lone surrogate; decode it as UTF-8 first") from None
         return text
 
-    def _time(self, item: Mapping[str, Any], index: int, order: bool | None) -> tuple[datetime, TimeSource]:
+    def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
         found = _first(item, _TIME)
         if found is not None:
-            said, naive = parse_timestamp(
-                found[1], timezone=self.zone, field=f"turn {index}: {found[0]}", day_first=order
-            )
+            name = f"turn {index}: {found[0]}"
+            said, naive = parse_timestamp(found[1], timezone=self.zone, field=name, day_first=self.day_first)
             return said, "naive" if naive else "given"
         if self.session_time is not None:
             return self.session_time, "session"
@@ -327,18 +326,6 @@ class TurnReader:
         raise TimestampError(
             f"turn {index} has no timestamp; give every turn a 'timestamp', or the session one with timestamp="
         )
-
-
-def _read_month_first(times: Sequence[str]) -> list[str]:
-    """Return a warning that names a timestamp which may be read both ways."""
-    found = [time for time in times if ambiguous_dates(time)]
-    if not found:
-        return []
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return [
-        f"timestamp {shown(found[0])}{more}: nothing tells whether the day or the month comes first, and it was read month "
-        "first; set day_first (MEMFOREST_DAY_FIRST) to true or false"
-    ]
 
 
 def read_arrival(arrival: Arrival, config: Config, label: str, day_first: bool | None = None) -> Reading:
@@ -384,12 +371,7 @@ def read_addition(
 
 
 def _reader(
-    arrival: Arrival,
-    config: Config,
-    label: str,
-    now: datetime | None = None,
-    *,
-    day_first: bool | None = None,
+    arrival: Arrival, config: Config, label: str, now: datetime | None = None, *, day_first: bool | None
 ) -> TurnReader:
     """Return the `TurnReader` of a session of the user with that display name."""
     order = config.day_first if config.day_first is not None else day_first
