@@ -6,12 +6,14 @@ Everything is said on Wednesday 16 October 2024, 12:00 UTC.
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memforest.calendar import find_dates, question_window
+from memforest.calendar.language import load_language
 from memforest.calendar.numeric import day_comes_first
 
 UTC = timezone.utc
@@ -228,6 +230,25 @@ def test_a_question_in_doubt_looks_back(question: str, latest: str | None, expec
     window, _ = question_window(question, WEDNESDAY, UTC, latest=end)
     assert window is not None
     assert window.start.date().isoformat() == expected
+
+
+FURTHER = [
+    ("Wir heirateten am 5. März 2024.", ["2024-03-05"]),
+    ("Nous partons le 14 février 2025.", ["2025-02-14"]),
+    ("Mudámos em 3 de outubro de 2023.", ["2023-10-03"]),
+    ("Мы приехали 7 мая 2024 года.", ["2024-05-07"]),
+    ("Seit 2019, im März.", ["2019-01-01"]),
+    ("Am 5. März und im Mai.", []),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FURTHER)
+def test_further_languages_have_full_dates_with_the_extra(text: str, expected: list[str]) -> None:
+    """Without the extra there is no table of them, and their years are found as in any language."""
+    if find_spec("dateparser") is None:
+        assert load_language("mul") is None
+        expected = [f"{one[:4]}-01-01" for one in expected]
+    assert days(text, ("mul",)) == expected
 
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

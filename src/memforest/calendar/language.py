@@ -37,6 +37,7 @@ from importlib.resources import files
 from typing import Any
 
 from memforest.calendar.fold import fold_word
+from memforest.calendar.further import CODE, further_data
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -106,8 +107,11 @@ class Language:
 def load_language(code: str) -> Language | None:
     """Return a language by its BCP 47 code, trying ``pt`` for ``pt-BR``; None if there is no file.
 
-    "any" is the set of rules that need no language.
+    "any" is the set of rules that need no language, "mul" that of `memforest.calendar.further`.
     """
+    if code == CODE:
+        data = further_data()
+        return None if data is None else _compile(data)
     if not _CODE.fullmatch(code):
         return None
     folder = files("memforest.data") / "time"

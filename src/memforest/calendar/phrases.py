@@ -158,7 +158,8 @@ def _scenes(
         day_first = known[0].day_first
     scenes = [Scene(text, said, now, tz, language, day_first, (language,)) for language in known]
     if everywhere is not None:
-        scenes.append(Scene(text, said, now, tz, everywhere, day_first, tuple(known)))
+        ruled = tuple(language for language in known if language.verbs is not None)
+        scenes.append(Scene(text, said, now, tz, everywhere, day_first, ruled))
     return scenes
 
 

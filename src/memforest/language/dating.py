@@ -13,19 +13,20 @@ from memforest.types import Precision, ResolvedDate
 
 __all__ = ["date_languages", "resolved_dates", "show_dates", "valid_time"]
 
-_RULED: tuple[Code, ...] = ("en", "es")
+_RULED = ("en", "es")
+_FURTHER = "mul"
 _NAMES_YEAR = re.compile(r"\d{4}")
 
 
-def date_languages(text: str, language: Code) -> tuple[Code, ...]:
+def date_languages(text: str, language: Code) -> tuple[str, ...]:
     """Return the languages in whose words the dates of a text are looked for.
 
     Of a text that tells no language ("New deadline: 29 March") these are all that have rules, unless it has words of
-    another one.
+    another one: then those of `memforest.calendar.further`, of which there may be none.
     """
     if language != "other":
         return (language,)
-    return () if has_foreign_words(text) else _RULED
+    return (_FURTHER,) if has_foreign_words(text) else _RULED
 
 
 def resolved_dates(spans: Iterable[DateSpan]) -> tuple[ResolvedDate, ...]:

@@ -167,7 +167,8 @@ def dates_of(
     used only where the model points at it.
     """
     own = date_languages(text, language)
-    languages = (*own, *(one for one in ("es", "en") if own and one not in own))
+    others = () if language == "other" else ("en", "es")
+    languages = tuple(dict.fromkeys((*own, *others)))
     return tuple(find_dates(text, said, zone, languages, day_first=day_first, doubtful=True))
 
 
