@@ -187,7 +187,7 @@ class TurnReader:
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
         given = (_first(item, _TIME) for item in raw if isinstance(item, Mapping))
-        times = [str(one[1]) for one in given if one is not None]
+        times = [one[1] for one in given if one is not None and isinstance(one[1], str)]
         if self.day_first is None and (proven := numeric_order(times)) is not None:
             self = replace(self, day_first=proven)
         turns: list[Turn] = []
