@@ -63,7 +63,7 @@ def date_statement(
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
-        known = any(days_.covers(other) for days_ in one.readings for other in (*source.stated, *days))
+        known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *days))
         if not known and (span is None or one.relative):
             return Dated(text, None, plain, invented=one.text)
         if not known:
