@@ -38,6 +38,7 @@ from memforest.language import (
     value,
     whose,
 )
+from memforest.language.dating import date_languages
 from memforest.language.language import load_word_lists
 from memforest.language.shorten import shorten
 from memforest.language.states import find_states
@@ -306,6 +307,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
     ],
     "steps.local.draft.resolve_person": _drafts,
+    "language.dating.date_languages": lambda t: date_languages(t, "other"),
     "language.entities.find_mentions": lambda t: [
         entities.find_mentions(t, participants=KNOWN, language=code) for code in ("en", "es", "other")
     ],
