@@ -39,6 +39,7 @@ from memforest.language import (
     whose,
 )
 from memforest.language.counting import cut_words
+from memforest.language.dating import date_languages
 from memforest.language.language import load_word_lists
 from memforest.language.shorten import shorten
 from memforest.language.states import find_states
@@ -324,6 +325,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
     ],
     "steps.local.draft.resolve_person": _drafts,
+    "language.dating.date_languages": lambda t: date_languages(t, "other"),
     "language.entities.find_mentions": lambda t: [
         entities.find_mentions(t, participants=KNOWN, language=code) for code in ("en", "es", "other")
     ],
@@ -372,7 +374,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         parse.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],
     "steps.llm.prompt.read_data_block": _blocks,
-    "steps.llm.source.dates_of": lambda t: source.dates_of(t, ("en", "es"), WHEN, UTC),
+    "steps.llm.source.dates_of": lambda t: source.dates_of(t, "en", WHEN, UTC, None),
     "steps.llm.structured.read_reply": _reply,
     "systems.memforest.kinds.find_kinds": _kinds,
     "systems.memforest.kinds.placed_in": _kinds,

@@ -138,7 +138,7 @@ def test_a_supported_statement_is_kept_with_all_it_says() -> None:
             ],
         },
     )
-    assert found.text == "Ann moved to Porto last month (April 2024) because of a job at a boatyard."
+    assert found.text == "Ann moved to Porto last month because of a job at a boatyard."
     assert (found.turns, found.speaker, found.negated) == ((0,), "Ann", False)
     assert found.quote == "I moved to Porto last month, I got a job at a boatyard here."
     assert (found.start, found.end, found.precision) == (
@@ -291,30 +291,31 @@ LATER = chunk(
     ("Ann", "On 3 June 2024 I start at the bank, and I went to Oslo yesterday, every Friday I swim.")
 )
 
+EXCLUDED = "a date that the words exclude was left out"
 DATES: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "the words, in the zone of the memory": (
         statement("Ann went to Oslo yesterday.", when="yesterday"),
-        "Ann went to Oslo yesterday (7 May 2024).",
+        "Ann went to Oslo yesterday.",
         "2024-05-07",
     ),
     "the words against the model's arithmetic": (
         statement("Ann went to Oslo yesterday.", when="yesterday", start="2024-05-01", end="2024-05-01"),
-        "Ann went to Oslo yesterday (7 May 2024).",
+        "Ann went to Oslo yesterday.",
         "2024-05-07",
     ),
     "a day that a turn states in words": (
         statement("Ann went to Oslo.", start="2024-05-07", end="2024-05-07"),
-        "Ann went to Oslo (7 May 2024).",
+        "Ann went to Oslo.",
         "2024-05-07",
     ),
     "a day that a turn states as a date": (
         statement("Ann starts at the bank.", start="2024-06-03T00:00:00Z"),
-        "Ann starts at the bank (3 June 2024).",
+        "Ann starts at the bank.",
         "2024-06-03",
     ),
     "a date for its words": (
         statement("Ann starts at the bank.", when="3rd of June, 2024"),
-        "Ann starts at the bank (3 June 2024).",
+        "Ann starts at the bank.",
         "2024-06-03",
     ),
     "the words of the text itself": (
@@ -329,12 +330,12 @@ DATES: dict[str, tuple[dict[str, Any], str, str | None]] = {
     ),
     "a date in the text that was worked out wrongly": (
         statement("Ann went to Oslo on 6 May 2024.", when="yesterday"),
-        "Ann went to Oslo (7 May 2024).",
+        "Ann went to Oslo.",
         "2024-05-07",
     ),
     "a wrong date behind the right words": (
         statement("Ann went to Oslo yesterday (6 May 2024).", when="yesterday"),
-        "Ann went to Oslo yesterday (7 May 2024).",
+        "Ann went to Oslo yesterday.",
         "2024-05-07",
     ),
     "the day on which it was said is a date, but not of what is told": (
@@ -360,7 +361,8 @@ def test_a_statement_is_dated_by_what_the_turns_state(
     (found,) = outcome.candidates
     assert found.text == text
     assert (None if found.start is None else f"{found.start:%Y-%m-%d}") == start
-    assert outcome.skipped == ()
+    wrong = given.get("when") == "yesterday" and "start" in given
+    assert [one.reason for one in outcome.skipped] == [EXCLUDED] * wrong
 
 
 @pytest.mark.parametrize(
@@ -397,7 +399,7 @@ def test_local_days_are_those_of_the_zone() -> None:
     """What was yesterday at 20:00 UTC on the eighth is the eighth in Tokyo, where the ninth has begun."""
     given = statement("Ann went to Oslo yesterday.", when="yesterday")
     found = kept(LATER, given, timezone="Asia/Tokyo")
-    assert found.text == "Ann went to Oslo yesterday (8 May 2024)."
+    assert found.text == "Ann went to Oslo yesterday."
     assert found.start == datetime(2024, 5, 7, 15, tzinfo=timezone.utc)
 
 
@@ -407,7 +409,7 @@ def test_a_relative_word_means_what_it_means_in_its_own_turn() -> None:
     late = Turn("1", "Ann", second.text, SAID + timedelta(days=10), 1)
     of = Chunk("s", 0, (first, late), (), ("Ann",))
     found = kept(of, {"text": "Ann sailed the boat yesterday.", "turns": [0, 1], "when": "yesterday"})
-    assert found.text == "Ann sailed the boat yesterday (17 May 2024)."
+    assert found.text == "Ann sailed the boat yesterday."
 
 
 def test_an_invented_date_in_the_text_is_no_support() -> None:

@@ -68,7 +68,8 @@ def test_every_kind_of_thing_is_written_down(new: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["m0005_spent", "m0006_integrity", "m0007_compact", "m0008_lean", "m0009_indexes"]
+    "before",
+    ["m0005_spent", "m0006_integrity", "m0007_compact", "m0008_lean", "m0009_indexes"],
 )
 def test_an_upgraded_file_has_the_schema_of_a_new_one(new: Path, tmp_path: Path, before: str) -> None:
     """Whichever version wrote it, opening it for writing leaves the very same tables, indexes and triggers."""

@@ -28,7 +28,7 @@ from memforest.ports import (
     RerankerSetting,
     Summariser,
 )
-from memforest.settings import Bound, Count, Settings, Whole, hints_of, refuse_unknown
+from memforest.settings import Bound, Count, Settings, Whole, brief, hints_of, refuse_unknown
 from memforest.tables import build, checked, overlaid, preset, read_file
 
 __all__ = ["MODES", "REFRESH", "Config", "Ranking", "load_default_config"]
@@ -108,6 +108,10 @@ class Config(Settings):
 
     timezone: str = "UTC"
     """The zone that naive times are read in, and that local days ("yesterday") are taken in."""
+    day_first: bool | None = None
+    """Whether ``03/04/2024`` is 3 April, in what is said and in turns' timestamps; None is as the memory's people write,
+    which a date such as ``25/12/2023`` proves. Where nothing does, such a date in a text dates nothing, a timestamp is
+    read month first, and a warning says so."""
     embedder: EmbedderSetting = "auto"
     """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (lexical only), an
     `EmbeddingEndpoint`, an object with the `Embedder` port, or a plain function from a list of texts to rows of
@@ -231,6 +235,7 @@ _ENVIRONMENT = {
     "mode": "MEMFOREST_MODE",
     "trace": "MEMFOREST_TRACE",
 }
+_SWITCHES = {"day_first": "MEMFOREST_DAY_FIRST"}
 _ENDPOINTS = {"chat": "MEMFOREST_CHAT", "embeddings": "MEMFOREST_EMBEDDING"}
 _ENDPOINT_SETTINGS = ("model", "base_url", "api_key")
 
@@ -292,6 +297,9 @@ def _read(table: Mapping[str, Any], before: str) -> dict[str, Any]:
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     table: dict[str, Any] = {key: env[name] for key, name in _ENVIRONMENT.items() if env.get(name)}
+    for key, name in _SWITCHES.items():
+        if env.get(name, "").strip():
+            table[key] = _switch(name, env[name])
     for section, prefix in _ENDPOINTS.items():
         names = {key: f"{prefix}_{key.upper()}" for key in _ENDPOINT_SETTINGS}
         given = {key: env[name].strip() for key, name in names.items() if env.get(name, "").strip()}
@@ -300,6 +308,12 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     if env.get("MEMFOREST_INDEXES"):
         table["indexes"] = [name.strip() for name in env["MEMFOREST_INDEXES"].split(",")]
     return table
+
+
+def _switch(name: str, value: str) -> bool:
+    if value.strip().lower() not in ("true", "false"):
+        raise ConfigError(f"{name} should be 'true' or 'false', not {brief(value)}")
+    return value.strip().lower() == "true"
 
 
 def _laid_over(table: Mapping[str, Any], given: Mapping[str, Any], source: str) -> dict[str, Any]:

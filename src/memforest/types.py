@@ -38,6 +38,7 @@ __all__ = [
     "QuestionKind",
     "QuestionPlan",
     "Refused",
+    "ResolvedDate",
     "Skipped",
     "State",
     "StepUsage",
@@ -105,7 +106,8 @@ class Chunk:
     """A dialogue cell: `b` consecutive turns of one session, the unit of extraction (paper §4.1).
 
     `before` holds the turns just before the chunk, to be read (who asked what) but not extracted from.
-    `participants` are the display names of everybody who speaks in the session.
+    `participants` are the display names of everybody who speaks in the session. `day_first` says how the memory's
+    people write ``03/05/2024``; None is not known.
     """
 
     session_id: str
@@ -113,6 +115,7 @@ class Chunk:
     turns: tuple[Turn, ...]
     before: tuple[Turn, ...] = ()
     participants: tuple[str, ...] = ()
+    day_first: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +144,23 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class ResolvedDate:
+    """Days that words of a statement mean: ``[start, end)``, aware UTC; `end` is None for what began then and goes on.
+
+    `words` are as they were said ("last week"), without a preposition.
+    """
+
+    words: str
+    start: datetime
+    end: datetime | None
+    precision: Precision
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A statement extracted from a chunk, before it becomes (part of) a canonical fact.
 
-    `text` is self-contained: attributed, pronouns resolved, relative dates resolved. `turns` are the
+    `text` is self-contained: attributed, pronouns resolved; `dates` are what its words of time mean. `turns` are the
     ordinals of the turns that support it, and only those. `start`/`end` are the stated valid time
     [start, end), both ``None`` when the statement states none. `quote` is the supporting raw text.
     `negated` is true when the main clause is negated.
@@ -157,6 +173,7 @@ class Candidate:
     start: datetime | None = None
     end: datetime | None = None
     precision: Precision = "unknown"
+    dates: tuple[ResolvedDate, ...] = ()
     negated: bool = False
     mentions: tuple[Mention, ...] = ()
     topics: tuple[str, ...] = ()

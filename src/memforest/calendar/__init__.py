@@ -9,6 +9,7 @@ which an instant lies. `Period` and its friends are calendar days without a zone
 
 from __future__ import annotations
 
+from memforest.calendar.numeric import ambiguous_dates, numeric_order
 from memforest.calendar.phrases import MAX_CHARS, DateSpan, Direction, find_dates
 from memforest.calendar.question import question_window
 from memforest.calendar.timestamp import parse_timestamp, zone_named
@@ -20,7 +21,9 @@ __all__ = [
     "DateSpan",
     "Direction",
     "Unit",
+    "ambiguous_dates",
     "find_dates",
+    "numeric_order",
     "parse_timestamp",
     "question_window",
     "window_of",

@@ -16,7 +16,7 @@ from memforest.calendar.period import Period, unit_period
 from memforest.calendar.resolve import Match, group, number_range, unit_of, weekday_of
 from memforest.calendar.scene import Scene
 
-__all__ = ["PREFIXES", "Prefix", "shared_year"]
+__all__ = ["PREFIXES", "Prefix", "in_year", "shared_year"]
 
 Prefix = Callable[[Match, Rule, Scene, Period], "Period | None"]
 _DAY = timedelta(days=1)
@@ -30,7 +30,9 @@ def _part(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None
 
 
 def _like(base: Period, found: Period) -> Period:
-    return found.marked(relative=base.relative, approx=base.approx, open_year=base.open_year)
+    return found.marked(
+        relative=base.relative, approx=base.approx, open_year=base.open_year, doubt=base.doubt
+    )
 
 
 # --- "the first week of ..." ----------------------------------------------------------------------
@@ -139,17 +141,28 @@ def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period
         ValueError: if the day does not exist in that year.
     """
     if first.open_year and not second.relative:
-        moved = _in_year(first, second.start.year)
-        return (moved if moved.start <= second.start else _in_year(first, second.start.year - 1)), second
+        moved = in_year(first, second.start.year)
+        return (moved if moved.start <= second.start else in_year(first, second.start.year - 1)), second
     if second.open_year and not first.relative:
-        moved = _in_year(second, first.start.year)
-        return first, (moved if moved.start >= first.start else _in_year(second, first.start.year + 1))
-    if ordered and first.open_year and second.open_year and first.start > second.start:
-        return _in_year(first, second.start.year).marked(relative=True), second
+        moved = in_year(second, first.start.year)
+        return first, (moved if moved.start >= first.start else in_year(second, first.start.year + 1))
+    if not (ordered and first.open_year and second.open_year):
+        return first, second
+    if second.doubt and not first.doubt:
+        moved = in_year(second, first.start.year)
+        moved = moved if moved.start >= first.start else in_year(second, first.start.year + 1)
+        return first, moved.marked(relative=True)
+    if first.start > second.start:
+        return in_year(first, second.start.year).marked(relative=True, doubt=second.doubt), second
     return first, second
 
 
-def _in_year(period: Period, year: int) -> Period:
+def in_year(period: Period, year: int) -> Period:
+    """Return a period that names no year in the one that was found elsewhere.
+
+    Raises:
+        ValueError: if the day does not exist in that year.
+    """
     shift = year - period.start.year
     start = period.start.replace(year=year)
     return Period(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["fold_text", "fold_word"]
+__all__ = ["fold_text", "fold_word", "level_quotes"]
 
 _LAST_LATIN = 0x2100
 _QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
@@ -59,3 +59,8 @@ def fold_text(text: str) -> tuple[str, list[int] | None]:
         positions.append(position)
     positions.append(len(text))
     return "".join(kept).translate(_LEVELS), positions
+
+
+def level_quotes(text: str) -> str:
+    """Return `text` with straight apostrophes; no character moves, and accents stay."""
+    return text if text.isascii() else text.translate(_QUOTES)

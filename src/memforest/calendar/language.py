@@ -16,8 +16,12 @@ with their accents, which the reader's text may leave out. The rest of the file 
   ``{unit}``, ``{season}``, ``{holiday}``, ``{number}``, ``{ordinal}``, ``{part}``, ``{decadename}`` (each
   a group of that name), ``{monthname}`` and ``{weekdayname}`` (unambiguous full names) and
   ``{weekdayskip}`` (no group).
-- ``[cues]`` are the words that put a clause in the future or the past, ``[directions]`` the words that
-  turn a date into a bound.
+- ``[[tense]]`` rows are patterns of verbs, each with the tense that it stands for, in order: see
+  `memforest.calendar.tense`. Alone of all they see accents. ``{irregular}`` stands for the list ``irregular_past`` of
+  ``memforest/data/language/<code>.toml``.
+- ``[scene]`` has `clause`, what ends a clause, and `perfect`, what makes "for two years" reach to the present;
+  ``[doubt]`` the words that leave a date open: see `memforest.calendar.decide`.
+- ``[directions]`` are the words that turn a date into a bound.
 
 Rules of ``any.toml`` need no language and always run.
 """
@@ -32,10 +36,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from dateutil import parser as dateutil_parser
-
 from memforest.calendar.fold import fold_word
-from memforest.calendar.timestamp import CivilParserInfo
+from memforest.calendar.further import CODE, further_data
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -67,7 +69,7 @@ class Language:
     """The compiled tables of one language; words are folded (lower case, no accents)."""
 
     code: str
-    day_first: bool
+    day_first: bool | None
     months: Mapping[str, int]
     weekdays: Mapping[str, int]
     units: Mapping[str, str]
@@ -78,10 +80,14 @@ class Language:
     decades: Mapping[str, int]
     parts: Mapping[str, str]
     capital: frozenset[str]
-    cues: re.Pattern[str] | None
+    verbs: re.Pattern[str] | None
+    """Each row of ``[[tense]]`` is a group called by its tense and its number: ``past_3``."""
+    clause: re.Pattern[str] | None
     perfect: re.Pattern[str] | None
-    present: re.Pattern[str] | None
+    doubts: Mapping[str, re.Pattern[str]]
     before: re.Pattern[str] | None
+    ahead: re.Pattern[str] | None
+    """What stands in front of a date and looks ahead: "until", "by", "from"."""
     onwards: re.Pattern[str] | None
     joint: re.Pattern[str] | None
     between: re.Pattern[str] | None
@@ -89,7 +95,6 @@ class Language:
     rules: tuple[Rule, ...]
     prefixes: tuple[Rule, ...]
     triggers: Mapping[str, tuple[int, ...]]
-    written: dateutil_parser.parser
 
     def rules_for(self, words: Iterable[str]) -> list[Rule]:
         """Return the rules worth trying on a text that holds these folded words."""
@@ -102,8 +107,11 @@ class Language:
 def load_language(code: str) -> Language | None:
     """Return a language by its BCP 47 code, trying ``pt`` for ``pt-BR``; None if there is no file.
 
-    "any" is the set of rules that need no language.
+    "any" is the set of rules that need no language, "mul" that of `memforest.calendar.further`.
     """
+    if code == CODE:
+        data = further_data()
+        return None if data is None else _compile(data)
     if not _CODE.fullmatch(code):
         return None
     folder = files("memforest.data") / "time"
@@ -123,13 +131,13 @@ def _compile(data: Mapping[str, Any]) -> Language:
             for word in table.needs(entry["needs"]):
                 triggers.setdefault(word, []).append(len(rules))
             rules.append(rule)
-    ways = data.get("directions", {})
+    ways, scene = data.get("directions", {}), data.get("scene", {})
     bound = "|".join(
         f"(?P<{way}>{ways[way]})" for way in ("since", "until", "before", "after") if way in ways
     )
     return Language(
         code=data["meta"]["code"],
-        day_first=bool(data["meta"].get("day_first", False)),
+        day_first=data["meta"].get("day_first"),
         months=table.inverted("months", int),
         weekdays=table.inverted("weekdays", int),
         units=table.inverted("units", str),
@@ -140,10 +148,12 @@ def _compile(data: Mapping[str, Any]) -> Language:
         decades=table.inverted("decades", int),
         parts=table.inverted("parts", str),
         capital=frozenset(map(fold_word, table.words("capital"))),
-        cues=table.cues(),
-        perfect=table.regex(data.get("cues", {}).get("perfect"), r"(?<!\w)(?:%s)(?!\w)"),
-        present=table.regex(data.get("cues", {}).get("present"), r"(?<!\w)(?:%s)(?!\w)"),
+        verbs=table.verbs(),
+        clause=table.regex(scene.get("clause"), "%s"),
+        perfect=table.regex(scene.get("perfect"), "(?:%s)"),
+        doubts=table.doubts(),
         before=table.regex(f"(?:{bound}) (?:{ways['skip']})?" if bound else None, r"(?<!\w)%s$"),
+        ahead=table.regex(ways.get("ahead"), r"(?<!\w)(?:%s) (?:\w{2,5} )?$"),
         onwards=table.regex(ways.get("onwards"), r" (?:%s)(?!\w)"),
         joint=table.regex(ways.get("joint"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
         between=table.regex(ways.get("between"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
@@ -151,7 +161,6 @@ def _compile(data: Mapping[str, Any]) -> Language:
         rules=tuple(rules),
         prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, tail=True)),
         triggers={word: tuple(indices) for word, indices in triggers.items()},
-        written=_written_dates(data),
     )
 
 
@@ -179,6 +188,8 @@ class _Tables:
         full = [words[0] for words in data.get("weekdays", {}).values()]
         self._macros["weekdayname"] = f"(?P<weekday>{_any_of(full)})"
         self._macros["weekdayskip"] = f"(?:{_any_of(self._all('weekdays'))})"
+        self._macros["dayname"] = f"(?P<dayname>{_any_of(self._all('weekdays'))})"
+        self._macros["irregular"] = _any_of(_irregular_past(data.get("meta", {}).get("code", "")))
 
     def words(self, name: str) -> list[str]:
         return list(self._data.get("words", {}).get(name, ()))
@@ -211,18 +222,43 @@ class _Tables:
     def regex(self, pattern: str | None, frame: str) -> re.Pattern[str] | None:
         return None if pattern is None else self._build(pattern, frame)
 
-    def cues(self) -> re.Pattern[str] | None:
-        cues = self._data.get("cues")
-        if cues is None:
+    def verbs(self) -> re.Pattern[str] | None:
+        rows = [
+            f"(?P<{row['verb']}_{at}>{_one_line(row['pattern'])})"
+            for at, row in enumerate(self._data.get("tense", ()))
+        ]
+        if not rows:
             return None
-        return self._build(f"(?P<future>{cues['future']})|(?P<past>{cues['past']})", r"(?<!\w)(?:%s)(?!\w)")
+        return self._build("|".join(rows), r"(?<![\w'])(?:%s)(?![\w'])", fold=False)
 
-    def _build(self, pattern: str, frame: str) -> re.Pattern[str]:
+    def doubts(self) -> dict[str, re.Pattern[str]]:
+        frames = {
+            "behind": "%s",
+            "clock": "%s",
+            "title": "%s",
+            "before": "(?:%s)$",
+            "placed": r"(?<!\w)(?:%s)$",
+        }
+        return {
+            name: self._build(pattern, frames.get(name, r"(?<!\w)(?:%s)(?!\w)"))
+            for name, pattern in self._data.get("doubt", {}).items()
+        }
+
+    def _build(self, pattern: str, frame: str, *, fold: bool = True) -> re.Pattern[str]:
         text = frame.replace("%s", _one_line(pattern))
         while _MACRO.search(text):
             text = _MACRO.sub(lambda match: self._macros[match[1]], text)
         text = _SPACES.sub(lambda match: r"(?:\s{1,2})" if match[0] == " " else match[0], text)
-        return re.compile(fold_word(text, lower=False), re.IGNORECASE)
+        return re.compile(fold_word(text, lower=False) if fold else text, re.IGNORECASE)
+
+
+def _irregular_past(code: str) -> list[str]:
+    """Return the irregular past forms of a language, from its word lists; none if it has no such list."""
+    source = files("memforest.data") / "language" / f"{code}.toml"
+    if not source.is_file():
+        return []
+    lists = tomllib.loads(source.read_text(encoding="utf-8"))["lists"]
+    return str(lists.get("irregular_past", "")).split()
 
 
 def _one_line(text: str) -> str:
@@ -240,17 +276,3 @@ def _any_of(words: Iterable[str]) -> str:
 def _pair(text: str) -> Span:
     low, _, high = text.partition("-")
     return int(low), int(high or low)
-
-
-def _written_dates(data: Mapping[str, Any]) -> dateutil_parser.parser:
-    """Return dateutil's parser with the month and weekday names of this language."""
-    info = CivilParserInfo()
-    if "months" in data:
-        skipped = [*CivilParserInfo.JUMP, *data.get("words", {}).get("dateutil_skip", ())]
-        names = {
-            "MONTHS": [tuple(map(fold_word, words)) for words in data["months"].values()],
-            "WEEKDAYS": [tuple(map(fold_word, words)) for words in data["weekdays"].values()],
-            "JUMP": skipped,
-        }
-        info = type("LanguageParserInfo", (CivilParserInfo,), names)()
-    return dateutil_parser.parser(info)

@@ -46,7 +46,8 @@ class Period:
     """A half-open run of days ``[start, end)`` and how exactly it is meant.
 
     `relative` is true when the reference day was needed to find it, `approx` when the wording is vague.
-    `open_year` is true when the words named no year, so that a partner ("March and May 2023") may.
+    `open_year` is true when the words named no year, so that a partner ("March and May 2023") may. `doubt` is true
+    when nothing tells which of several is meant: such a one counts only with a year from elsewhere.
     """
 
     start: date
@@ -55,17 +56,19 @@ class Period:
     relative: bool = False
     approx: bool = False
     open_year: bool = False
+    doubt: bool = False
+    weekday: bool = False
+    """Named by its day of the week alone."""
+    other: Period | None = None
+    """What the same words may mean instead: the May before or behind this one."""
 
-    def marked(
-        self, *, relative: bool | None = None, approx: bool | None = None, open_year: bool | None = None
-    ) -> Period:
+    def later(self, count: int) -> Period:
+        """Return the same so many days later."""
+        return replace(self, start=self.start + count * _DAY, end=self.end + count * _DAY, other=None)
+
+    def marked(self, **flags: bool) -> Period:
         """Return a copy with some of the flags set."""
-        return replace(
-            self,
-            relative=self.relative if relative is None else relative,
-            approx=self.approx if approx is None else approx,
-            open_year=self.open_year if open_year is None else open_year,
-        )
+        return replace(self, **flags)  # type: ignore[arg-type]  # flags are booleans
 
 
 def to_utc(local: date, zone: tzinfo) -> datetime:
@@ -196,7 +199,9 @@ def part(period: Period, which: str) -> Period:
             return period
         found = Period(period.start + begin * _DAY, period.start + finish * _DAY, period.precision)
     vague = pieces == 3
-    return replace(found, relative=period.relative, approx=vague, open_year=period.open_year)
+    return replace(
+        found, relative=period.relative, approx=vague, open_year=period.open_year, doubt=period.doubt
+    )
 
 
 def latest(candidates: Iterable[Period], today: date, *, strict: bool) -> Period | None:

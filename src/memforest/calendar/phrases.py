@@ -1,8 +1,8 @@
 """Finds what a text says about time and works out which days it means.
 
-Plain dates ("May 3rd, 2023") are isolated by a pattern and parsed by python-dateutil; idioms ("the
-weekend after 3 July") are worked out here, from tables that a language file holds. For a language
-without a file, ISO, numeric, East Asian and bare-year dates still work: that is the fallback.
+Patterns and tables stand in a language file. For a language without one, ISO, numeric, East Asian and bare-year dates
+still work: that is the fallback. Which of several days is meant, where the words leave it open, and when nobody can
+tell, is decided in `memforest.calendar.decide`: a date in doubt is not among those found.
 
 Left alone on purpose: times of day, recurring days ("on Fridays"), "now", ages, durations that say
 nothing about when ("for 5 years" without "have"), holidays that move, dates relative to an event
@@ -16,11 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone, tzinfo
+from datetime import date, datetime, timezone, tzinfo
 from typing import Literal
 
-from memforest.calendar.compose import PREFIXES, shared_year
-from memforest.calendar.fold import fold_text
+from memforest.calendar.compose import PREFIXES, in_year, shared_year
+from memforest.calendar.fold import fold_text, level_quotes
 from memforest.calendar.language import DIGIT, Rule, load_language
 from memforest.calendar.period import Period, to_utc
 from memforest.calendar.resolve import OPERATIONS, at
@@ -53,7 +53,9 @@ class DateSpan:
 
     ``text[start_char:end_char]`` is `text`; prepositions are not part of it. `start` and `end` are the
     half-open bounds, in aware UTC, of the local days meant. `relative` is true when the reference was
-    needed to find them, `approx` when the wording is vague ("a few years ago", "early June").
+    needed to find them, `approx` when the wording is vague ("a few years ago", "early June"). `decided` is false when
+    nothing tells which of several days is meant; `other` is what the words may mean instead. `bare` words name no year or
+    week of their own: "6 May", "Friday".
     """
 
     start_char: int
@@ -65,6 +67,14 @@ class DateSpan:
     relative: bool
     approx: bool = False
     direction: Direction = "at"
+    decided: bool = True
+    other: Interval | None = None
+    bare: bool = False
+
+    @property
+    def readings(self) -> tuple[Interval, ...]:
+        """What the words may mean, first what they are taken to mean."""
+        return (self.interval,) if self.other is None else (self.interval, self.other)
 
     @property
     def interval(self) -> Interval:
@@ -95,7 +105,13 @@ class _Found:
 
 
 def find_dates(
-    text: str, reference: datetime, tz: tzinfo, languages: Sequence[str] = ("en", "es")
+    text: str,
+    reference: datetime,
+    tz: tzinfo,
+    languages: Sequence[str] = ("en", "es"),
+    *,
+    day_first: bool | None = None,
+    doubtful: bool = False,
 ) -> list[DateSpan]:
     """Return the dates that a text names, in order and without overlaps.
 
@@ -103,9 +119,11 @@ def find_dates(
         text: what was said, in any language.
         reference: aware; when it was said, what "yesterday" is relative to.
         tz: the zone whose calendar days are meant.
-        languages: BCP 47 codes of the tables to use. ``01/02/2023`` is read month first, or day first if
-            the first language of the list writes it so. Unknown codes are skipped; if none is known, a
-            bare year counts as a date.
+        languages: BCP 47 codes of the tables to use. Unknown codes are skipped; if none is known, a bare year counts as
+            a date.
+        day_first: whether ``01/02/2023`` is 1 February; None is as the first language of the list writes it, and no
+            date where it is written both ways, as in English.
+        doubtful: also return those of which two days may be meant, with `DateSpan.decided` false; for who can ask which.
 
     Raises:
         TimestampError: if `reference` is naive.
@@ -113,28 +131,35 @@ def find_dates(
     if reference.utcoffset() is None:
         raise TimestampError(f"reference has no time zone: {reference!r}; attach one (tzinfo=timezone.utc)")
     folded, positions = fold_text(text[:MAX_CHARS])
-    scenes = _scenes(folded, reference, tz, languages)
+    said = folded if positions is not None else level_quotes(text[:MAX_CHARS])
+    scenes = _scenes(folded, said, reference, tz, languages, day_first)
     found = _without_overlaps(
         [hit for low, high in _pieces(folded) for scene in scenes for hit in _hits(scene, low, high)]
     )
     if not found:
         return []
-    found = _joined([_bounded(hit) for hit in _extended(found)])
-    spans = (_span(text, hit, positions, tz) for hit in found)
+    found = _in_told_years(_joined([_bounded(hit) for hit in _extended(found)]))
+    if not doubtful:
+        found = [hit for hit in found if not hit.period.doubt]
+    spans = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
     return [span for span in spans if span is not None]
 
 
-def _scenes(text: str, reference: datetime, tz: tzinfo, languages: Sequence[str]) -> list[Scene]:
+def _scenes(
+    text: str, said: str, reference: datetime, tz: tzinfo, languages: Sequence[str], day_first: bool | None
+) -> list[Scene]:
     known = [language for code in languages if (language := load_language(code)) is not None]
     everywhere = load_language("any")
     try:
         now = reference.astimezone(tz)
     except OverflowError:
         now = reference.astimezone(timezone.utc)
-    day_first = known[0].day_first if known else False
-    scenes = [Scene(text, now, tz, language, day_first, (language,)) for language in known]
+    if day_first is None and known:
+        day_first = known[0].day_first
+    scenes = [Scene(text, said, now, tz, language, day_first, (language,)) for language in known]
     if everywhere is not None:
-        scenes.append(Scene(text, now, tz, everywhere, day_first, tuple(known)))
+        ruled = tuple(language for language in known if language.verbs is not None)
+        scenes.append(Scene(text, said, now, tz, everywhere, day_first, ruled))
     return scenes
 
 
@@ -251,11 +276,45 @@ def _joined(found: list[_Found]) -> list[_Found]:
             one, two = shared_year(first.period, second.period, ordered=ranged)
         except (ValueError, OverflowError):
             continue
+        one, two = _in_turn(one, two, first.scene.today)
         first, second = replace(first, period=one), replace(second, period=two)
         if ranged:
             first, second = replace(first, direction="at"), replace(second, direction="at")
         found[index : index + 2] = first, second
     return found
+
+
+def _in_turn(first: Period, second: Period, today: date) -> tuple[Period, Period]:
+    """Return the days of "Monday to Thursday" in this order: on a Wednesday, both next week or both before today."""
+    known = first.weekday and second.weekday and not (first.doubt or second.doubt)
+    if not known or first.start <= second.start:
+        return first, second
+    return (first, second.later(7)) if first.start > today else (first.later(-7), second)
+
+
+def _in_told_years(found: list[_Found]) -> list[_Found]:
+    """Give days and months without a year the one that their sentence tells: "In 2018 we married on 4 August".
+
+    When it tells several, all are in doubt.
+    """
+    years = [hit for hit in found if hit.period.precision == "year" and hit.direction == "at"]
+    if not years:
+        return found
+    return [_in_told_year(hit, years) if hit.period.open_year else hit for hit in found]
+
+
+def _in_told_year(hit: _Found, years: list[_Found]) -> _Found:
+    low, high = hit.scene.sentence(hit.start, hit.end)
+    told = {one.period for one in years if low <= one.start and one.end <= high}
+    if not told:
+        return hit
+    (year, *others) = told
+    if others or year.approx or year.end.year - year.start.year != 1:
+        return replace(hit, period=hit.period.marked(doubt=True))
+    try:
+        return replace(hit, period=in_year(hit.period, year.start.year).marked(relative=year.relative))
+    except ValueError:
+        return replace(hit, period=hit.period.marked(doubt=True))
 
 
 def _are_joined(first: _Found, second: _Found) -> bool:
@@ -281,6 +340,22 @@ def _span(text: str, hit: _Found, positions: list[int] | None, tz: tzinfo) -> Da
         return None
     if start >= end:
         return None
-    period = hit.period
-    flags = (period.precision, period.relative, period.approx, hit.direction)
-    return DateSpan(first, last, text[first:last], start, end, *flags)
+    period, other = hit.period, hit.period.other
+    try:
+        instead = None if other is None else Interval(to_utc(other.start, tz), to_utc(other.end, tz))
+    except OverflowError:
+        instead = None
+    return DateSpan(
+        first,
+        last,
+        text[first:last],
+        start,
+        end,
+        period.precision,
+        period.relative,
+        period.approx,
+        hit.direction,
+        not period.doubt,
+        instead,
+        period.open_year or period.weekday,
+    )

@@ -6,8 +6,9 @@ reads that as None.
 
 - "N units ago" is the calendar unit that contains that day ("two weeks ago": a Monday-to-Sunday week),
   because nobody means the exact day; only days and hours give a day.
-- "last Friday" is the latest Friday before today, also on a Friday; "this Friday" lies in the current
-  Monday-to-Sunday week unless the tense says otherwise; "next Friday" lies in the next week.
+- "last Friday" is the latest Friday before today, also on a Friday; "this Friday" the coming one, or today, or in the
+  past tense the latest; "next Friday" lies in the next Monday-to-Sunday week. Which a bare "Friday" is, and which a
+  "May", is for `memforest.calendar.decide` to say.
 - "last week/month/year" is the calendar unit before the current one, "the last week" the seven days up
   to today.
 """
@@ -16,16 +17,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
-from functools import lru_cache
-
-from dateutil import parser as dateutil_parser
+from dataclasses import replace
+from datetime import date, timedelta
 
 from memforest.calendar import period as periods
+from memforest.calendar.decide import Kind, choose, choose_bare
 from memforest.calendar.fold import fold_word
 from memforest.calendar.language import Rule
+from memforest.calendar.numeric import day_comes_first
 from memforest.calendar.period import Period, day, unit_period
 from memforest.calendar.scene import Scene
+from memforest.calendar.tense import tense_of
 from memforest.types import Precision
 
 __all__ = ["OPERATIONS", "Operation", "number_range", "unit_of", "weekday_of"]
@@ -34,6 +36,7 @@ Match = re.Match[str]
 Operation = Callable[[Match, Rule, Scene], "Period | None"]
 
 _DAY = timedelta(days=1)
+_A_YEAR = timedelta(days=366)
 _PRECISION: dict[str, Precision] = {
     "minute": "day",
     "hour": "day",
@@ -109,9 +112,11 @@ def _shift(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 def _away(match: Match, rule: Rule, scene: Scene) -> Period | None:
     numbers = number_range(match, rule, scene)
-    if numbers is None or (rule.args.get("requires") == "future" and scene.tense(*at(match)) <= 0):
+    if numbers is None or (rule.args.get("requires") == "future" and tense_of(scene, *at(match)) != "coming"):
         return None
     unit, sign = unit_of(match, rule, scene), rule.args.get("sign", -1)
+    if rule.args.get("exact"):
+        return day(_stepped(scene, unit, sign * numbers[0])).marked(relative=True)
     ends = [_moved(scene, unit, sign * number) for number in numbers]
     start, end = min(p.start for p in ends), max(p.end for p in ends)
     return Period(start, end, _PRECISION[unit], relative=True, approx=_vague(match, numbers))
@@ -124,7 +129,8 @@ def _moved(scene: Scene, unit: str, count: int) -> Period:
 
 
 def _lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    if rule.args.get("requires") == "perfect" and not scene.perfect(*at(match)):
+    clause = scene.clause(*match.span())[0], match.start()
+    if rule.args.get("requires") == "perfect" and not scene.says(scene.language.perfect, clause):
         return None
     return _away(match, Rule("away", rule.regex, {"sign": -1}), scene)
 
@@ -159,13 +165,11 @@ def _remaining(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def _weekend(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Read "this weekend" as the one of the current week; in the past tense as the latest begun."""
-    this = periods.weekend(scene.today)
-    if this.start > scene.today:
-        tense = scene.tense(*at(match))
-        if tense < 0 or (tense == 0 and group(match, "bare") is not None):
-            this = periods.weekend(scene.today - 7 * _DAY)
-    return this.marked(relative=True)
+    """Read "this weekend" as the one to come or in progress, in the past tense as the latest begun."""
+    saturdays = [periods.weekend(scene.today + shift * 7 * _DAY) for shift in (-1, 0, 1)]
+    which = "bare" if group(match, "bare") is not None else "this"
+    found = choose(saturdays, which, scene, at(match), "weekend")
+    return found.marked(open_year=False) if found else None
 
 
 # --- weekdays -------------------------------------------------------------------------------------
@@ -176,50 +180,44 @@ def _weekday(match: Match, rule: Rule, scene: Scene) -> Period | None:
     if number is None:
         return None
     today, which = scene.today, rule.args["which"]
-    back = (today.weekday() - number - 1) % 7 + 1
-    ahead = (number - today.weekday() - 1) % 7 + 1
-    if which in ("last", "before_last"):
-        found = today - (back + (7 if which == "before_last" else 0)) * _DAY
-    elif which == "coming":
-        found = today + ahead * _DAY
-    elif which == "next":
-        found = today + (7 - today.weekday() + number) * _DAY
-    elif which == "this":
-        found = today + (number - today.weekday()) * _DAY
-        tense = scene.tense(*at(match))
-        if tense and found != today and (found > today) != (tense > 0):
-            found += 7 * tense * _DAY
-    else:
-        found = today + (ahead if scene.tense(*at(match)) > 0 else -back) * _DAY
-    return day(found).marked(relative=True)
+    if which == "next":
+        return day(today + (7 - today.weekday() + number) * _DAY).marked(relative=True)
+    same = [day(today + ((number - today.weekday()) % 7 + 7 * weeks) * _DAY) for weeks in (-2, -1, 0, 1)]
+    if which == "bare":
+        found = choose_bare(same, scene, at(match), "weekday", strict=True)
+        doubt = found is not None and (found.doubt or number == today.weekday())
+        return found.marked(open_year=False, doubt=doubt, weekday=True) if found else None
+    return choose(same, "next" if which == "coming" else which, scene, at(match), "weekday")
 
 
 # --- dates with a month ---------------------------------------------------------------------------
 
 
-def _day_candidates(month: int, number: int, scene: Scene) -> list[Period]:
-    found = []
-    for year in range(max(scene.today.year - 8, 1), min(scene.today.year + 8, 9998) + 1):
-        try:
-            found.append(day(date(year, month, number)))
-        except ValueError:  # 29 February
-            continue
-    return found
-
-
-def _month_day(match: Match, rule: Rule, scene: Scene, month: int, number: int) -> Period | None:
+def _month_day(
+    match: Match, rule: Rule, scene: Scene, month: int, number: int, kind: Kind = "day"
+) -> Period | None:
     year = group(match, "year")
     if year:
         return day(date(int(year), month, number))
-    return scene.choose(_day_candidates(month, number, scene), rule.args.get("which", "bare"), at(match))
+    candidates = [
+        one for year_ in _years_near(scene, 8) if (one := _day_in(year_, month, number)) is not None
+    ]
+    if not candidates:
+        raise ValueError("there is no such day")
+    named = group(match, "dayname")
+    if named is not None:  # "Monday 5 May": at most one of the years near has it
+        weekday = scene.language.weekdays[fold_word(named)] - 1
+        near = [one for one in candidates if abs(one.start - scene.today) < _A_YEAR]
+        candidates = [one for one in near if one.start.weekday() == weekday]
+        found = candidates[0] if candidates else near[0].marked(doubt=True)
+        return found.marked(relative=True)
+    return choose(candidates, rule.args.get("which", "bare"), scene, at(match), kind)
 
 
-@lru_cache(maxsize=512)
-def _written(parser: dateutil_parser.parser, text: str, day_first: bool) -> date | None:
-    default = datetime(2000, 1, 1)  # noqa: DTZ001 - a calendar day; 2000 has a 29 February
+def _day_in(year: int, month: int, number: int) -> Period | None:
     try:
-        return parser.parse(text, default=default, dayfirst=day_first).date()
-    except (ValueError, OverflowError):
+        return day(date(year, month, number))
+    except ValueError:  # 29 February
         return None
 
 
@@ -227,10 +225,7 @@ def _date(match: Match, rule: Rule, scene: Scene) -> Period | None:
     firm = group(match, "year") or _ORDINAL_DAY.search(match[0])
     if not firm and _unless_doubtful(match, "month", rule, scene) is None:
         return None
-    found = _written(scene.language.written, " ".join(match[0].lower().split()), False)
-    if found is None or found.day != int(match["day"]):
-        return None
-    return _month_day(match, rule, scene, found.month, found.day)
+    return _month_day(match, rule, scene, scene.language.months[fold_word(match["month"])], int(match["day"]))
 
 
 def _ordinal_date(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -249,8 +244,7 @@ def _day_range(match: Match, rule: Rule, scene: Scene) -> Period | None:
     last = int(match["day2"])
     if first is None or last <= first.start.day:
         return None
-    end = first.start.replace(day=last) + _DAY
-    return Period(first.start, end, "day", first.relative, open_year=first.open_year)
+    return replace(first, end=first.start.replace(day=last) + _DAY)
 
 
 def _day_of_month(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -260,17 +254,29 @@ def _day_of_month(match: Match, rule: Rule, scene: Scene) -> Period | None:
         found = month.start + (int(match["day"]) - 1) * _DAY
         if found < month.end:
             candidates.append(day(found))
-    chosen = scene.choose(candidates, "bare", at(match))
+    chosen = choose_bare(candidates, scene, at(match), "day_of_month")
     return chosen.marked(open_year=False) if chosen else None
 
 
 def _numeric(match: Match, rule: Rule, scene: Scene) -> Period | None:
     order = rule.args["order"]
-    text = "-".join(match[part] for part in "abc")
+    a, b = int(match["a"]), int(match["b"])
     if order == "ymd":
-        return day(date(*(int(match[part]) for part in "abc")))
-    found = _written(scene.language.written, text, order == "dmy" or scene.day_first)
-    return day(found) if found else None
+        return day(date(a, b, int(match["c"])))
+    day_first = True if order == "dmy" else day_comes_first(a, b, scene.day_first)
+    month, number = (b, a) if day_first else (a, b)
+    if not group(match, "c"):
+        return _month_day(match, rule, scene, month, number) if day_first is not None else None
+    year = _full_year(match["c"])
+    if day_first is None:
+        return replace(day(date(year, a, b)), doubt=True, other=day(date(year, b, a)))
+    return day(date(year, month, number))
+
+
+def _full_year(digits: str) -> int:
+    """Return a year of four or two digits: 69-99 are 1969-1999, 00-68 are 2000-2068 (POSIX strptime, ``%y``)."""
+    year = int(digits)
+    return year if len(digits) > 2 else year + (1900 if year >= 69 else 2000)
 
 
 def _east_asian(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -285,9 +291,9 @@ def _east_asian(match: Match, rule: Rule, scene: Scene) -> Period | None:
 # --- months, years, seasons, holidays -------------------------------------------------------------
 
 
-def _years_around(scene: Scene, make: Callable[[int], Period]) -> list[Period]:
+def _years_near(scene: Scene, count: int = 3) -> range:
     year = scene.today.year
-    return [make(y) for y in range(max(year - 3, 1), min(year + 3, 9998) + 1)]
+    return range(max(year - count, 1), min(year + count, 9998) + 1)
 
 
 def _of_month(month: int, year: int | None, match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -295,8 +301,8 @@ def _of_month(month: int, year: int | None, match: Match, rule: Rule, scene: Sce
         return None
     if year is not None:
         return periods.month(year, month)
-    candidates = _years_around(scene, lambda y: periods.month(y, month))
-    return scene.choose(candidates, rule.args.get("which", "bare"), at(match))
+    candidates = [periods.month(near, month) for near in _years_near(scene)]
+    return choose(candidates, rule.args.get("which", "bare"), scene, at(match), "month")
 
 
 def _month(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -310,7 +316,7 @@ def _month(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def _year(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    return periods.year(int(match["year"]))
+    return periods.year(_full_year(match["year"]))
 
 
 def _year_range(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -334,13 +340,13 @@ def _season(match: Match, rule: Rule, scene: Scene) -> Period | None:
     name, year = scene.language.seasons[fold_word(match["season"])], group(match, "year")
     if year:
         return periods.season(int(year), name)
-    candidates = _years_around(scene, lambda y: periods.season(y, name))
-    return scene.choose(candidates, rule.args["which"], at(match))
+    candidates = [periods.season(near, name) for near in _years_near(scene)]
+    return choose(candidates, rule.args["which"], scene, at(match), "season")
 
 
 def _holiday(match: Match, rule: Rule, scene: Scene) -> Period | None:
     month, number = scene.language.holidays[fold_word(match["holiday"])]
-    return _month_day(match, rule, scene, month, number)
+    return _month_day(match, rule, scene, month, number, "holiday")
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -91,7 +91,9 @@ def zone_named(name: str) -> tzinfo:
         raise ConfigError(f"no time zone is called {shown}; use an IANA name, e.g. 'Europe/Berlin'") from exc
 
 
-def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[datetime, bool]:
+def parse_timestamp(
+    value: object, *, timezone: tzinfo, field: str, day_first: bool | None = None
+) -> tuple[datetime, bool]:
     """Return `value` as an aware UTC datetime, and whether it was naive and read in `timezone`.
 
     The time is cut to the millisecond, towards the past, because that is what is stored: a session that comes again
@@ -104,8 +106,9 @@ def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[dat
     - A number is seconds if its magnitude is in [1e8, 1e11) and milliseconds in [1e11, 1e14). Smaller
       ones (a year, a counter, a 0 for "missing") and larger ones are refused. A string of 9, 10 or 13
       digits follows the same rule; 8 digits are YYYYMMDD.
-    - ``01/02/2023`` is 2 January: the month comes first unless that number is above 12; but with dots,
-      ``01.02.2023``, the day does, since that is how dotted dates are written.
+    - ``01/02/2023`` is 1 February with `day_first`; without, 2 January, and `memforest.calendar.ambiguous_dates` tells
+      that it may be read both ways. A number above 12 is the day. With dots, ``01.02.2023``, the day comes first, since
+      that is how dotted dates are written.
     - A two-digit year 69-99 is 19xx, 00-68 is 20xx.
     - Text without a time of day means midnight; text without a year, month or day is an error.
     - A wall time that a change to summer time skips is read with the offset before the change; one
@@ -115,6 +118,7 @@ def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[dat
         value: what the caller handed in.
         timezone: where a time without an offset was said.
         field: name of the input, for the message, e.g. ``"turns[3].timestamp"``.
+        day_first: whether the day comes first in numeric dates; None is not known.
 
     Raises:
         TimestampError: if `value` is not one of these; the message names field, value and remedy.
@@ -125,7 +129,7 @@ def parse_timestamp(value: object, *, timezone: tzinfo, field: str) -> tuple[dat
         elif isinstance(value, date):
             moment = datetime(value.year, value.month, value.day)  # noqa: DTZ001 - zone follows
         elif isinstance(value, str):
-            moment = _from_text(value)
+            moment = _from_text(value, day_first=bool(day_first))
         elif isinstance(value, Real) and not isinstance(value, bool):
             moment = _from_number(int(value) if isinstance(value, Integral) else float(value))
         else:
@@ -165,7 +169,7 @@ def _from_number(number: float) -> datetime:
     return _EPOCH + timedelta(seconds=number)
 
 
-def _from_text(value: str) -> datetime:
+def _from_text(value: str, *, day_first: bool) -> datetime:
     if len(value) > _MAX_TEXT:
         raise ValueError("the text is too long for a time")
     text = _EAST_ASIAN.sub(r"\1-\2-\3 ", _IN_BRACKETS.sub(" ", value))
@@ -179,13 +183,13 @@ def _from_text(value: str) -> datetime:
             return dateutil_parser.isoparse(text)
         except ValueError:
             pass  # a near-ISO form such as "2023-05-20 2:21 UTC"
-    return _from_written(text)
+    return _from_written(text, day_first)
 
 
-def _from_written(text: str) -> datetime:
+def _from_written(text: str, day_first: bool) -> datetime:
     text = _NAMED_OFFSET.sub("", text)
     try:
-        first, second = (_parsed(text, default) for default in _DEFAULTS)
+        first, second = (_parsed(text, default, day_first) for default in _DEFAULTS)
     except _UnknownZoneError:
         raise
     except _PARSER_FAULTS as exc:
@@ -198,8 +202,8 @@ def _from_written(text: str) -> datetime:
     return first
 
 
-def _parsed(text: str, default: datetime) -> datetime:
-    day_first = _DOTTED.match(text) is not None
+def _parsed(text: str, default: datetime, day_first: bool) -> datetime:
+    day_first = day_first or _DOTTED.match(text) is not None
     return _parser().parse(text, default=default, dayfirst=day_first, tzinfos=_zone_of_name)
 
 

@@ -63,7 +63,7 @@ class Call:
 
         return user_data_path("memforest", appauthor=False)
 
-    def config(self, **settings: str | None) -> Config:
+    def config(self, **settings: str | bool | None) -> Config:
         """Return the configuration: options over environment over ``--config`` over defaults.
 
         Args:
@@ -77,7 +77,7 @@ class Call:
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         return load_default_config(file=self.config_file, **given)
 
-    def forest(self, **settings: str | None) -> MemForest:
+    def forest(self, **settings: str | bool | None) -> MemForest:
         """Return the forest of the directory, with a configuration as `config` gives it.
 
         Raises:

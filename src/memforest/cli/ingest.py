@@ -43,6 +43,11 @@ def budget_options(command: F) -> F:
 @click.option("--no-infer", is_flag=True, help="Store the messages as they are; extract no facts.")
 @click.option("--replace", is_flag=True, help="Overwrite a stored session that differs.")
 @click.option("--timezone", metavar="ZONE", help="Zone of times without an offset, e.g. Europe/Madrid.")
+@click.option(
+    "--day-first/--month-first",
+    default=None,
+    help="Whether 03/04/2024 is 3 April; else as the memory's people write.",
+)
 @click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
 @budget_options
 @shared_options
@@ -56,6 +61,7 @@ def ingest(
     no_infer: bool,
     replace: bool,
     timezone: str | None,
+    day_first: bool | None,
     embedder: str | None,
     max_calls: int | None,
     max_tokens: int | None,
@@ -81,7 +87,7 @@ def ingest(
     if len(plans) == 1:
         call.settled_user = plans[0].user
     done: list[Loaded] = []
-    with call.forest(timezone=timezone, embedder=embedder) as forest:
+    with call.forest(timezone=timezone, day_first=day_first, embedder=embedder) as forest:
         options = IngestOptions(
             timestamp=timestamp,
             infer=not no_infer,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from memforest.facts.wording import Wording, same_wording, wording
 from memforest.interval import to_ms
 from memforest.text import entity_key, fold
-from memforest.types import Candidate
+from memforest.types import Candidate, ResolvedDate
 
 __all__ = [
     "FactPlan",
@@ -34,6 +34,7 @@ __all__ = [
     "may_merge",
     "plan_facts",
     "signature",
+    "stated_days",
     "tie_end",
 ]
 
@@ -53,7 +54,8 @@ class Said:
     @property
     def fact_id(self) -> str:
         """The identity of the fact that this says."""
-        return fact_identity(self.candidate.text, self.candidate.start, self.candidate.end)
+        one = self.candidate
+        return fact_identity(one.text, one.start, one.end, one.dates)
 
     @property
     def start_ms(self) -> int | None:
@@ -79,21 +81,22 @@ class Signature:
     negated: bool
     start: int | None
     end: int | None
+    dates: tuple[str, ...]
+    """The days that its words of time mean, besides the stated time; see `stated_days`."""
     parts: frozenset[tuple[str, str]]
     """(entity key, role) of every mention: who did it, and to whom."""
 
     @property
     def bucket(self) -> Hashable:
         """Equal for any two that may merge, so that only few need to be compared."""
-        return (self.wording.bag, self.negated, self.start, self.end)
+        return (self.wording.bag, self.negated, self.start, self.end, self.dates)
 
     @property
     def digest(self) -> bytes:
         """Return a digest of `bucket` in 8 bytes, the same in every process."""
         signs, clauses = self.wording.bag
-        return blake2b(
-            repr((sorted(signs), clauses, self.negated, self.start, self.end)).encode(), digest_size=16
-        ).digest()[:8]  # the half of what older files have
+        parts = (sorted(signs), clauses, self.negated, self.start, self.end, *self.dates)
+        return blake2b(repr(parts).encode(), digest_size=16).digest()[:8]  # the half of what older files have
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +126,27 @@ def tie_end(fact_id: str) -> str:
 
 
 @lru_cache(maxsize=512)  # a write asks for the same statements' identities again and again
-def fact_identity(text: str, start: datetime | None, end: datetime | None) -> str:
+def fact_identity(
+    text: str, start: datetime | None, end: datetime | None, dates: tuple[ResolvedDate, ...] = ()
+) -> str:
     """Return the tagged content hash that identifies a statement: ``f1:`` and 32 hex digits.
 
-    The digest is over the folded text and the stated interval in ms, joined by NUL.
+    The digest is over the folded text, the stated interval in ms, and other days that its words mean, joined by NUL.
     """
     stated = [str(to_ms(t)) if t is not None else "" for t in (start, end)]
+    stated += stated_days(start, end, dates)
     return "f1:" + blake2b("\0".join((fold(text), *stated)).encode(), digest_size=16).hexdigest()
+
+
+def stated_days(
+    start: datetime | None, end: datetime | None, dates: tuple[ResolvedDate, ...]
+) -> tuple[str, ...]:
+    """Return the days that words of a statement mean, in ms, without those that are its stated time.
+
+    "Until Friday" states no time from when it was so, and is another statement each week.
+    """
+    days = ((one.start, one.end) for one in dates if (one.start, one.end) != (start, end))
+    return tuple(f"{to_ms(first)}-{'' if last is None else to_ms(last)}" for first, last in days)
 
 
 def signature(candidate: Candidate) -> Signature:
@@ -139,6 +156,7 @@ def signature(candidate: Candidate) -> Signature:
         negated=candidate.negated,
         start=None if candidate.start is None else to_ms(candidate.start),
         end=None if candidate.end is None else to_ms(candidate.end),
+        dates=stated_days(candidate.start, candidate.end, candidate.dates),
         parts=frozenset((key, m.role) for m in candidate.mentions if (key := entity_key(m.name))),
     )
 
@@ -151,7 +169,7 @@ def may_merge(a: Signature, b: Signature) -> bool:
     """
     return (
         a.negated == b.negated
-        and (a.start, a.end) == (b.start, b.end)
+        and (a.start, a.end, a.dates) == (b.start, b.end, b.dates)
         and _roles_agree(a.parts, b.parts)
         and same_wording(a.wording, b.wording)
     )

@@ -63,7 +63,11 @@ def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | N
     Raises:
         TimestampError: if the value is no time; the message names it.
     """
-    return None if value is None else parse_timestamp(value, timezone=config.zone, field=name)[0]
+    return (
+        None
+        if value is None
+        else (parse_timestamp(value, timezone=config.zone, field=name, day_first=config.day_first)[0])
+    )
 
 
 def read_options(question: str, options: QueryOptions, config: Config) -> Query:

@@ -1,23 +1,43 @@
-"""A sentence's dates as its statement needs them: written out for people, and as the valid time it states."""
+"""The dates of what was said: found in its language, as the valid time of a statement, and written out for people."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Iterable, Sequence
+from datetime import datetime, tzinfo
 
 from memforest.calendar import DateSpan
-from memforest.interval import local_time
-from memforest.types import Precision
+from memforest.interval import Interval, format_interval
+from memforest.language.language import Code, has_foreign_words
+from memforest.types import Precision, ResolvedDate
 
-__all__ = ["show_dates", "until_now", "valid_time"]
+__all__ = ["date_languages", "resolved_dates", "show_dates", "valid_time"]
 
-_PERFECT = re.compile(r"\b(?:have|has|haven['’]t|hasn['’]t|been)\b|['’](?:ve|s)\b", re.IGNORECASE)
+_RULED = ("en", "es")
+_FURTHER = "mul"
+_NAMES_YEAR = re.compile(r"\d{4}")
 
 
-def until_now(before: str) -> bool:
-    """Return whether "for two years" behind `before` reaches to the present: "have lived", but not "lived"."""
-    clause = re.split(r"[.;,]| and | but ", before)[-1]
-    return _PERFECT.search(clause) is not None
+def date_languages(text: str, language: Code) -> tuple[str, ...]:
+    """Return the languages in whose words the dates of a text are looked for.
+
+    Of a text that tells no language ("New deadline: 29 March") these are all that have rules, unless it has words of
+    another one: then those of `memforest.calendar.further`, of which there may be none.
+    """
+    if language != "other":
+        return (language,)
+    return (_FURTHER,) if has_foreign_words(text) else _RULED
+
+
+def resolved_dates(spans: Iterable[DateSpan]) -> tuple[ResolvedDate, ...]:
+    """Return dates as they are kept with a statement: in the order of the text, each once."""
+    found = sorted(spans, key=lambda one: one.start_char)
+    return tuple(
+        dict.fromkeys(
+            ResolvedDate(one.text, one.start, None if one.direction == "for" else one.end, one.precision)
+            for one in found
+        )
+    )
 
 
 def valid_time(span: DateSpan | None) -> tuple[datetime | None, datetime | None, Precision]:
@@ -28,40 +48,19 @@ def valid_time(span: DateSpan | None) -> tuple[datetime | None, datetime | None,
     return window.start, window.end, span.precision
 
 
-def show_dates(span: DateSpan, zone: tzinfo, *, english: bool) -> str:
-    """Return a resolved date as people write it ("7 May 2023", "May 2023"), or in ISO form when not English."""
-    first = local_time(span.start, zone)
-    last = local_time(span.end - timedelta(microseconds=1), zone)
-    lead = "since " if english and span.direction == "for" else ""
-    if first.date() == last.date():
-        return lead + _day(first, english=english)
-    if span.precision == "year" and first.year == last.year:
-        return f"{lead}{first.year}"
-    if span.precision == "month" and (first.year, first.month) == (last.year, last.month):
-        return f"{lead}{_MONTHS[first.month - 1]} {first.year}" if english else f"{first:%Y-%m}"
-    if not english:
-        return f"{first:%Y-%m-%d}/{last:%Y-%m-%d}"
-    if (first.year, first.month) == (last.year, last.month):
-        return f"{lead}{first.day}-{_day(last, english=True)}"
-    return f"{lead}{_day(first, english=True)} to {_day(last, english=True)}"
+def show_dates(dates: Sequence[ResolvedDate], zone: tzinfo, *, english: bool = True) -> str:
+    """Return what dates mean that do not say so themselves, such as ``last week: 22-28 January 2024``.
 
+    Several are joined by semicolons; dates whose words hold their year are left out, and nothing may be left.
 
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-
-
-def _day(when: datetime, *, english: bool) -> str:
-    """Return one day, without a locale: strftime's month names would follow the process's."""
-    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}" if english else f"{when:%Y-%m-%d}"
+    Args:
+        dates: of a statement.
+        zone: whose days are written.
+        english: in English words; else in ISO form.
+    """
+    shown = (
+        f"{one.words}: {format_interval(Interval(one.start, one.end), one.precision, zone=zone, style='en' if english else 'iso')}"
+        for one in dates
+        if not _NAMES_YEAR.search(one.words)
+    )
+    return "; ".join(shown)

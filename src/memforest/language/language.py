@@ -18,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Code", "WordLists", "detect_language", "load_word_lists"]
+__all__ = ["Code", "WordLists", "detect_language", "has_foreign_words", "load_word_lists"]
 
 Code = Literal["en", "es", "other"]
 """The languages with rules of their own; ``"other"`` is everything else."""
@@ -30,6 +30,7 @@ _OTHER_LATIN = word_set("""
     het een niet och jag är på att w się jest nie ve bir ben bu için
     """)
 _SAMPLE_CHARS = 600
+_LAST_LATIN = 0x2FF
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +98,9 @@ def detect_language(text: str) -> Code:
     if best * 10 < len(found) or (other == best and other > english and other > spanish):
         return "other"
     return "en" if english >= spanish and english >= other else "es" if spanish >= other else "other"
+
+
+def has_foreign_words(text: str) -> bool:
+    """Return whether a text has a function word, or letters, of a language without rules."""
+    found = words(text[:_SAMPLE_CHARS])
+    return any(word.lower() in _OTHER_LATIN or ord(max(word)) > _LAST_LATIN for word in found)

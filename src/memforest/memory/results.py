@@ -23,7 +23,7 @@ from memforest.memory.inspect.stored import (
 from memforest.memory.plain import Result
 from memforest.search.budget import fit, render, render_summary
 from memforest.text import cut
-from memforest.types import QuestionPlan, Refused, StepUsage
+from memforest.types import QuestionPlan, Refused, ResolvedDate, StepUsage
 
 __all__ = [
     "AskResult",
@@ -112,7 +112,7 @@ class Evidence(Result):
     Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
     all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, and `node_id` its number,
-    which it keeps until the trees are made anew; for other evidence these four are None.
+    which it keeps until the trees are made anew; for other evidence these four are None. `dates` are what the words of a fact mean.
     """
 
     text: str
@@ -129,6 +129,7 @@ class Evidence(Result):
     fact_id: str | None = None
     why: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    dates: tuple[ResolvedDate, ...] = ()
     level: int | None = None
     window: str | None = None
     turns: int | None = None

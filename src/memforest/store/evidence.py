@@ -6,9 +6,11 @@ import json
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from memforest.store.dates import read_dates
 from memforest.store.dialect import AMONG
 from memforest.store.trees import nodes_with_ids
 from memforest.store.tx import Tx
+from memforest.types import ResolvedDate
 
 __all__ = [
     "FactText",
@@ -32,13 +34,14 @@ class TurnText(NamedTuple):
 
 
 class FactText(NamedTuple):
-    """A fact's text and times."""
+    """A fact's text, times, and what its words of time mean."""
 
     fact_id: str
     text: str
     start_ms: int | None
     end_ms: int | None
     said_ms: int
+    dates: tuple[ResolvedDate, ...]
 
 
 def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
@@ -54,10 +57,10 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
 def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
     """Return facts by row id."""
     found = tx.execute(
-        f"SELECT id, fact_id, text, start_ms, end_ms, said_ms FROM fact WHERE id {AMONG}",
+        f"SELECT id, fact_id, text, start_ms, end_ms, said_ms, dates FROM fact WHERE id {AMONG}",
         (tx.ids(facts),),
     )
-    return {row[0]: FactText(*row[1:]) for row in found}
+    return {row[0]: FactText._make((*row[1:6], read_dates(row[6]))) for row in found}
 
 
 def fact_sources(tx: Tx, facts: Collection[int]) -> dict[int, list[tuple[str, str]]]:

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from memforest.store import meta
+from memforest.store.dates import read_dates, write_dates
 from memforest.store.dialect import AMONG, gathered
 from memforest.store.tx import Tx
-from memforest.types import EntityKind, State
+from memforest.types import EntityKind, ResolvedDate, State
 
 __all__ = [
     "QUOTE",
@@ -62,6 +63,7 @@ class FactRow:
     tie: str
     topics: tuple[str, ...]
     stored_ms: int
+    dates: tuple[ResolvedDate, ...] = ()
 
     @property
     def leaf_key(self) -> tuple[int, str]:
@@ -95,6 +97,7 @@ class OccurrenceRow:
     topics: tuple[str, ...]
     cosine: float | None
     turns: tuple[int, ...]
+    dates: tuple[ResolvedDate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +111,14 @@ class EntityRow:
 
 
 _FACT = """SELECT id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
-    stored_ms FROM fact"""
+    stored_ms, dates FROM fact"""
 
 
 def _fact(row: tuple[object, ...]) -> FactRow:
     values = list(row)
     values[7] = bool(row[7])
     values[10] = tuple(json.loads(str(row[10])))
+    values[12] = read_dates(str(row[12]))
     return FactRow(*values)  # type: ignore[arg-type]  # a STRICT table's columns have these types
 
 
@@ -140,7 +144,7 @@ def add_fact(tx: Tx, fact: FactRow) -> int:
     row = meta.take_ids(tx, "fact")
     tx.execute(
         """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
-           topics, stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+           topics, stored_ms, dates) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             row,
             fact.fact_id,
@@ -154,27 +158,31 @@ def add_fact(tx: Tx, fact: FactRow) -> int:
             fact.tie,
             json.dumps(fact.topics, ensure_ascii=False),
             fact.stored_ms,
+            write_dates(fact.dates),
         ),
     )
     return row
 
 
 def restate(tx: Tx, fact: FactRow) -> None:
-    """Write a fact's identity, wording, speaker, topics and first occurrence anew."""
+    """Write a fact's identity, wording, dates, speaker, topics and first occurrence anew."""
+    dates = write_dates(fact.dates)
     topics = json.dumps(fact.topics, ensure_ascii=False)
-    # Occurrences without a text or tie of their own have those of the fact, which are about to be others.
+    # Occurrences without a text, tie or dates of their own have those of the fact, which are about to be others.
     tx.execute(
-        """UPDATE occurrence SET text = coalesce(occurrence.text, f.text), tie = coalesce(occurrence.tie, f.tie)
-           FROM fact f WHERE f.id = occurrence.fact AND f.id = ?""",
+        """UPDATE occurrence SET text = coalesce(occurrence.text, f.text), tie = coalesce(occurrence.tie, f.tie),
+           dates = coalesce(occurrence.dates, f.dates) FROM fact f WHERE f.id = occurrence.fact AND f.id = ?""",
         (fact.row,),
     )
     tx.execute(
-        "UPDATE fact SET fact_id = ?, text = ?, speaker = ?, topics = ?, said_ms = ?, tie = ? WHERE id = ?",
-        (fact.fact_id, fact.text, fact.speaker, topics, fact.said_ms, fact.tie, fact.row),
+        """UPDATE fact SET fact_id = ?, text = ?, dates = ?, speaker = ?, topics = ?, said_ms = ?, tie = ?
+           WHERE id = ?""",
+        (fact.fact_id, fact.text, dates, fact.speaker, topics, fact.said_ms, fact.tie, fact.row),
     )
     tx.execute(
-        "UPDATE occurrence SET text = nullif(text, ?), tie = nullif(tie, ?) WHERE fact = ?",
-        (fact.text, fact.tie, fact.row),
+        """UPDATE occurrence SET text = nullif(text, ?), tie = nullif(tie, ?), dates = nullif(dates, ?)
+           WHERE fact = ?""",
+        (fact.text, fact.tie, dates, fact.row),
     )
 
 
@@ -192,6 +200,7 @@ def add_occurrence(
     speaker: str,
     text: str,
     quote: str,
+    dates: Sequence[ResolvedDate] = (),
     said_ms: int,
     tie: str,
     topics: Sequence[str],
@@ -200,13 +209,14 @@ def add_occurrence(
 ) -> OccurrenceRef:
     """Record where a fact was said, and by which turns; return what its mentions and states hang on.
 
-    A wording and a tie that are the fact's, and a quote that is all of the only turn, are not stored again.
+    A wording, dates and a tie that are the fact's, and a quote that is all of the only turn, are not stored again.
     """
     row = tx.insert(
-        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine)
+        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates)
            VALUES (:fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
            nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
-           nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine) RETURNING id""",
+           nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine,
+           nullif(:dates, (SELECT dates FROM fact WHERE id = :fact))) RETURNING id""",
         {
             "fact": fact,
             "cell": cell,
@@ -218,6 +228,7 @@ def add_occurrence(
             "tie": tie,
             "topics": json.dumps(topics, ensure_ascii=False),
             "cosine": cosine,
+            "dates": write_dates(dates),
         },
     )
     tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(row, turn) for turn in turns])
@@ -233,28 +244,17 @@ def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]
     """Return the occurrences of facts, each list in the order they were said."""
     rows = tx.execute(
         f"""SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
-           coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id)
+           coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id),
+           coalesce(o.dates, f.dates)
            FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG}
            ORDER BY o.said_ms, tie, o.id""",
         (tx.ids(facts),),
     )
     found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
     for row in rows:
-        found[row[1]].append(
-            OccurrenceRow(
-                row=row[0],
-                fact=row[1],
-                cell=row[2],
-                speaker=row[3],
-                text=row[4],
-                quote=row[5],
-                said_ms=row[6],
-                tie=row[7],
-                topics=tuple(json.loads(row[8])),
-                cosine=row[9],
-                turns=tuple(sorted(json.loads(row[10]))),
-            )
-        )
+        topics, turns = tuple(json.loads(row[8])), tuple(sorted(json.loads(row[10])))
+        values = (*row[:8], topics, row[9], turns, read_dates(row[11]))
+        found[row[1]].append(OccurrenceRow(*values))
     return found
 
 

@@ -14,6 +14,7 @@ from memforest.errors import SchemaTooNewError, StoreWriteError
 from memforest.interval import to_ms
 from memforest.store.db import Database
 from memforest.store.migration_compact import m0007_compact
+from memforest.store.migration_dates import m0011_dates
 from memforest.store.migration_indexes import m0009_indexes
 from memforest.store.migration_integrity import m0006_integrity
 from memforest.store.migration_jobs import m0010_jobs
@@ -29,11 +30,6 @@ __all__ = [
     "m0003_scale",
     "m0004_changes",
     "m0005_spent",
-    "m0006_integrity",
-    "m0007_compact",
-    "m0008_lean",
-    "m0009_indexes",
-    "m0010_jobs",
 ]
 
 Migration = Callable[[Tx], None]
@@ -352,6 +348,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0008_lean,
     m0009_indexes,
     m0010_jobs,
+    m0011_dates,
 )
 
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from memforest.calendar import DateSpan, find_dates
 from memforest.steps.llm.prompt import read_data_block
 from memforest.steps.llm.replies import (
     AnswerReply,
@@ -55,15 +53,10 @@ def extraction(data: str) -> Extraction:
         before=tuple(_turn(row, at - len(before)) for at, row in enumerate(before)),
         participants=tuple(session.get("participants", ())),
     )
-    made = LocalExtractor(dates=_as_they_stand).extract_chunk(chunk)
+    made = LocalExtractor().extract_chunk(chunk)
     turns = {turn.ordinal: turn for turn in chunk.turns}
     statements = [_statement(one, [turns[at] for at in one.turns if at in turns]) for one in made.candidates]
     return Extraction(statements=[one for one in statements if one.turns])
-
-
-def _as_they_stand(text: str, said: datetime, zone: tzinfo, languages: Sequence[str]) -> list[DateSpan]:
-    """Find dates, and have none of them written out: a statement keeps its words of time."""
-    return [replace(span, relative=False) for span in find_dates(text, said, zone, languages)]
 
 
 def _turn(row: Row, ordinal: int) -> Turn:
@@ -116,13 +109,9 @@ def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
 
 def _when(candidate: Candidate, turns: Iterable[Turn]) -> str | None:
     """Return the words of a turn that tell a statement's time."""
-    if candidate.start is None:
-        return None
-    for turn in turns:
-        for span in find_dates(turn.text, turn.said, timezone.utc):
-            if (span.start, span.end) == (candidate.start, candidate.end):
-                return span.text
-    return None
+    spoken = (one.words for one in candidate.dates if one.start == candidate.start)
+    words = next(spoken, None)
+    return words if words is not None and any(words in turn.text for turn in turns) else None
 
 
 def _named(mention: Mention) -> Named:

@@ -163,6 +163,7 @@ class Batch:
             warnings=(
                 *self._warnings,
                 *stored.problems,
+                *stored.notes,
                 *_refusals(stored.refused),
                 *(self._whole_warnings() if last else ()),
                 *done.warnings,

@@ -19,6 +19,7 @@ from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.ingest.retract import Told, retract_cell, retract_session, told_by
 from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
+from memforest.memory.numeric_order import doubtful_dates, keep_order, order_of
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
@@ -62,8 +63,12 @@ class StoredSession:
     """Which indexes could not place what was written, and why."""
     refused: tuple[Refused, ...] = ()
     """Turns that the caller gave and that could not be stored."""
+    notes: tuple[str, ...] = ()
+    """What the caller should know of how the turns were read."""
     timer: Timer = field(default_factory=Timer)
     infer: bool = True
+    day_first: bool | None = None
+    """How the memory's people write numeric dates; None is not known."""
     turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
     """Ordinal -> (row id, turn); empty before `load`, as the next two are."""
     cells: Sequence[CellRow] = ()
@@ -91,6 +96,7 @@ class StoredSession:
             turns=_spoken(turns[cell.first : cell.last + 1]),
             before=_spoken(turn for turn in before if turn.ordinal not in self.damaged),
             participants=speakers,
+            day_first=self.day_first,
         )
 
 
@@ -98,7 +104,7 @@ def _spoken(turns: Iterable[Turn]) -> tuple[Turn, ...]:
     return tuple(turn for turn in turns if turn.role not in UNSPOKEN_ROLES)
 
 
-def load(tx: Tx, stored: StoredSession) -> StoredSession:
+def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
     """Read the turns and open cells of a session from the store, as a crash or another writer may have changed them.
 
     Raises:
@@ -113,7 +119,9 @@ def load(tx: Tx, stored: StoredSession) -> StoredSession:
     first = min((cell.first for cell in cells), default=0) - CONTEXT_TURNS
     damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=stored.row, first=first).values()}
     cells = [cell for cell in cells if damaged.keys().isdisjoint(range(cell.first, cell.last + 1))]
-    return replace(stored, infer=infer, turns=turns, cells=cells, damaged=damaged)
+    return replace(
+        stored, infer=infer, day_first=order_of(tx, config), turns=turns, cells=cells, damaged=damaged
+    )
 
 
 def overwritten() -> SessionConflictError:
@@ -135,8 +143,11 @@ class Receiver:
 
     async def receive(self, arrival: Arrival) -> StoredSession:
         """Check the turns of a session and store them."""
-        reading = read_arrival(arrival, self.config, self.label)
-        return await self._in_thread(arrival, lambda _tx: reading, append=False)
+
+        def read(tx: Tx) -> Reading:
+            return read_arrival(arrival, self.config, self.label, order_of(tx, self.config))
+
+        return await self._in_thread(arrival, read, append=False)
 
     async def append(self, arrival: Arrival) -> StoredSession:
         """Append turns to a stored session; numbering and storing are one transaction, as other processes may append too."""
@@ -151,8 +162,16 @@ class Receiver:
             found = sessions.find_session(tx, session_id)
             first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
             taken = None if found is None else partial(sessions.has_turn, tx, found.row)
+            order = order_of(tx, self.config)
             return read_addition(
-                arrival, self.config, self.label, now, first=first, floor=floor, is_taken=taken
+                arrival,
+                self.config,
+                self.label,
+                now,
+                day_first=order,
+                first=first,
+                floor=floor,
+                is_taken=taken,
             )
 
         return await self._in_thread(arrival, read, append=True)
@@ -172,6 +191,8 @@ class Receiver:
             placings = Placings(tx, self.attached)
             late = keep_embedder(tx, self.db.path, self.embedder)
             keep_zone(tx, self.config)
+            keep_order(tx, (turn.text for turn in reading.turns))
+            doubts = doubtful_dates(reading.turns, order_of(tx, self.config))
             stored = _store_session(
                 tx,
                 self.config,
@@ -195,6 +216,7 @@ class Receiver:
             placed=placed,
             problems=tuple(placings.problems),
             refused=reading.refused,
+            notes=(*reading.notes, *doubts),
         )
 
     def _day(self, now: datetime) -> str:

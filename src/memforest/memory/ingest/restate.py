@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memforest.facts.canonical import Signature, fact_identity
+from memforest.facts.canonical import Signature, fact_identity, stated_days
 from memforest.facts.wording import wording, wording_rules
 from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
@@ -50,7 +50,15 @@ def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
 
 def fact_signature(fact: FactRow, parts: frozenset[tuple[str, str]] = frozenset()) -> Signature:
     """Return the merge signature of a stored fact; `parts` are its mentions, which its digest does without."""
-    return Signature(wording(fact.text), fact.negated, fact.start_ms, fact.end_ms, parts)
+    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+    return Signature(
+        wording(fact.text),
+        fact.negated,
+        fact.start_ms,
+        fact.end_ms,
+        stated_days(times[0], times[1], fact.dates),
+        parts,
+    )
 
 
 def ensure_wordings(tx: Tx) -> None:
@@ -65,7 +73,7 @@ def ensure_wordings(tx: Tx) -> None:
 def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:
     """Derive a fact from its occurrences, at least one, which are given in time order."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    identities = [fact_identity(one.text, times[0], times[1]) for one in found]
+    identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in found]
     at = identities.index(fact.fact_id) if fact.fact_id in identities else 0
     same = fact_rows.fact_by_id(tx, identities[at])
     if same is not None and same.row != fact.row:
@@ -75,6 +83,7 @@ def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:
         fact,
         fact_id=identities[at],
         text=found[at].text,
+        dates=found[at].dates,
         speaker=found[at].speaker,
         topics=found[at].topics,
         said_ms=found[0].said_ms,

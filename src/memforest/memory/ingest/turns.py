@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from memforest.calendar import parse_timestamp
+from memforest.calendar import numeric_order, parse_timestamp
 from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
+from memforest.memory.numeric_order import month_first_warning
 from memforest.text import cut, is_binary_looking
 from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
 
@@ -131,6 +132,8 @@ class Reading:
 
     turns: tuple[Turn, ...]
     refused: tuple[Refused, ...]
+    notes: tuple[str, ...] = ()
+    """What a caller should know of how they were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,7 @@ class TurnReader:
         max_turn_chars: longer texts are refused.
         session_time: the time of turns that have none of their own.
         now: stamps such turns when there is no `session_time` (live `add`); None in a batch ingest.
+        day_first: whether numeric timestamps have the day first; None is as those of the session prove.
     """
 
     zone: ZoneInfo
@@ -154,6 +158,7 @@ class TurnReader:
     max_turn_chars: int
     session_time: datetime | None = None
     now: datetime | None = None
+    day_first: bool | None = None
 
     def read(
         self,
@@ -181,6 +186,10 @@ class TurnReader:
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
+        given = (_first(item, _TIME) for item in raw if isinstance(item, Mapping))
+        times = [one[1] for one in given if one is not None and isinstance(one[1], str)]
+        if self.day_first is None and (proven := numeric_order(times)) is not None:
+            self = replace(self, day_first=proven)
         turns: list[Turn] = []
         refused: list[Refused] = []
         seen: dict[str, int] = {}
@@ -205,7 +214,7 @@ class TurnReader:
         if refused and not turns:
             more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
-        return Reading(tuple(turns), tuple(refused))
+        return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first))
 
     def _not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
         """Move a stamped time up to its predecessor's (the clock went back); refuse a stated one."""
@@ -307,7 +316,8 @@ class TurnReader:
     def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
         found = _first(item, _TIME)
         if found is not None:
-            said, naive = parse_timestamp(found[1], timezone=self.zone, field=f"turn {index}: {found[0]}")
+            name = f"turn {index}: {found[0]}"
+            said, naive = parse_timestamp(found[1], timezone=self.zone, field=name, day_first=self.day_first)
             return said, "naive" if naive else "given"
         if self.session_time is not None:
             return self.session_time, "session"
@@ -318,14 +328,16 @@ class TurnReader:
         )
 
 
-def read_arrival(arrival: Arrival, config: Config, label: str) -> Reading:
+def read_arrival(arrival: Arrival, config: Config, label: str, day_first: bool | None = None) -> Reading:
     """Read the turns of a session, and list those that are refused; nothing is stored.
+
+    `day_first` is how the memory's people write numeric dates, if the configuration does not say it.
 
     Raises:
         InputError: if its id, a turn or its metadata are malformed, or there is no turn.
     """
     check_id(arrival.session_id, "session_id")
-    read = _reader(arrival, config, label).read(arrival.turns)
+    read = _reader(arrival, config, label, day_first=day_first).read(arrival.turns)
     if not read.turns:
         raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
     json_object(arrival.metadata, "metadata")
@@ -338,6 +350,7 @@ def read_addition(
     label: str,
     now: datetime,
     *,
+    day_first: bool | None = None,
     first: int = 0,
     floor: datetime | None = None,
     is_taken: Callable[[str], bool] | None = None,
@@ -350,16 +363,19 @@ def read_addition(
     if arrival.session_id is not None:
         check_id(arrival.session_id, "session_id")
     json_object(arrival.metadata, "metadata")
-    reader = _reader(arrival, config, label, now)
+    reader = _reader(arrival, config, label, now, day_first=day_first)
     read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken)
     if not read.turns:
         raise InputError("there is nothing to add; give a text or at least one message")
     return read
 
 
-def _reader(arrival: Arrival, config: Config, label: str, now: datetime | None = None) -> TurnReader:
+def _reader(
+    arrival: Arrival, config: Config, label: str, now: datetime | None = None, *, day_first: bool | None
+) -> TurnReader:
     """Return the `TurnReader` of a session of the user with that display name."""
-    return TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now)
+    order = config.day_first if config.day_first is not None else day_first
+    return TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now, order)
 
 
 def _joined(content: object) -> str:

@@ -84,7 +84,7 @@ class SessionWriter:
         with self.db.read() as tx:
             for one in stored:
                 try:
-                    found.append(load(tx, one))
+                    found.append(load(tx, self.config, one))
                 except SessionConflictError as exc:
                     found.append(exc)
         return found

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from memforest.memory.plain import Result
 from memforest.text import cut
-from memforest.types import StepUsage
+from memforest.types import ResolvedDate, StepUsage
 
 __all__ = [
     "FactPage",
@@ -36,7 +36,10 @@ class Source(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FactView(Result):
-    """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended."""
+    """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended.
+
+    `dates` are what its words of time mean: "last week" as the days of that week.
+    """
 
     fact_id: str
     text: str
@@ -52,6 +55,7 @@ class FactView(Result):
     wordings: tuple[str, ...]
     stored: datetime
     superseded_by: str | None = None
+    dates: tuple[ResolvedDate, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -180,7 +180,7 @@ def _facts(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 def _of_fact(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> list[str]:
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    if fact.fact_id != fact_identity(fact.text, times[0], times[1]):
+    if fact.fact_id != fact_identity(fact.text, times[0], times[1], fact.dates):
         return ["the text or time is not what the identity was made of"]
     if not found or not all(one.turns for one in found):
         return ["nothing supports it"]
@@ -189,7 +189,7 @@ def _of_fact(tx: Tx, fact: FactRow, found: list[OccurrenceRow]) -> list[str]:
     return [
         f"occurrence {one.row} is not worded as its place says"
         for one in found
-        if not one.tie.endswith(tie_end(fact_identity(one.text, times[0], times[1])))
+        if not one.tie.endswith(tie_end(fact_identity(one.text, times[0], times[1], one.dates)))
     ]
 
 

@@ -181,6 +181,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
                 wordings=tuple(dict.fromkeys(one.text for one in occurrences[fact.row])),
                 stored=from_ms(fact.stored_ms),
                 superseded_by=after.get(fact.row) if end != OPEN else None,
+                dates=fact.dates,
             )
         )
     return found

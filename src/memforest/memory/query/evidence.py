@@ -67,7 +67,7 @@ def undamaged_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict
 def _matches_identity(fact: rows.FactText) -> bool:
     """Return whether a fact's text and time match its identity."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    return fact.fact_id == fact_identity(fact.text, *times)
+    return fact.fact_id == fact_identity(fact.text, times[0], times[1], fact.dates)
 
 
 def cut_hits(
@@ -163,6 +163,7 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
         sources=turn_sources([own, *found.supports[fact_id]]),
         path=path,
         fact_id=fact.fact_id,
+        dates=fact.dates,
         why=hit.why,
         metadata=turn.metadata,
     )

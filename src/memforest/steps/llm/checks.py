@@ -140,8 +140,8 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
     if (key := fold(text)) in done.seen:
         return "repeated"
     done.seen.add(key)
-    if dated.unstated is not None:
-        done.skip(turns, dated.unstated, "a date that the turns do not state was left out")
+    if dated.left_out is not None:
+        done.skip(turns, *dated.left_out)
     done.candidates.append(_candidate(statement, dated, text, language, supports, speaker, source))
     return None
 
@@ -174,7 +174,7 @@ def _candidate(
     speaker: SourceTurn,
     source: Source,
 ) -> Candidate:
-    """Return the finished statement; `text` is without the dates that `dated` wrote into it."""
+    """Return the finished statement; `text` may have dates that were worked out wrongly."""
     own = _mentions(statement.entities, text, language, source)
     shown = _ended(dated.text, language)
     if not own:
@@ -190,6 +190,7 @@ def _candidate(
         start=start,
         end=end,
         precision=precision,
+        dates=dated.dates,
         negated=statement.negated or negated(text),
         mentions=mentions,
         topics=_topics(statement.topics, source) or find_topics(text, names=names),

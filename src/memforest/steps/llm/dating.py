@@ -1,46 +1,49 @@
 """Dating statements: the model points at the words, and the calendar says what they mean.
 
 A model's own arithmetic is not trusted with a date. What it says is used to choose among the dates that the turns
-state; the chosen one is resolved against the turn that states it, as the local extractor does.
+state, and among the days that words may mean there: "on Monday" is either of two, and the model has read which. The
+chosen one is resolved against the turn that states it, as the local extractor does.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta, tzinfo
 
 from memforest.calendar import DateSpan, window_of
 from memforest.calendar.period import to_utc
 from memforest.interval import Interval
-from memforest.language.dating import show_dates
+from memforest.language.dating import resolved_dates
 from memforest.language.language import Code
 from memforest.steps.llm.grounding import date_is_spelt
 from memforest.steps.llm.replies import Statement
 from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded
+from memforest.types import ResolvedDate
 
 __all__ = ["Dated", "date_statement"]
 
 _PREPOSITION = re.compile(r"\b(?:on|in|at|by|from|el|en|am|im)\s+$", re.IGNORECASE)
-_END_MARKS = re.compile(r"[.!。！…\s]*$")
-_WAYS = {"since": "since ", "until": "until ", "before": "before ", "after": "after "}
+_NOT_STATED = "a date that the turns do not state was left out"
+_EXCLUDED = "a date that the words exclude was left out"
 
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A statement's text with its relative dates written out, and its date.
+    """A statement's text without dates that were worked out wrongly, its date, and all dates of its words.
 
-    `invented` is a date of the text that no turn states; `unstated` is what the model gave as its time, when that is
-    found nowhere in the turns and there is no other.
+    `invented` is a date of the text that no turn states; `left_out` is what the model gave as its time and the turns do
+    not state, or the words exclude, with the reason.
     """
 
     text: str
     span: DateSpan | None
     dateless: str
     """The text without its dates, for the checks of its other words and numbers."""
+    dates: tuple[ResolvedDate, ...] = ()
     invented: str | None = None
-    unstated: str | None = None
+    left_out: tuple[str, str] | None = None
 
 
 def date_statement(
@@ -55,64 +58,96 @@ def date_statement(
         supports: the turns that it rests on, at least one.
         source: the chunk.
     """
-    own = _own_dates(text, language, supports, source.zone)
-    span, unstated = _chosen(statement, own, supports, source.zone)
+    own = _own_dates(text, language, supports, source)
+    span, left_out = _chosen(statement, own, supports, source)
     days = [window_of(said.turn.said, "day", source.zone).interval for said in supports]
-    shown = None if span is None else _shown(span, source.zone, language)
-    out, plain, written = text, text, False
+    out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
-        known = any(one.interval.covers(other) for other in (*source.stated, *days))
+        known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *days))
         if not known and date_is_spelt(one.text, supports):
             continue  # in words that are no date by themselves: "How long?" - "Three years"
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
-        if known and one.relative:
-            out = _with_date(out, one, _shown(one, source.zone, language))
-        elif not known and (shown is None or one.relative):
+        if not known and (span is None or one.relative):
             return Dated(text, None, plain, invented=one.text)
-        elif not known:
-            # The model worked out a date, and wrongly: the right one takes its place.
-            out = _without(out, one)
-        written = written or known
-    if shown is not None and not written:
-        out = _at_end(out, shown)
-    return Dated(out, span, plain, unstated=unstated)
+        if not known:
+            out = _without(out, one)  # the model worked it out, and wrongly; the chosen one is the date
+        elif span is not None and span.interval in one.readings:
+            found.append(_read_as(one, span.interval))
+        elif one.decided:
+            found.append(one)
+    if span is not None and all(one.interval != span.interval for one in found):
+        found.append(replace(span, start_char=len(text)))
+    return Dated(out, span, plain, resolved_dates(found), left_out=left_out)
 
 
-def _own_dates(text: str, language: Code, supports: Sequence[SourceTurn], zone: tzinfo) -> list[DateSpan]:
+def _own_dates(text: str, language: Code, supports: Sequence[SourceTurn], source: Source) -> list[DateSpan]:
     """Return the dates of a statement's text; relative ones mean what they mean in the turn that has these words."""
     found = []
-    for span in dates_of(text, (language,), supports[0].turn.said, zone):
+    for span in dates_of(text, language, supports[0].turn.said, source.zone, source.day_first):
         words = folded(span.text)
         said = next(
             (one for one in supports if words in one.folded and words not in supports[0].folded), None
         )
-        again = () if said is None else dates_of(text, (language,), said.turn.said, zone)
+        again = (
+            () if said is None else dates_of(text, language, said.turn.said, source.zone, source.day_first)
+        )
         found.append(next((one for one in again if one.start_char == span.start_char), span))
     return found
 
 
 def _chosen(
-    statement: Statement, own: Sequence[DateSpan], supports: Sequence[SourceTurn], zone: tzinfo
-) -> tuple[DateSpan | None, str | None]:
-    """Return the date that the model points at, and the words or days it named when no turn states them."""
-    given, named = _given(statement, zone), _by_own(own, supports)
+    statement: Statement, own: Sequence[DateSpan], supports: Sequence[SourceTurn], source: Source
+) -> tuple[DateSpan | None, tuple[str, str] | None]:
+    """Return the date that the model points at, and what it gave that cannot be, with the reason."""
+    given, plan = _given(statement, source.zone), statement.kind == "plan"
+    named = _meant(_by_own(own, supports), given, plan=plan)
+    shown = f"{statement.start} - {statement.end}"
     if statement.when is not None:
-        found = _by_words(statement.when, given, supports)
-        if found is not None or _says(statement.when, supports):
-            return found or named, None  # what is said may be no date: "when I was ten"
-        given = given or _as_date(statement.when, supports[0], zone)
+        near = _by_words(statement.when, supports)
+        if near or _says(statement.when, supports):  # what is said may be no date: "when I was ten"
+            excluded = given is not None and near and not any(_meets(one, given) for one in near)
+            return _meant(near, given, plan=plan) or named, (shown, _EXCLUDED) if excluded else None
+        given = given or _as_date(statement.when, supports[0], source)
     if given is not None:
-        found = next((one for one in _stated(supports) if one.interval.covers(given)), None)
+        found = _covering(_stated(supports), given)
         if found is not None:
             return found, None
     if named is not None or (given is None and statement.when is None):
         return named, None
-    return None, statement.when or f"{statement.start} - {statement.end}"
+    return None, (statement.when or shown, _NOT_STATED)
 
 
-def _as_date(when: str, said: SourceTurn, zone: tzinfo) -> Interval | None:
+def _meant(spans: Sequence[DateSpan], given: Interval | None, *, plan: bool) -> DateSpan | None:
+    """Return the date that the model means: one with a reading that has the days it gave, else the first.
+
+    One in doubt is dated only where the model says which days it means, or that it is a plan: then the later ones.
+    """
+    found = None if given is None else _covering(spans, given)
+    if found is not None or not spans:
+        return found
+    first = spans[0]
+    if first.decided:
+        return first
+    return _read_as(first, max(first.readings, key=lambda days: days.start)) if plan else None
+
+
+def _covering(spans: Iterable[DateSpan], given: Interval) -> DateSpan | None:
+    """Return the first date that may mean days, as it means them."""
+    return next((_read_as(one, days) for one in spans for days in one.readings if days.covers(given)), None)
+
+
+def _meets(span: DateSpan, given: Interval) -> bool:
+    return any(days.overlaps(given) for days in span.readings)
+
+
+def _read_as(span: DateSpan, days: Interval) -> DateSpan:
+    """Return a date that means one of its readings."""
+    return replace(span, start=days.start, end=days.end or span.end, decided=True, other=None)
+
+
+def _as_date(when: str, said: SourceTurn, source: Source) -> Interval | None:
     """Return the days that a model means by words of its own: "3 June 2024" for "3 June"."""
-    found = dates_of(when, ("en", "es"), said.turn.said, zone)
+    found = dates_of(when, "en", said.turn.said, source.zone, source.day_first)
     return found[0].interval if found else None
 
 
@@ -121,8 +156,8 @@ def _says(when: str, supports: Sequence[SourceTurn]) -> bool:
     return any(words in one.folded for one in supports)
 
 
-def _by_words(when: str, given: Interval | None, supports: Sequence[SourceTurn]) -> DateSpan | None:
-    """Return the date that the words tell in the turn they stand in; of several the one that the model means."""
+def _by_words(when: str, supports: Sequence[SourceTurn]) -> list[DateSpan]:
+    """Return the dates that words tell in the first turn in which they stand and tell any."""
     words = folded(when)
     for said in supports:
         if words not in said.folded:
@@ -130,18 +165,18 @@ def _by_words(when: str, given: Interval | None, supports: Sequence[SourceTurn])
         # The words alone may read otherwise: "every Friday" is no date, and "Friday" is one.
         near = [one for one in said.dates if folded(one.text) in words or words in folded(one.text)]
         if near:
-            return next((one for one in near if given is not None and one.interval.covers(given)), near[0])
-    return None
+            return near
+    return []
 
 
-def _by_own(own: Sequence[DateSpan], supports: Sequence[SourceTurn]) -> DateSpan | None:
-    """Return the first date of the text that a supporting turn states, too."""
+def _by_own(own: Sequence[DateSpan], supports: Sequence[SourceTurn]) -> list[DateSpan]:
+    """Return the first date of the text that a supporting turn states, too, as the turn states it."""
     stated = list(_stated(supports))
     for one in own:
-        same = next((other for other in stated if other.interval == one.interval), None)
+        same = next((other for other in stated if set(other.readings) & set(one.readings)), None)
         if same is not None:
-            return same
-    return None
+            return [same]
+    return []
 
 
 def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:
@@ -164,24 +199,6 @@ def _iso(text: str | None) -> date | None:
         return None
 
 
-# -- writing dates --------------------------------------------------------------------------------
-
-
-def _shown(span: DateSpan, zone: tzinfo, language: Code) -> str:
-    """Return a date for the text, with its direction where the date itself does not tell it."""
-    english = language == "en"
-    lead = _WAYS.get(span.direction, "") if english and not span.relative else ""
-    return lead + show_dates(span, zone, english=english)
-
-
-def _with_date(text: str, span: DateSpan, shown: str) -> str:
-    """Write a date behind the words that mean it, unless something in brackets stands there."""
-    behind = text[span.end_char :]
-    if behind.lstrip().startswith(("(", "（")):
-        return text
-    return f"{text[: span.end_char]} ({shown}){behind}"
-
-
 def _without(text: str, span: DateSpan) -> str:
     """Take a date out, with its preposition, and with the brackets around it."""
     before, behind = _PREPOSITION.sub("", text[: span.start_char]), text[span.end_char :]
@@ -192,10 +209,3 @@ def _without(text: str, span: DateSpan) -> str:
         if behind[:1] in ("", ".", ",", ";", "。", ")", "）")
         else f"{before}{behind.lstrip()}"
     )
-
-
-def _at_end(text: str, shown: str) -> str:
-    """Write a date before the full stop."""
-    end = _END_MARKS.search(text)
-    at = end.start() if end else len(text)
-    return f"{text[:at]} ({shown}){text[at:]}"

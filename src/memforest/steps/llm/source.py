@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from memforest.calendar import DateSpan, find_dates
 from memforest.interval import Interval, local_time
-from memforest.language.dating import until_now
+from memforest.language.dating import date_languages
 from memforest.language.entities import names_inside
 from memforest.language.language import Code, detect_language
 from memforest.language.participants import is_assistant
@@ -73,6 +73,7 @@ class SourceTurn:
     clauses: tuple[Clause, ...]
     """Those of its sentences that are no questions."""
     dates: tuple[DateSpan, ...]
+    """Also those of which it is in doubt which days they mean."""
 
     @property
     def forms(self) -> frozenset[str]:
@@ -120,7 +121,9 @@ class Source:
     names: frozenset[str]
     """Lower-case words that are names, by their capitals inside a sentence."""
     stated: tuple[Interval, ...]
-    """The days that are named, each once."""
+    """The days that are named, or may be meant, each once."""
+    day_first: bool | None
+    """Whether numeric dates have the day first; None is not known."""
 
     @property
     def everything(self) -> tuple[SourceTurn, ...]:
@@ -150,8 +153,10 @@ class Source:
 
 def read_source(chunk: Chunk, zone: tzinfo) -> Source:
     """Return what a chunk says. Turns that are blank or no language are not among `Source.said`."""
-    said = {turn.ordinal: _read(turn, zone) for turn in chunk.turns if is_readable(turn.text)}
-    context = tuple(_read(turn, zone) for turn in chunk.before if is_readable(turn.text))
+    said = {
+        turn.ordinal: _read(turn, zone, chunk.day_first) for turn in chunk.turns if is_readable(turn.text)
+    }
+    context = tuple(_read(turn, zone, chunk.day_first) for turn in chunk.before if is_readable(turn.text))
     people = tuple(
         dict.fromkeys((*chunk.participants, *(turn.speaker for turn in (*chunk.before, *chunk.turns))))
     )
@@ -179,7 +184,10 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         ),
         forms=frozenset(form for one in everything for form in one.forms),
         own=frozenset(form for one in told for form in one.forms),
-        stated=tuple(dict.fromkeys(span.interval for one in everything for span in one.dates)),
+        stated=tuple(
+            dict.fromkeys(days for one in everything for span in one.dates for days in span.readings)
+        ),
+        day_first=chunk.day_first,
         names=names_inside(" . ".join(one.told[:4000] for one in everything)),
     )
 
@@ -194,31 +202,31 @@ def is_readable(text: str) -> bool:
     return any(ch.isalnum() for ch in DATA_RUN.sub(" ", text)[:MAX_TURN_CHARS])
 
 
-def _read(turn: Turn, zone: tzinfo) -> SourceTurn:
+def _read(turn: Turn, zone: tzinfo, day_first: bool | None) -> SourceTurn:
     text = shorten_runs(turn.text)[:MAX_TURN_CHARS]
     pieces = [piece.text for piece in split_sentences(text)]
     told = list(takewhile(lambda piece: not is_order(piece), pieces))  # what follows is what it orders
     plain = text if len(told) == len(pieces) else "\n".join(told)
     language = detect_language(text)
-    # A short turn's language is a guess, and what is found here is used only where the model points at it.
-    languages = {"en": ("en", "es"), "es": ("es", "en"), "other": ()}[language]
-    dates = dates_of(plain, languages, turn.said, zone)
+    dates = dates_of(plain, language, turn.said, zone, day_first)
     sentences = tuple((piece, forms_of(piece)) for piece in told)
     clauses = tuple(clause for piece in told if not is_question(piece) for clause in split_clauses(piece))
     spelt = tuple((frozenset(plain_words(piece)), figures(piece)) for piece in told)
     return SourceTurn(turn, text, plain, folded(plain), language, sentences, spelt, clauses, dates)
 
 
-def dates_of(text: str, languages: Sequence[str], said: datetime, zone: tzinfo) -> tuple[DateSpan, ...]:
-    """Return the dates that a text states, as the local extractor finds them.
+def dates_of(
+    text: str, language: Code, said: datetime, zone: tzinfo, day_first: bool | None
+) -> tuple[DateSpan, ...]:
+    """Return the dates that a text states, those in doubt included.
 
-    English "for two years" is one where it reaches to the present; what Spanish says so always does ("desde hace").
+    They are read in the words of its own language first. A short turn's language is a guess, and what is found here is
+    used only where the model points at it.
     """
-    return tuple(
-        span
-        for span in find_dates(text, said, zone, languages)
-        if span.direction != "for" or span.text[:3].lower() != "for" or until_now(text[: span.start_char])
-    )
+    own = date_languages(text, language)
+    others = () if language == "other" else ("en", "es")
+    languages = tuple(dict.fromkeys((*own, *others)))
+    return tuple(find_dates(text, said, zone, languages, day_first=day_first, doubtful=True))
 
 
 def folded(text: str) -> str:
@@ -273,8 +281,8 @@ def _counted(found: Iterable[Figure]) -> Mapping[str, frozenset[str]]:
 def _days(everything: Sequence[SourceTurn], zone: tzinfo) -> tuple[frozenset[str], frozenset[str]]:
     """Return the years of the days that are meant or on which it is said, and the numbers of their months and days."""
     days = [one.turn.said for one in everything]
-    for one in everything:
-        days += [end for span in one.dates for end in (span.start, span.end - timedelta(microseconds=1))]
+    for meant in (span for one in everything for dates in one.dates for span in dates.readings):
+        days += [meant.start, *([meant.end - timedelta(microseconds=1)] if meant.end else [])]
     local = [local_time(day, zone) for day in days]
     return (
         frozenset(str(day.year) for day in local),

@@ -59,6 +59,7 @@ class Context:
     assistant: bool
     to_assistant: bool
     """An assistant is the only one that the turn is said to, or its speaker has the role of a user."""
+    day_first: bool | None
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -106,6 +107,7 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
         assistant=is_assistant(turn.speaker, turn.role),
         to_assistant=turn.role == "user"
         or (bool(others) and all(is_assistant(one, roles.get(one)) for one in others)),
+        day_first=chunk.day_first,
     )
 
 

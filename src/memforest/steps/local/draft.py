@@ -10,7 +10,7 @@ from memforest.calendar import DateSpan
 from memforest.language.entities import merge_mentions
 from memforest.language.language import Code, load_word_lists
 from memforest.text import STOP_WORDS, word_set
-from memforest.types import Mention
+from memforest.types import Mention, ResolvedDate
 
 __all__ = [
     "GROUP_WORDS",
@@ -58,6 +58,7 @@ class Draft:
     changed: bool
     joins: bool
     date: DateSpan | None = None
+    dates: tuple[ResolvedDate, ...] = ()
     names: tuple[Mention, ...] = ()
     negated: bool = False
     words: int = 0
@@ -87,6 +88,7 @@ def join(before: Draft, draft: Draft) -> None:
         before.text = ended(before.text)
     before.text = f"{before.text} {draft.text}"
     before.raw += draft.raw
+    before.dates = tuple(dict.fromkeys((*before.dates, *draft.dates)))
     before.words += draft.words
     before.changed = before.changed or draft.changed
     before.names = merge_mentions((*before.names, *draft.names))

@@ -1,8 +1,8 @@
 """Extraction without a model: every sentence of a turn becomes a dated, attributed statement, or is skipped by name.
 
 A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped; what remains is rewritten
-into the third person (English, simple Spanish) or quoted with its speaker (every other language), its relative dates
-are followed by absolute ones, and short neighbours are joined, because each statement costs an embedding: about one
+into the third person (English, simple Spanish) or quoted with its speaker (every other language), its dates are worked
+out, and short neighbours are joined, because each statement costs an embedding: about one
 per turn of chat.
 
 Nothing is lost in silence: every sentence ends in a `Candidate` or a `Skipped`, and the turn itself stays searchable.
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Protocol
@@ -24,7 +24,7 @@ from zoneinfo import ZoneInfo
 
 from memforest.calendar import DateSpan, find_dates
 from memforest.language.attribution import is_present_verb, supply_subject
-from memforest.language.dating import show_dates, until_now, valid_time
+from memforest.language.dating import date_languages, resolved_dates, valid_time
 from memforest.language.entities import Role, find_mentions, find_topics, merge_mentions, names_inside
 from memforest.language.pieces import (
     is_clause,
@@ -73,8 +73,21 @@ MAX_STATEMENTS = 24
 """Statements made of one turn; further sentences are `Skipped` with the reason "over the limit"."""
 MAX_ASSISTANT_STATEMENTS = 8
 
-FindDates = Callable[[str, datetime, tzinfo, Sequence[str]], Sequence[DateSpan]]
-"""``find_dates(text, reference, tz, languages)``: the dates in `text`, offsets in characters, times aware UTC."""
+
+class FindDates(Protocol):
+    """Finds the dates of a text; see `memforest.calendar.find_dates`."""
+
+    def __call__(
+        self,
+        text: str,
+        reference: datetime,
+        tz: tzinfo,
+        languages: Sequence[str],
+        *,
+        day_first: bool | None,
+    ) -> Sequence[DateSpan]:
+        """Return the dates in `text`, offsets in characters, times aware UTC."""
+        ...
 
 
 class FindStates(Protocol):
@@ -218,16 +231,16 @@ class LocalExtractor:
         if reason and not (context.drafts and reason in ("evaluation", "fragment")):
             context.skip(raw, "pleasantry" if evaluation else reason)
             return None
-        dated, date = self._date(context, supply_subject(text))
-        made = context.attribute(dated)
+        full = supply_subject(text)
+        made = context.attribute(full)
         resolved = resolve_person(made.text, context.drafts)
         draft = self._finish(
             context,
             raw,
             resolved or made.text,
             attributed=made.names_speaker or resolved is not None,
-            changed=made.changed or resolved is not None or dated != text,
-            date=date,
+            changed=made.changed or resolved is not None or full != text,
+            dates=self._spans(context, full),
         )
         continues = resolved is None and not made.names_speaker and _CONTINUES.match(text) is not None
         draft.comment = reason is not None
@@ -244,14 +257,14 @@ class LocalExtractor:
 
     def _request(self, context: Context, raw: str, text: str) -> Draft:
         """Return the draft of a request: who asked, and for what; in the words that were said where they stay as they are."""
-        dated, date = self._date(context, text)
         if context.language != "en" or context.voices is None:
             verb = "pidió" if context.language == "es" else "asked"
-            asked = f'{context.called} {verb}: "{dated}"'
+            asked = f'{context.called} {verb}: "{text}"'
         else:
-            asked = context.attribute(dated).text.rstrip("?! ")
+            asked = context.attribute(text).text.rstrip("?! ")
             asked = f"{context.called} asked: {uncapitalised(asked, always=True)}"
-        return self._finish(context, raw, asked, attributed=True, changed=True, date=date)
+        dates = self._spans(context, text)
+        return self._finish(context, raw, asked, attributed=True, changed=True, dates=dates)
 
     def _answer(self, context: Context, raw: str, text: str) -> Draft | None:
         """Return the draft of a sentence that only the question before it explains, or None."""
@@ -270,9 +283,9 @@ class LocalExtractor:
             )
         ) or skip_reason(text, context.address, assistant=False):
             return None
-        dated, date = self._date(context, text)
-        made = context.attribute(dated)
-        draft = self._finish(context, raw, made.text, attributed=True, changed=True, date=date)
+        made = context.attribute(text)
+        dates = self._spans(context, text)
+        draft = self._finish(context, raw, made.text, attributed=True, changed=True, dates=dates)
         about = "" if context.about is None else f' about "{context.about}"'
         draft.text = f'{context.called}, asked "{question}"{about}: {uncapitalised(draft.text)}'
         draft.turns = (*context.question_turn, context.turn.ordinal)
@@ -289,30 +302,21 @@ class LocalExtractor:
             return None
         if is_imperative(text, "es"):
             return self._request(context, raw, text)
-        dated, date = self._date(context, text)
-        made = None if context.voices is None else attribute_spanish(dated, context.called)
+        made = None if context.voices is None else attribute_spanish(text, context.called)
         return self._finish(
             context,
             raw,
-            made or dated,
+            made or text,
             attributed=made is not None,
-            changed=made is not None or dated != text,
-            date=date,
+            changed=made is not None,
+            dates=self._spans(context, text),
         )
 
-    def _date(self, context: Context, text: str) -> tuple[str, DateSpan | None]:
-        """Return `text` with an absolute date behind each relative one, and its first date."""
-        languages = (context.language,) if context.language != "other" else ()
-        spans = [
-            span
-            for span in self._dates(text, context.turn.said, self._zone, languages)
-            if span.direction != "for" or context.language != "en" or until_now(text[: span.start_char])
-        ]
-        for span in sorted(spans, key=lambda found: found.start_char, reverse=True):
-            if span.relative:
-                shown = show_dates(span, self._zone, english=context.language == "en")
-                text = f"{text[: span.end_char]} ({shown}){text[span.end_char :]}"
-        return text, min(spans, key=lambda found: found.start_char) if spans else None
+    def _spans(self, context: Context, text: str) -> list[DateSpan]:
+        """Return the dates of a text, in order."""
+        languages = date_languages(text, context.language)
+        found = self._dates(text, context.turn.said, self._zone, languages, day_first=context.day_first)
+        return sorted(found, key=lambda one: one.start_char)
 
     def _finish(
         self,
@@ -322,11 +326,10 @@ class LocalExtractor:
         *,
         attributed: bool,
         changed: bool,
-        date: DateSpan | None = None,
+        dates: Sequence[DateSpan] | None = None,
     ) -> Draft:
-        """Return a draft with its mentions, negation and length."""
-        if context.language == "other":
-            text, date = self._date(context, text)
+        """Return a draft with its mentions, negation and length; its dates are those of its text if none are given."""
+        spans = self._spans(context, text) if dates is None else dates
         text = ended(text) if changed else text
         clause = _SUBORDINATE.search(text)
         main = text[: clause.start()] if clause and clause.start() > 12 else text
@@ -338,7 +341,8 @@ class LocalExtractor:
             attributed=attributed,
             changed=changed,
             joins=False,
-            date=date,
+            date=spans[0] if spans else None,
+            dates=resolved_dates(spans),
             names=find_mentions(
                 text, participants=context.participants, known=context.known, language=context.language
             ),
@@ -354,7 +358,9 @@ class LocalExtractor:
             return
         shown = inner if _PICTURE.match(inner) else f"a photo of {inner}"
         context.drafts.append(
-            self._finish(context, caption, f"{context.called} shared {shown}", attributed=True, changed=True)
+            self._finish(
+                context, caption, f"{context.called} shared {shown}", attributed=True, changed=True, dates=()
+            )
         )
 
     def _candidate(self, context: Context, draft: Draft) -> Candidate:
@@ -379,6 +385,7 @@ class LocalExtractor:
             start=start,
             end=end,
             precision=precision,
+            dates=draft.dates,
             negated=draft.negated,
             mentions=tuple(replace(one, name=context.ids.get(one.name, one.name)) for one in mentions),
             topics=find_topics(draft.text, names=names),
