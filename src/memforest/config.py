@@ -64,7 +64,7 @@ class Ranking(Settings):
     """More flow from the leaf before when that one asks and another speaker answers."""
     speaker: float = 1.0
     """Membership in the tree of the one participant whom the question names."""
-    date: float = 1.0
+    date: float = 2.0
     """Nearness to the time window that the question states."""
     length: float = 0.2
     """Log of the number of words: longer turns say more."""

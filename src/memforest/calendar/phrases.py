@@ -53,7 +53,8 @@ class DateSpan:
 
     ``text[start_char:end_char]`` is `text`; prepositions are not part of it. `start` and `end` are the
     half-open bounds, in aware UTC, of the local days meant. `relative` is true when the reference was
-    needed to find them, `approx` when the wording is vague ("a few years ago", "early June").
+    needed to find them, `approx` when the wording is vague ("a few years ago", "early June"), `open_year` when a
+    day or month is named without its year, and which of them is meant was chosen.
     """
 
     start_char: int
@@ -65,6 +66,7 @@ class DateSpan:
     relative: bool
     approx: bool = False
     direction: Direction = "at"
+    open_year: bool = False
 
     @property
     def interval(self) -> Interval:
@@ -282,5 +284,5 @@ def _span(text: str, hit: _Found, positions: list[int] | None, tz: tzinfo) -> Da
     if start >= end:
         return None
     period = hit.period
-    flags = (period.precision, period.relative, period.approx, hit.direction)
+    flags = (period.precision, period.relative, period.approx, hit.direction, period.open_year)
     return DateSpan(first, last, text[first:last], start, end, *flags)

@@ -10,17 +10,35 @@ date named in passing widens the search instead of hiding evidence.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 
 from memforest.calendar.fold import fold_text
 from memforest.calendar.language import load_language
+from memforest.calendar.period import to_utc
 from memforest.calendar.phrases import DateSpan, find_dates
-from memforest.interval import Interval, hull
+from memforest.interval import EARLIEST, Interval, hull
 
-__all__ = ["question_window"]
+__all__ = ["QuestionTime", "latest_within", "question_time", "question_window", "years_back"]
 
 _MS = timedelta(milliseconds=1)
 _REACH = 24
+_MOST_YEARS = 200
+"""How far back a day without a year is looked for; what a memory holds was said within a lifetime or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTime:
+    """What a question says about time.
+
+    `window` and `as_of` are those of `question_window`; `words` are the stretches of the question that name them, in
+    order. `open_year` is true when all days named lack their year, so that another year's may be meant.
+    """
+
+    window: Interval | None = None
+    as_of: datetime | None = None
+    words: tuple[str, ...] = ()
+    open_year: bool = False
 
 
 def question_window(
@@ -42,19 +60,63 @@ def question_window(
     Raises:
         TimestampError: if `reference` is naive.
     """
+    found = question_time(question, reference, tz, languages)
+    return found.window, found.as_of
+
+
+def question_time(
+    question: str, reference: datetime, tz: tzinfo, languages: Sequence[str] = ("en", "es")
+) -> QuestionTime:
+    """Return what a question says about time; arguments and errors are those of `question_window`."""
     windows: list[Interval] = []
     as_of: datetime | None = None
+    read: list[DateSpan] = []
     for span in find_dates(question, reference, tz, languages):
         if _asks_as_of(question[: span.start_char], languages):
             moment = reference.astimezone(timezone.utc)
             as_of = moment if span.start <= moment < span.end else span.end - _MS
-        elif span.direction != "for":
-            windows.extend(_window(span))
-    return hull(windows), as_of
+        elif span.direction == "for" or span.window is None:
+            continue
+        else:
+            windows.append(span.window)
+        read.append(span)
+    return QuestionTime(
+        window=hull(windows),
+        as_of=as_of,
+        words=tuple(span.text for span in read),
+        open_year=bool(read) and all(span.open_year for span in read),
+    )
 
 
-def _window(span: DateSpan) -> list[Interval]:
-    return [] if span.window is None else [span.window]
+def latest_within(
+    start: datetime | None, end: datetime | None, first: datetime, last: datetime, tz: tzinfo
+) -> int | None:
+    """Return by how many years the days ``[start, end)`` go back to the latest like days that a memory covers.
+
+    Covered are days that begin no later than `last` and end after `first`; of a bound that is open, or the beginning
+    of time, the other one decides. None if no year's are; bounds move with `years_back`.
+    """
+    for years in range(_MOST_YEARS):
+        low, high = years_back(start, years, tz), years_back(end, years, tz)
+        bound = high if low is None or low == EARLIEST else low
+        if (start is None) != (low is None) or (end is None) != (high is None) or bound is None:
+            continue  # there is no 29 February
+        if bound <= last and (high or bound) > first:
+            return years
+    return None
+
+
+def years_back(moment: datetime | None, years: int, tz: tzinfo) -> datetime | None:
+    """Return the same day and time of day so many years before; None if that year has no such day."""
+    if moment is None or years == 0 or moment == EARLIEST:
+        return moment
+    local = moment.astimezone(tz)
+    try:
+        day = local.date().replace(year=local.year - years)
+    except ValueError:
+        return None
+    begins = to_utc(local.date(), tz)
+    return to_utc(day, tz) + (moment - begins)
 
 
 def _asks_as_of(before: str, languages: Sequence[str]) -> bool:

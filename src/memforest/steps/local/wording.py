@@ -21,6 +21,7 @@ from memforest.language.operator import (
     gap_of,
     read_operator,
 )
+from memforest.steps.local.talk import without_dates
 from memforest.text import lexical_tokens, lexical_words
 from memforest.types import Complexity, QuestionPlan, TimeOperator
 
@@ -40,6 +41,7 @@ def with_wording(plan: QuestionPlan, question: str, named: Sequence[str], masked
         named: display names of all entities that it mentions, in order.
         masked: the question with a mark in the place of each of them.
     """
+    bare = without_dates(masked, plan.dates)
     capitals = (word for word in _NAME_WORD.findall(question) if lexical_tokens(word))
     mentions = tuple(dict.fromkeys((*named, *capitals)))
     return replace(
@@ -51,7 +53,7 @@ def with_wording(plan: QuestionPlan, question: str, named: Sequence[str], masked
         topic_attribute=_named_attribute(plan, question),
         gap=tuple(sorted(gap_of(question))),
         complexity=_complexity(plan),
-        keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(masked) if tokens)),
+        keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(bare) if tokens)),
     )
 
 
@@ -83,7 +85,7 @@ def _topic(plan: QuestionPlan, question: str) -> tuple[str, ...]:
     names = {token for name in plan.entities for token in lexical_tokens(name)}
     drop = names | load_lexicon("en").cue_words["date_words"] | OPERATOR_WORDS
     found: list[str] = []
-    for word, tokens in lexical_words(question):
+    for word, tokens in lexical_words(without_dates(question, plan.dates)):
         kept = [token for token in tokens if token not in drop and not token.isdecimal()]
         found += [word] if kept and len(kept) == len(tokens) else kept  # of an unspaced script: its pieces
     return tuple(dict.fromkeys(found))

@@ -24,14 +24,10 @@ from memforest.search.forest import Forest
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.layout import scene_leaves, session_levels, speaker_levels
+from memforest.systems.memforest.nearness import nearness
 from memforest.systems.speak import told_by
 
 __all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
-
-DAY_MS = 86_400_000
-LATE_DAYS = 14.0
-EARLY_DAYS = 3.0
-"""Decay of the date prior after and before the stated window, in days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,35 +153,11 @@ def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> 
     if len(named) == 1:
         scores.add("speaker", weights.speaker * (turns.speaker == named[0]).astype(np.float64))
     if plan.start is not None or plan.end is not None:
-        scores.add("date", weights.date * _date_prior(snapshot, request))
+        scores.add("date", weights.date * nearness(snapshot, plan))
     scores.add("length", weights.length * _lengths(snapshot))
     scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
     if plan.kind in ("when", "since"):
         scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
-
-
-def _date_prior(snapshot: Snapshot, request: Search) -> Scores:
-    """Return 1 inside the question's window, falling off with the distance to it.
-
-    Talk about an event comes after it, so the decay is slower afterwards. A turn counts by when it was
-    said or by the stated time of a fact it supports, whichever is nearer.
-    """
-    assert request.plan.start is not None or request.plan.end is not None
-    start = request.plan.start.timestamp() * 1000 if request.plan.start else -np.inf
-    end = request.plan.end.timestamp() * 1000 if request.plan.end else np.inf
-    prior = _decay(snapshot.turns.said_ms.astype(np.float64), start, end)
-    facts = snapshot.facts
-    stated = facts.stated[facts.pairs[:, 0]] if len(facts.pairs) else np.zeros(0, dtype=bool)
-    pairs = facts.pairs[stated]
-    if len(pairs):
-        np.maximum.at(prior, pairs[:, 1], _decay(facts.start_ms[pairs[:, 0]].astype(np.float64), start, end))
-    return prior
-
-
-def _decay(at: Scores, start: float, end: float) -> Scores:
-    late = np.maximum(at - end, 0.0) / DAY_MS
-    early = np.maximum(start - at, 0.0) / DAY_MS
-    return np.exp(-late / LATE_DAYS) * np.exp(-early / EARLY_DAYS)
 
 
 def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores: LeafScores) -> None:
