@@ -30,7 +30,7 @@ from memforest.memory.query.evidence import (
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
-from memforest.memory.query.reading import in_memory, search_tokens
+from memforest.memory.query.reading import in_memory, memory_notes, search_tokens
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.results import AskResult, Evidence, QueryResult
 from memforest.memory.summaries import Summaries
@@ -156,6 +156,7 @@ class QueryPath:
                 *prepared.warnings,
                 *found.warnings,
                 *unranked,
+                *memory_notes(snapshot, self.embedder),
                 *waiting,
                 *behind,
                 *ledger.warnings,
@@ -192,6 +193,7 @@ class QueryPath:
             reference_ms=to_ms(asked.reference),
             vector=vectors[0],
             bare_vector=vectors[1],
+            known=self.cache.known([without_names(asked.question, snapshot.speakers)])[0],
             as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,

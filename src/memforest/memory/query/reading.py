@@ -7,11 +7,13 @@ from datetime import timedelta, tzinfo
 
 from memforest.calendar.question import latest_within, years_back
 from memforest.interval import from_ms
+from memforest.memory.known import unknown_note
+from memforest.ports import Embedder
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import day_text, question_tokens
 from memforest.types import QuestionPlan
 
-__all__ = ["in_memory", "search_tokens"]
+__all__ = ["in_memory", "memory_notes", "search_tokens"]
 
 _ONE_DAY = timedelta(hours=25)
 """The longest day: when clocks are put back."""
@@ -54,3 +56,11 @@ def search_tokens(question: str, plan: QuestionPlan, zone: tzinfo) -> list[str]:
     if plan.start is None or plan.end is None or plan.end - plan.start > _ONE_DAY:
         return question_tokens(question)
     return question_tokens(f"{question} {day_text(plan.start.astimezone(zone))}")
+
+
+def memory_notes(snapshot: Snapshot, embedder: Embedder | None) -> list[str]:
+    """Return a warning when the embedder has words for little of the memory."""
+    if embedder is None or not len(snapshot.turns.known):
+        return []
+    note = unknown_note(float(snapshot.turns.known.mean()), embedder.model_id)
+    return [] if note is None else [note]

@@ -1,6 +1,7 @@
 """The memforest index's score: base relevance of leaves, then flow along the trees.
 
-1. Base: lexical, turn and fact relevance, each standardised over the memory and weighted.
+1. Base: lexical, turn and fact relevance, each standardised over the memory and weighted. What the embedder does not
+   know of a question and a text, the lexical leg has.
 2. Leaf order: relevance flows to a leaf from its neighbours in the session tree, and more of it to a reply.
 3. Scope and time: membership in the named participant's tree, nearness to the window of the question, and
    three priors of the leaf itself (length, asking, telling a time).
@@ -25,7 +26,7 @@ from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.layout import scene_leaves, session_levels, speaker_levels
 from memforest.systems.memforest.nearness import nearness
-from memforest.systems.speak import told_by
+from memforest.systems.speak import known_words, told_by
 
 __all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
 
@@ -103,9 +104,12 @@ def score_leaves(snapshot: Snapshot, forest: Forest, request: Search, base: Base
     """Return the score of every turn."""
     weights, turns = request.ranking, snapshot.turns
     scores = LeafScores(np.zeros(len(turns.ids)))
-    scores.add("lexical", weights.lexical * standardise(base.lexical))
-    scores.add("turn", weights.turn * standardise(base.turn))
-    scores.add("fact", weights.fact * standardise(_best_fact(snapshot, base)))
+    unknown = 1.0 - known_words(snapshot, request)
+    scores.add(
+        "lexical", (weights.lexical + (weights.turn + weights.fact) * unknown) * standardise(base.lexical)
+    )
+    scores.add("turn", weights.turn * (1.0 - unknown) * standardise(base.turn))
+    scores.add("fact", weights.fact * (1.0 - unknown) * standardise(_best_fact(snapshot, base)))
     _leaf_order(snapshot, request, scores)
     _scope_and_time(snapshot, request, scores)
     scores.standardise()
