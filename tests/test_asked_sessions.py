@@ -167,3 +167,5 @@ def test_years_back_keeps_the_day_and_skips_what_is_not_there() -> None:
     assert years_back(leap, 1, timezone.utc) is None
     assert latest_within(leap, datetime(2028, 3, 1, tzinfo=timezone.utc), first, last, timezone.utc) == 4
     assert latest_within(leap, None, last, last, timezone.utc) is None
+    march = datetime(2027, 3, 1, tzinfo=timezone.utc)
+    assert years_back(leap, 1, timezone.utc, ends=True) == march  # 28 February ends there in 2027

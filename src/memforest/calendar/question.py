@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import date, datetime, timedelta, timezone, tzinfo
 
 from memforest.calendar.fold import fold_text
 from memforest.calendar.language import load_language
@@ -97,24 +97,29 @@ def latest_within(
     of time, the other one decides. None if no year's are; bounds move with `years_back`.
     """
     for years in range(_MOST_YEARS):
-        low, high = years_back(start, years, tz), years_back(end, years, tz)
+        low, high = years_back(start, years, tz), years_back(end, years, tz, ends=True)
         bound = high if low is None or low == EARLIEST else low
-        if (start is None) != (low is None) or (end is None) != (high is None) or bound is None:
-            continue  # there is no 29 February
+        if (start is None) != (low is None) or bound is None:
+            continue  # that year has no such day
         if bound <= last and (high or bound) > first:
             return years
     return None
 
 
-def years_back(moment: datetime | None, years: int, tz: tzinfo) -> datetime | None:
-    """Return the same day and time of day so many years before; None if that year has no such day."""
+def years_back(moment: datetime | None, years: int, tz: tzinfo, *, ends: bool = False) -> datetime | None:
+    """Return the same day and time of day so many years before; None if that year has no such day.
+
+    With `ends` the moment is the end of a window: what ends where 29 February begins then ends with February.
+    """
     if moment is None or years == 0 or moment == EARLIEST:
         return moment
     local = moment.astimezone(tz)
     try:
         day = local.date().replace(year=local.year - years)
-    except ValueError:
-        return None
+    except ValueError:  # there is no 29 February
+        if not ends:
+            return None
+        day = date(local.year - years, 3, 1)
     begins = to_utc(local.date(), tz)
     return to_utc(day, tz) + (moment - begins)
 
