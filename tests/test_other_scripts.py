@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from tests.hand_made import Said, hand_made, searching
 from tests.test_systems_rank import only, scored
 
 from memforest import Config, MemForest
+from memforest.cli import main
 from memforest.config import Ranking
 from memforest.errors import ModelError
 from memforest.memory import words
@@ -122,7 +124,7 @@ def test_what_the_vectors_lose_goes_to_the_words() -> None:
 
 
 def test_a_memory_that_the_embedder_hardly_knows_says_so(tmp_path: Path) -> None:
-    """Every ingest and query result warns, and so do `stats` and its notes; an English memory is quiet."""
+    """Every ingest and query result warns, and so do `stats` and `doctor`; an English memory is quiet."""
     with MemForest(tmp_path, Config(embedder="minilm")) as forest:
         turns = [{"speaker": "林小雨", "text": "我上周搬到了昆明。"}]
         written = forest.ingest_session("lin", session_id="1", timestamp="2024-03-01", turns=turns)
@@ -134,6 +136,8 @@ def test_a_memory_that_the_embedder_hardly_knows_says_so(tmp_path: Path) -> None
     for warnings in (written.warnings, asked.warnings, stats.notes):
         assert sum("has words for" in one for one in warnings) == 1
     assert stats.known < 0.5
+    told = CliRunner().invoke(main, ["--dir", str(tmp_path), "doctor"], catch_exceptions=False)
+    assert " ".join(told.stdout.split()).count("has words for") == 1
     assert not any("has words for" in one for one in (*quiet.warnings, *silent.warnings))
 
 
