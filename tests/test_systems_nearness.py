@@ -86,30 +86,30 @@ def test_a_statement_about_a_year_says_little_about_a_day() -> None:
     assert nearness(hand_made(turns, facts), window(101, 102)).tolist()[1] == pytest.approx(week)
 
 
-DEEDS = {
-    "bake": (["I baked {} this morning.", "Just pulled {} out of the oven, baking calms me."],
-             ["a rye loaf", "a lemon tart", "a plum cake", "seed rolls", "walnut bread", "cheese scones"]),
-    "plant": (["I planted {} in the back garden.", "Put {} in the ground today, planting took hours."],
-              ["leeks", "dahlias", "a fig tree", "broad beans", "garlic", "a quince"]),
-}  # fmt: skip
+PLAIN = ("{} came out of the oven, baking calms me.", "Two trays of {} were baked by noon.")
+LOUD = "I bake {0} because I love to bake, and what I bake I bake twice: {0}."
+THINGS = ("rye loaves", "lemon tarts", "plum cakes", "seed rolls", "walnut bread", "cheese scones")
 DAYS = ("{d} {m}", "{m} {d}th", "the {d}th of {m}", "{m} {d}, {y}")
-OTHER = ("Work was dull.", "It rained all afternoon.", "My knee feels better.", "The bus was late again.")
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_stated_day_binds(tmp_path: Path, seed: int) -> None:
-    """Of many like things done on many days, the one of the day that is asked for comes first, each time."""
+    """Of many like things told on neighbouring days, that of the day asked for comes first, though others say it louder."""
     draw, day, asked, sessions = random.Random(seed), datetime(2024, 1, 3, tzinfo=timezone.utc), [], []
     for n in range(60):
-        day += timedelta(days=draw.choice([1, 1, 2, 3, 7]))
-        deed = draw.choice(list(DEEDS))
-        told = draw.choice(DEEDS[deed][0]).format(draw.choice(DEEDS[deed][1]))
-        texts = draw.sample([told, *draw.sample(OTHER, 2)], 3)
+        day += timedelta(days=draw.choice([1, 1, 2, 3]))
+        loud = draw.random() < 0.5
+        text = (LOUD if loud else draw.choice(PLAIN)).format(draw.choice(THINGS))
         said = day + timedelta(hours=draw.randrange(7, 22))
-        sessions.append({"user_id": "nina", "session_id": str(n), "timestamp": said, "turns": [{"speaker": "Nina", "text": text} for text in texts]})  # fmt: skip
-        if 4 <= day.day <= 20:
+        turns = [
+            {"speaker": "Nina", "text": one}
+            for one in draw.sample([text, "It rained.", "The bus was late."], 3)
+        ]
+        sessions.append({"user_id": "nina", "session_id": str(n), "timestamp": said, "turns": turns})
+        if not loud and 4 <= day.day <= 20:
             when = draw.choice(DAYS).format(d=day.day, m=day.strftime("%B"), y=day.year)
-            asked.append((f"What did I {deed} on {when}?", told, day.date()))
+            asked.append((f"What did I bake on {when}?", text, day.date()))
+    assert len(asked) > 8
     with MemForest(tmp_path, Config(embedder="none")) as forest:
         forest.ingest_parallel(sessions)
         for question, told, on in asked:
