@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from memforest.calendar import find_dates, parse_timestamp, question_window
+from memforest.calendar.question import question_time
 from memforest.errors import MemForestError
 from memforest.facts.canonical import Said as SaidFact
 from memforest.facts.canonical import fact_identity, plan_facts, signature, tie_end
@@ -68,6 +69,7 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.summarise import LocalSummariser
+from memforest.steps.local.talk import without_dates
 from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
 from memforest.systems.memforest.threads import DatedObservation, order_observations
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
@@ -314,6 +316,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "facts.entities.is_short_form": lambda t: [is_short_form(t, t[:5]), is_short_form(t[:3], t)],
     "facts.canonical.tie_end": tie_end,
     "calendar.phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
+    "calendar.question.question_time": lambda t: question_time(t, WHEN, UTC),
     "calendar.question.question_window": lambda t: question_window(t, WHEN, UTC),
     "calendar.timestamp.parse_timestamp": _timestamp,
     "search.texts.without_names": lambda t: without_names(t, NAMES),
@@ -339,6 +342,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         pieces.skip_reason(t, NAMES, assistant=a) for a in (True, False)
     ],
     "language.pieces.strip_address": lambda t: pieces.strip_address(t, NAMES),
+    "steps.local.talk.without_dates": lambda t: without_dates(t, (t[:9], "4 March")),
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
     "language.predicate.read_predicate": _predicates,
     "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],

@@ -35,6 +35,7 @@ class Said:
     words: int = 5
     axis: int = -1
     role: str = ""
+    known: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,7 @@ def _turns(turns: Sequence[Said], speakers: Sequence[str], dated: set[int]) -> T
         length=np.array([turn.words for turn in turns], dtype=np.float32),
         asks=np.array([turn.asks for turn in turns], dtype=np.bool_),
         asks_last=np.array([turn.asks_last for turn in turns], dtype=np.bool_),
+        known=np.array([turn.known for turn in turns], dtype=np.float32),
         dated=np.array([i in dated for i in range(n)], dtype=np.bool_),
         previous=previous,
         following=following,

@@ -211,24 +211,17 @@ def test_a_full_stop_is_no_part_of_a_date() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "latest", "expected"),
+    ("question", "expected"),
     [
-        ("What did Noor do on 6 May?", None, "2024-05-06"),
-        ("What did Noor do on 18 October?", None, "2023-10-18"),  # the coming one is two days away: in doubt
-        ("What does Noor do on Friday?", None, "2024-10-11"),
-        ("What will Noor do on 6 May?", None, "2025-05-06"),
-        ("What did Noor do on 6 May?", "2022-08-01", "2022-05-06"),
-        ("6 May?", "2022-08-01", "2022-05-06"),
-        ("What did Noor do on 6 September?", "2022-08-01", "2021-09-06"),
-        ("What did Noor do on Friday?", "2022-08-01", "2022-07-29"),
-        ("What did Noor do on 6 May 2019?", "2022-08-01", "2019-05-06"),
-        ("What did Noor do last week?", "2022-08-01", "2024-10-07"),
+        ("What did Noor do on 6 May?", "2024-05-06"),
+        ("What did Noor do on 18 October?", "2023-10-18"),  # the coming one is two days away: in doubt
+        ("What does Noor do on Friday?", "2024-10-11"),
+        ("What will Noor do on 6 May?", "2025-05-06"),
     ],
 )
-def test_a_question_in_doubt_looks_back(question: str, latest: str | None, expected: str) -> None:
-    """And where its time is not known, a day without a year is the last one inside the memory."""
-    end = None if latest is None else datetime.fromisoformat(latest).replace(tzinfo=UTC)
-    window, _ = question_window(question, WEDNESDAY, UTC, latest=end)
+def test_a_question_in_doubt_looks_back(question: str, expected: str) -> None:
+    """A memory holds what was."""
+    window, _ = question_window(question, WEDNESDAY, UTC)
     assert window is not None
     assert window.start.date().isoformat() == expected
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memforest.calendar.question import QuestionTime
 from memforest.interval import Interval
 from memforest.steps.base import Planner
 from memforest.steps.local.mentions import read_mentions
@@ -181,11 +182,11 @@ def test_window_comes_from_the_injected_reader() -> None:
     """Dates are read by the callable that the planner was given."""
     start, end = datetime(2001, 1, 1, tzinfo=timezone.utc), datetime(2002, 1, 1, tzinfo=timezone.utc)
 
-    def window(question: str, reference: datetime, zone: tzinfo) -> tuple[Interval | None, datetime | None]:
-        return Interval(start, end), None
+    def window(question: str, reference: datetime, zone: tzinfo) -> QuestionTime:
+        return QuestionTime(Interval(start, end))
 
     planner: Planner = RulePlanner(window=window)
-    found = asyncio.run(planner.plan("What did Ada do?", reference=REFERENCE, names=NAMES))
+    found = asyncio.run(planner.plan("What did Ada bake?", reference=REFERENCE, names=NAMES))
     assert (found.kind, found.start, found.end) == ("simple", start, end)
 
 

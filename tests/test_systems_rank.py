@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import fields
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,6 @@ from memforest.systems.memforest.rank import LeafScores, base_scores, flow, scor
 from memforest.types import QuestionPlan
 
 OFF = Ranking(**{weight.name: 0.0 for weight in fields(Ranking)})
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def only(**weights: float) -> Ranking:
@@ -172,25 +170,6 @@ def test_whose_words_are_asked_for_decides(asked: tuple[str, ...], lifted: list[
     plan = QuestionPlan(entities=("Ana",), speakers=asked)
     parts = scored(snapshot, searching(plan, ranking=only(speaker=1.0))).parts
     assert np.flatnonzero(parts.get("speaker", np.zeros(2))).tolist() == lifted
-
-
-def test_nearness_to_the_stated_window() -> None:
-    """Inside the window counts most; talk comes after its event, so later counts more than earlier."""
-    plan = QuestionPlan(start=EPOCH + timedelta(days=100), end=EPOCH + timedelta(days=107))
-    snapshot = hand_made([Said("Ana", day, session=n) for n, day in enumerate((90, 98, 103, 109, 200))])
-    early, before, inside, after, late = scored(snapshot, searching(plan, ranking=only(date=1.0))).parts[
-        "date"
-    ]
-    assert inside > after > before > early
-    assert inside > late
-
-
-def test_a_stated_time_counts_like_the_day_it_was_said() -> None:
-    """A turn said much later is near the window when a fact in it is dated there."""
-    plan = QuestionPlan(start=EPOCH + timedelta(days=100), end=EPOCH + timedelta(days=107))
-    snapshot = hand_made([Said("Ana", 300), Said("Ana", 300)], [Fact((1,), start=102)])
-    parts = scored(snapshot, searching(plan, ranking=only(date=1.0))).parts["date"]
-    assert parts[1] > parts[0]
 
 
 def test_priors_of_a_turn() -> None:

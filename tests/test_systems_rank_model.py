@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime, timedelta, timezone
-from math import exp
+from math import exp, floor
 from pathlib import Path
 
 import numpy as np
@@ -149,20 +149,26 @@ def test_relevance_flows_down_scenes(it: World, seed: int) -> None:
 @FEW
 @given(worlds, st.integers(-2, 12), st.integers(0, 5), st.sampled_from(["both", "start", "end"]))
 def test_nearness_to_the_window_that_is_asked_about(it: World, day: int, length: int, ends: str) -> None:
-    """1 inside; behind it it falls to 1/e in two weeks, before it in three days; a stated time counts if it is nearer."""
+    """1 inside; outside it falls to 1/e in half the window's length, by whole days; each statement counts by its time."""
     start = None if ends == "end" else day
     end = None if ends == "start" else day + length
+    falls = max(length, 1) / 2 if ends == "both" else 14.0
 
-    def near(at: float) -> float:
-        late = 0.0 if end is None else max(at - end, 0.0)
-        early = 0.0 if start is None else max(start - at, 0.0)
-        return exp(-late / 14) * exp(-early / 3)
+    def near(since: float, until: float) -> float:
+        at, share = (since + until) / 2, 1.0
+        if ends == "both":
+            share = min(1.0, max(length, 1) / max(until - since, 1))
+        if (start is None or at >= start) and (end is None or at < end):
+            return share
+        away = at - end if end is not None and at >= end else float(start or 0) - at
+        return share * exp(-(floor(away) + 0.5) / falls)
 
-    stated = [[it.facts[f].start for f in it.supports(row)] for row in range(len(it.turns))]
-    wanted = [
-        max([near(turn.day), *(near(at) for at in own if at is not None)])
-        for turn, own in zip(it.turns, stated, strict=True)
-    ]
+    wanted = []
+    for row, turn in enumerate(it.turns):
+        told = [it.facts[fact] for fact in it.supports(row)]
+        times = [(one.start, one.end or one.start) for one in told if one.start is not None]
+        undated = not told or any(one.start is None for one in told)
+        wanted.append(max(near(*time) for time in [*times, *[(turn.day, turn.day)] * undated]))
     plan = QuestionPlan(
         start=None if start is None else EPOCH + timedelta(days=start),
         end=None if end is None else EPOCH + timedelta(days=end),

@@ -182,8 +182,8 @@ def test_tokens_are_those_of_the_words(text: str) -> None:
         ("é" * 50, ["e" * MAX_TOKEN_CHARS]),
         ("東", ["東"]),
         ("東京都", ["東京", "京都"]),
-        ("Москва", ["москва"]),
-        ("running Москва", ["run", "москва"]),
+        ("Москва", ["москв"]),
+        ("running Москва", ["run", "москв"]),
     ],
 )
 def test_the_tokens_of_a_text(text: str, tokens: list[str]) -> None:

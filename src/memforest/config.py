@@ -66,7 +66,7 @@ class Ranking(Settings):
     """The same from a user's turn to the assistant's right behind it, whether it asks or not; the larger one counts."""
     speaker: float = 1.0
     """Being said by whom the question asks for, else membership in the tree of the one participant whom it names."""
-    date: float = 1.0
+    date: float = 2.0
     """Nearness to the time window that the question states."""
     length: float = 0.2
     """Log of the number of words: longer turns say more."""

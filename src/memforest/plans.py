@@ -24,8 +24,9 @@ OperatorKind = Literal[
 ]
 """What a question wants of a timeline: the entry at a time, beside another one, at an end, or one that came back."""
 
-QuestionKind = Literal["simple", OperatorKind, "when", "list"]
-"""Which time operator a question applies, or that it asks for a time or a list; ``simple`` is every other one."""
+QuestionKind = Literal["simple", OperatorKind, "when", "list", "sessions", "events"]
+"""Which time operator a question applies, or that it asks for a time or a list, for all that was said at a time or in the
+first or last session (``sessions``), or for all that happened at a time (``events``); ``simple`` is every other one."""
 
 Complexity = Literal["simple", "hybrid", "complex"]
 """How much of a memory a question needs: one recorded fact, several put together, or a judgement over many
@@ -97,7 +98,8 @@ class QuestionPlan:
     in the catalogue handed to the planner. `attribute` is a state attribute (see `State`) when the
     question asks about one. `anchor` is the text of the event or value that the question is relative
     to ("before *moving to Miami*"). `start`/`end` is a time window stated in the question, and
-    `as_of` the instant it asks about, both resolved against the reference date.
+    `as_of` the instant it asks about, both resolved against the reference date. Of the kind ``sessions`` without a window,
+    `operator` says whether the first or the last session is meant.
 
     `speakers` are those whose words are asked for ("What did *you* recommend?"): nobody in particular if empty, and where
     it is None, the one participant among `entities`, if it is one. `asker` is the participant who asks ("I"), where the
@@ -107,6 +109,9 @@ class QuestionPlan:
 
     - `operator`: the time operator to try on the timelines of the entities. Where it is None, `kind` and `anchor` count;
       where `kind` is another, as ``simple``, a timeline has to fit well.
+    - `dates`: the stretches of the question that name the window or `as_of`, as they stand in it; they are no part of
+      `topic` and `keywords`. `open_year`: all of them name days without
+      their year. Where the caller gave no reference date, the window is then moved to the last such days of the memory.
     - `owners`: those of the entities whose thing is asked about ("*Ana*'s gym"). `mentions`: every name in the
       question, also one in its anchor; names in it that the catalogue lacks may be among them.
     - `topic`: words for what is asked about, without names, dates and words of change; None where nothing says.
@@ -129,6 +134,8 @@ class QuestionPlan:
     speakers: tuple[str, ...] | None = None
     asker: str | None = None
     operator: TimeOperator | None = None
+    dates: tuple[str, ...] = ()
+    open_year: bool = False
     owners: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
     topic: tuple[str, ...] | None = None

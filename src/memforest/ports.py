@@ -1,7 +1,8 @@
 """The ports: what may stand for a model or a step in `Config`.
 
-Each is a protocol: an object with these attributes will do, of whatever class. `remote` and `embed_questions` are
-optional; `is_remote` and `embed_questions` say what holds of an object that lacks them. Whether a value has a port's
+Each is a protocol: an object with these attributes will do, of whatever class. `remote`, `embed_questions` and
+`known_shares` are optional; the functions `is_remote`, `embed_questions` and `known_shares` say what holds of an object
+that lacks them. Whether a value has a port's
 attributes is told without loading or calling anything.
 """
 
@@ -35,6 +36,7 @@ __all__ = [
     "EmbedderSetting",
     "EmbedsQuestions",
     "Extractor",
+    "KnowsWords",
     "Message",
     "Planner",
     "Port",
@@ -46,6 +48,7 @@ __all__ = [
     "is_embedder",
     "is_remote",
     "is_reranker",
+    "known_shares",
 ]
 
 
@@ -55,7 +58,7 @@ __all__ = [
 class Embedder(Protocol):
     """Maps texts to unit vectors. A text's vector depends on the text alone, never on its company.
 
-    It may have the parts of `Remote` and `EmbedsQuestions` too.
+    It may have the parts of `Remote`, `EmbedsQuestions` and `KnowsWords` too.
     """
 
     model_id: str
@@ -262,6 +265,21 @@ class EmbedsQuestions(Protocol):
         ...
 
 
+class KnowsWords(Protocol):
+    """An optional part of `Embedder`, for models whose vocabulary lacks whole scripts.
+
+    A ranking counts the vectors of a text by its share, and its words for the rest. Without it, all is known.
+    """
+
+    def known_shares(self, texts: Sequence[str]) -> Sequence[float]:
+        """Return for each text, in order, which share of it the model has words for, 0 to 1; 1 for a text without letters.
+
+        Called often, and on every text of a script other than Latin when a memory is opened: it should cost no more than
+        cutting the text into tokens.
+        """
+        ...
+
+
 def is_remote(port: object) -> bool:
     """Return whether a model or step says that each of its calls asks a server."""
     return hasattr(port, "remote") and bool(port.remote)
@@ -276,6 +294,22 @@ async def embed_questions(embedder: Embedder, questions: Sequence[str]) -> NDArr
     embed = embedder.embed_questions if hasattr(embedder, "embed_questions") else embedder.embed
     found: NDArray[np.float32] = await embed(questions)
     return found
+
+
+def known_shares(embedder: Embedder, texts: Sequence[str]) -> list[float]:
+    """Return which share of each text an embedder has words for; 1 where it cannot say.
+
+    Raises:
+        ModelError: if what it says is not one number from 0 to 1 per text.
+    """
+    if not hasattr(embedder, "known_shares"):
+        return [1.0] * len(texts)
+    shares = [float(share) for share in embedder.known_shares(texts)]
+    if len(shares) != len(texts) or not all(0.0 <= share <= 1.0 for share in shares):
+        raise ModelError(
+            f"embedder {embedder.model_id!r}: known_shares() of {len(texts)} texts must return as many numbers from 0 to 1"
+        )
+    return shares
 
 
 # -- what a setting takes -------------------------------------------------------------------------

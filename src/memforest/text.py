@@ -149,6 +149,11 @@ _LATIN_MARKS = re.compile("[\u0300-\u036f]")
 # Letters that no normalisation form takes apart, and what people type instead of them.
 _PLAIN_LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe"})
 _STEMMERS = threading.local()
+# Scripts of which one language has a Snowball stemmer; it is applied to all languages of the script, as English is to Latin.
+_STEMMED_SCRIPTS: tuple[tuple[re.Pattern[str], Literal["arabic", "russian"]], ...] = (
+    (re.compile("[\u0400-\u04ff]+"), "russian"),
+    (re.compile("[\u0600-\u06ff]+"), "arabic"),
+)
 
 
 def fold(text: str) -> str:
@@ -267,21 +272,25 @@ def _make_tokens(word: str) -> tuple[str, ...]:
         return ()
     for clitic in _CLITICS:
         word = word.removesuffix(clitic)
-    return tuple(
-        token for part in word.split("'") if part not in STOP_WORDS and (token := _stem(strip_accents(part)))
-    )
+    return tuple(token for part in word.split("'") if part not in STOP_WORDS and (token := _stem(part)))
 
 
 def _stem(word: str) -> str:
-    """Return the stem of a Latin-script word, other words as they are, cut to the longest token."""
-    if word in STOP_WORDS:
+    """Return the stem of a Latin, Cyrillic or Arabic word without accents, another word as it is, cut to the longest token."""
+    plain = strip_accents(word)
+    if plain in STOP_WORDS:
         return ""
-    if len(word) > MAX_TOKEN_CHARS or not word.isascii() or word.isdigit():
-        return word[:MAX_TOKEN_CHARS]
-    return snowball_stem(word, "english")
+    if len(plain) > MAX_TOKEN_CHARS or plain.isdigit():
+        return plain[:MAX_TOKEN_CHARS]
+    if plain.isascii():
+        return snowball_stem(plain, "english")
+    for letters, language in _STEMMED_SCRIPTS:
+        if letters.fullmatch(word):  # with its accents, as a stemmer expects them
+            return strip_accents(snowball_stem(word, language))
+    return plain
 
 
-def snowball_stem(word: str, language: Literal["english", "spanish"]) -> str:
+def snowball_stem(word: str, language: Literal["arabic", "english", "russian", "spanish"]) -> str:
     """Return the Snowball stem of a lower-case word.
 
     A stemmer keeps the word that it works on, so each thread has its own; a lock would not survive a fork.

@@ -54,8 +54,8 @@ class DateSpan:
     ``text[start_char:end_char]`` is `text`; prepositions are not part of it. `start` and `end` are the
     half-open bounds, in aware UTC, of the local days meant. `relative` is true when the reference was
     needed to find them, `approx` when the wording is vague ("a few years ago", "early June"). `decided` is false when
-    nothing tells which of several days is meant; `other` is what the words may mean instead. `bare` words name no year or
-    week of their own: "6 May", "Friday".
+    nothing tells which of several days is meant; `other` is what the words may mean instead. `open_year` is true when a
+    day or month is named without its year, and which of them is meant was chosen.
     """
 
     start_char: int
@@ -69,7 +69,7 @@ class DateSpan:
     direction: Direction = "at"
     decided: bool = True
     other: Interval | None = None
-    bare: bool = False
+    open_year: bool = False
 
     @property
     def readings(self) -> tuple[Interval, ...]:
@@ -357,5 +357,5 @@ def _span(text: str, hit: _Found, positions: list[int] | None, tz: tzinfo) -> Da
         hit.direction,
         not period.doubt,
         instead,
-        period.open_year or period.weekday,
+        period.open_year,
     )

@@ -10,18 +10,36 @@ date named in passing widens the search instead of hiding evidence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta, timezone, tzinfo
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone, tzinfo
 
 from memforest.calendar.fold import fold_text
 from memforest.calendar.language import load_language
+from memforest.calendar.period import to_utc
 from memforest.calendar.phrases import DateSpan, find_dates
-from memforest.interval import Interval, hull
+from memforest.interval import EARLIEST, Interval, hull
 
-__all__ = ["last_by", "question_window"]
+__all__ = ["QuestionTime", "latest_within", "question_time", "question_window", "years_back"]
 
 _MS = timedelta(milliseconds=1)
 _REACH = 24
+_MOST_YEARS = 200
+"""How far back a day without a year is looked for; what a memory holds was said within a lifetime or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTime:
+    """What a question says about time.
+
+    `window` and `as_of` are those of `question_window`; `words` are the stretches of the question that name them, in
+    order, and `places` where they stand, in characters. `open_year` is true when all days named lack their year, so that another year's may be meant.
+    """
+
+    window: Interval | None = None
+    as_of: datetime | None = None
+    words: tuple[str, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+    open_year: bool = False
 
 
 def question_window(
@@ -29,8 +47,6 @@ def question_window(
     reference: datetime,
     tz: tzinfo,
     languages: Sequence[str] = ("en", "es"),
-    *,
-    latest: datetime | None = None,
 ) -> tuple[Interval | None, datetime | None]:
     """Return the window a question states and the instant it asks about; either may be None.
 
@@ -45,38 +61,41 @@ def question_window(
         reference: aware; what "last summer" is relative to.
         tz: the zone whose calendar days are meant.
         languages: as in `find_dates`.
-        latest: aware; where the memory ends, for a question whose time is not known: "6 May" is then the last one that
-            has begun by then.
 
     Raises:
-        TimestampError: if `reference` or `latest` is naive.
+        TimestampError: if `reference` is naive.
     """
+    found = question_time(question, reference, tz, languages)
+    return found.window, found.as_of
+
+
+def question_time(
+    question: str, reference: datetime, tz: tzinfo, languages: Sequence[str] = ("en", "es")
+) -> QuestionTime:
+    """Return what a question says about time; arguments and errors are those of `question_window`."""
     windows: list[Interval] = []
     as_of: datetime | None = None
-    for span in _dates(question, reference, tz, languages, latest):
+    read: list[DateSpan] = []
+    for found in find_dates(question, reference, tz, languages, doubtful=True):
+        span = found if found.decided else _last_by(found, reference)
         if _asks_as_of(question[: span.start_char], languages):
             moment = reference.astimezone(timezone.utc)
             as_of = moment if span.start <= moment < span.end else span.end - _MS
-        elif span.direction != "for":
-            windows.extend(_window(span))
-    return hull(windows), as_of
+        elif span.direction == "for" or span.window is None:
+            continue
+        else:
+            windows.append(span.window)
+        read.append(span)
+    return QuestionTime(
+        window=hull(windows),
+        as_of=as_of,
+        words=tuple(span.text for span in read),
+        places=tuple((span.start_char, span.end_char) for span in read),
+        open_year=bool(read) and all(span.open_year for span in read),
+    )
 
 
-def _dates(
-    question: str, reference: datetime, tz: tzinfo, languages: Sequence[str], latest: datetime | None
-) -> list[DateSpan]:
-    found = find_dates(question, reference, tz, languages, doubtful=True)
-    known = [last_by(one, reference) if not one.decided else one for one in found]
-    if latest is None or not any(one.bare for one in known):
-        return known
-    last = {
-        one.start_char: last_by(one, latest)
-        for one in find_dates(question, latest, tz, languages, doubtful=True)
-    }
-    return [last.get(one.start_char, one) if one.bare else one for one in known]
-
-
-def last_by(span: DateSpan, moment: datetime) -> DateSpan:
+def _last_by(span: DateSpan, moment: datetime) -> DateSpan:
     """Return a date as the last of its readings that has begun by a moment; as it is if none has."""
     begun = [days for days in span.readings if days.start <= moment]
     if not begun:
@@ -85,8 +104,40 @@ def last_by(span: DateSpan, moment: datetime) -> DateSpan:
     return replace(span, start=days.start, end=days.end or span.end, decided=True, other=None)
 
 
-def _window(span: DateSpan) -> list[Interval]:
-    return [] if span.window is None else [span.window]
+def latest_within(
+    start: datetime | None, end: datetime | None, first: datetime, last: datetime, tz: tzinfo
+) -> int | None:
+    """Return by how many years the days ``[start, end)`` go back to the latest like days that a memory covers.
+
+    Covered are days that begin no later than `last` and end after `first`; of a bound that is open, or the beginning
+    of time, the other one decides. None if no year's are; bounds move with `years_back`.
+    """
+    for years in range(_MOST_YEARS):
+        low, high = years_back(start, years, tz), years_back(end, years, tz, ends=True)
+        bound = high if low is None or low == EARLIEST else low
+        if (start is None) != (low is None) or bound is None:
+            continue  # that year has no such day
+        if bound <= last and (high or bound) > first:
+            return years
+    return None
+
+
+def years_back(moment: datetime | None, years: int, tz: tzinfo, *, ends: bool = False) -> datetime | None:
+    """Return the same day and time of day so many years before; None if that year has no such day.
+
+    With `ends` the moment is the end of a window: what ends where 29 February begins then ends with February.
+    """
+    if moment is None or years == 0 or moment == EARLIEST:
+        return moment
+    local = moment.astimezone(tz)
+    try:
+        day = local.date().replace(year=local.year - years)
+    except ValueError:  # there is no 29 February
+        if not ends:
+            return None
+        day = date(local.year - years, 3, 1)
+    begins = to_utc(local.date(), tz)
+    return to_utc(day, tz) + (moment - begins)
 
 
 def _asks_as_of(before: str, languages: Sequence[str]) -> bool:

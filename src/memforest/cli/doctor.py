@@ -22,6 +22,7 @@ from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
+from memforest.memory.known import unknown_note
 from memforest.memory.open import is_own_name, memory_files, owner_of
 from memforest.memory.results import Stats
 from memforest.memory.zone import zone_note
@@ -199,6 +200,8 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
     yield _state(user, found)
     if note := zone_note(found.timezone, forest.config.timezone):
         yield Check("time zone", "note", f"{user}: {note}")
+    if note := unknown_note(found.known, found.embedder or ""):
+        yield Check("embedder", "note", f"{user}: {note}")
     if lines := job_lines(found.jobs):
         left = found.jobs.states.keys() - {"done"}
         fix = "memforest resume" if left else ""

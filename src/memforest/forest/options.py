@@ -96,6 +96,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
     return Query(
         question=question[:QUESTION_CHARS],
         reference=reference or floor_ms(config.clock()),
+        reference_given=reference is not None,
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=_window(options.get("during"), config),
         top_k=top_k,

@@ -32,6 +32,7 @@ from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
+from memforest.memory.known import known_of
 from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
@@ -92,7 +93,7 @@ class Memory:
         self._warnings = opened.warnings
         self.handlers: Handlers = {}
         """What does the due jobs of indexes, by owner and kind."""
-        self._cache = SnapshotCache()
+        self._cache = SnapshotCache(known_of(opened.embedder))
         self._threshold = opened.threshold
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)

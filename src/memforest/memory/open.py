@@ -23,6 +23,7 @@ from memforest.errors import (
 )
 from memforest.facts.thresholds import merge_threshold
 from memforest.language.participants import is_id
+from memforest.memory import words
 from memforest.memory.memory import Memory, Opened
 from memforest.memory.plain import Result
 from memforest.memory.vectors import other_embedder
@@ -288,7 +289,14 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
         stored, behind = _stored(tx), attached.is_behind(tx)
     # A memory of an older version lacks the settings of what it did not have.
     lacks = [key for key in SHAPE_KEYS if stored[key] is None]
-    if lacks or behind or stored["user_id"] is None or (label is not None and stored["label"] != label):
+    recut = stored[words.KEY] != words.WORDS
+    if (
+        lacks
+        or behind
+        or recut
+        or stored["user_id"] is None
+        or (label is not None and stored["label"] != label)
+    ):
         with db.write() as tx:
             if meta.get(tx, "user_id") is None:
                 meta.put(tx, "user_id", user_id)
@@ -298,6 +306,8 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
             for key in lacks:
                 if meta.get(tx, key) is None:
                     meta.put(tx, key, str(getattr(config, key)))
+            if recut:
+                words.renew_words(tx)
             attached.begin(tx)
             stored = _stored(tx)
     if stored["user_id"] != user_id:
@@ -308,7 +318,7 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
 def _stored(tx: Tx) -> dict[str, str | None]:
     return {
         key: meta.get(tx, key)
-        for key in ("user_id", "label", "embedder", "dimension", "timezone", *SHAPE_KEYS)
+        for key in ("user_id", "label", "embedder", "dimension", "timezone", words.KEY, *SHAPE_KEYS)
     }
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from memforest.errors import ConfigError
 from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts
-from memforest.models.onnx import OnnxModel, shared_encoder
+from memforest.models.onnx import OnnxModel, known_share, shared_encoder
 from memforest.models.workers import Workers
 
 __all__ = ["DEFAULT_CACHE_BYTES", "EmbedderUsage", "LocalEmbedder"]
@@ -137,6 +137,14 @@ class LocalEmbedder:
         for index, key in enumerate(keys):
             result[index] = rows[key]
         return result
+
+    def known_shares(self, texts: Sequence[str]) -> list[float]:
+        """Return which share of each text the model has words for; see `WordPiece.known_share`.
+
+        Raises:
+            WeightsError: if the shipped vocabulary cannot be used.
+        """
+        return [known_share(text) for text in texts]
 
     def close(self) -> None:
         """Give the worker threads and the cached vectors back; a later `embed` starts them again."""

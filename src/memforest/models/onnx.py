@@ -197,6 +197,11 @@ class OnnxCrossEncoder(_Runner):
         return float(logits[0])
 
 
+def known_share(text: str) -> float:
+    """Return which share of a text the vocabulary of the local models has words for; see `WordPiece.known_share`."""
+    return _wordpiece().known_share(text)
+
+
 def shared_encoder(model: OnnxModel) -> OnnxEncoder:
     """Return this process's one encoder of a model, so that its weights are in memory once.
 

@@ -42,6 +42,7 @@ _MAX_WORD_CHARS = 100
 _CACHED_CHUNK_CHARS = 32
 """Only chunks this short are remembered: words come back, long strings rarely do."""
 _CACHED_CHUNKS = 16_384
+_SHARE_CHARS = 2_000
 
 _DROPPED = frozenset({"Cc", "Cf", "Co", "Cs"})
 """Control, format, private-use and surrogate characters. Unassigned ones (Cn) stay, see above."""
@@ -132,6 +133,7 @@ class WordPiece:
         if missing:
             raise ConfigError(f"the vocabulary lacks the special pieces {missing!r}")
         self._cls, self._sep, self._unk = (self._vocabulary[piece] for piece in (_CLS, _SEP, _UNK))
+        self._short_chunk_letters = functools.lru_cache(maxsize=_CACHED_CHUNKS)(self._chunk_letters)
         self._short_chunk_ids = functools.lru_cache(maxsize=_CACHED_CHUNKS)(self._chunk_ids)
 
     def encode(self, text: str, *, max_tokens: int) -> list[int]:
@@ -177,6 +179,36 @@ class WordPiece:
         ids = [self._cls, *one, self._sep, *two, self._sep]
         return ids, [0] * (len(one) + 2) + [1] * (len(two) + 1)
 
+    def known_share(self, text: str) -> float:
+        """Return which share of a text's letters stand in words that are no ``[UNK]``; 1.0 if it has no letters.
+
+        Of Chinese that is every third or fourth character. Cyrillic and Arabic words are spelled letter by letter and count as
+        known: what comes of it tells little of their meaning, but of their form, and measured better with than without. Of a long
+        text the first 2,000 characters are read.
+
+        Example:
+            >>> WordPiece().known_share("unbelievably good"), WordPiece().known_share("我住在台北")
+            (1.0, 0.4)
+        """
+        if text.isascii():
+            return 1.0
+        letters = known = 0
+        for match in _CHUNK.finditer(text[:_SHARE_CHARS]):
+            chunk = match.group()
+            count = self._short_chunk_letters if len(chunk) <= _CACHED_CHUNK_CHARS else self._chunk_letters
+            here, of_them = count(chunk)
+            letters, known = letters + here, known + of_them
+        return known / letters if letters else 1.0
+
+    def _chunk_letters(self, chunk: str) -> tuple[int, int]:
+        """Return how many letters a chunk has, and how many of them stand in words that are known."""
+        letters = known = 0
+        for word in self._words(chunk):
+            if any(map(str.isalpha, word)):
+                letters += len(word)
+                known += 0 if self._unk in self._word_ids(word) else len(word)
+        return letters, known
+
     def _first_ids(self, text: str, room: int) -> list[int]:
         """Return the first `room` ids of a text, chunk by chunk: a huge text costs no more than what fits."""
         ids: list[int] = []
@@ -189,9 +221,13 @@ class WordPiece:
         return ids[:room]
 
     def _chunk_ids(self, chunk: str) -> tuple[int, ...]:
+        return tuple(index for word in self._words(chunk) for index in self._word_ids(word))
+
+    @staticmethod
+    def _words(chunk: str) -> list[str]:
+        """Return the words and signs of a chunk, folded."""
         spaced = "".join(map(_cleaned, chunk))
-        folded = "".join(map(_folded, unicodedata.normalize("NFD", spaced)))
-        return tuple(index for word in folded.split() for index in self._word_ids(word))
+        return "".join(map(_folded, unicodedata.normalize("NFD", spaced))).split()
 
     def _word_ids(self, word: str) -> Iterator[int]:
         """Yield the ids of the longest known pieces from left to right, or one ``[UNK]`` for the word."""

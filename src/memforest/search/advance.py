@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from memforest.search.load import (
     FactColumns,
+    Known,
     TurnColumns,
+    all_known,
     by_appearance,
     dated_turns,
     joined,
@@ -41,7 +43,7 @@ SHARE = 0.5
 """Of the rows; when more than this has changed, reading all is as quick."""
 
 
-def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
+def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     """Return the snapshot of the transaction's state, made from an older one and the changes since.
 
     None when that cannot be done, or would not pay: the change log does not reach back, most rows have
@@ -59,7 +61,7 @@ def advance(tx: Tx, old: Snapshot) -> Snapshot | None:
     entities = _entities(tx, old, changed.entity)
     if entities is None:
         return None
-    turns = _turns(tx, old, changed.turn)
+    turns = _turns(tx, old, changed.turn, known)
     facts = _facts(tx, old, changed.fact)
     pairs = _linked(
         old.facts.pairs,
@@ -146,14 +148,14 @@ class _NewFacts:
     splice: Splice
 
 
-def _turns(tx: Tx, old: Snapshot, changed: Collection[int]) -> _NewTurns:
+def _turns(tx: Tx, old: Snapshot, changed: Collection[int], known: Known) -> _NewTurns:
     """Read the sessions with a changed turn anew and put them where they belong in time."""
     was = old.turns
     touched = rows.sessions_of(tx, changed) | set(was.session[np.isin(was.ids, as_array(changed))].tolist())
     kept = np.flatnonzero(~np.isin(was.session, as_array(touched)))
     sessions = [span for span in old.sessions if span.id not in touched]
     codes = {name: i for i, name in enumerate(old.speakers)}
-    read = read_turns(tx, codes, touched)
+    read = read_turns(tx, codes, touched, known=known)
     kept_session = was.session[kept]
     order, at = [], []
     for span in rows.session_spans(tx, touched):

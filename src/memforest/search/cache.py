@@ -7,7 +7,7 @@ import threading
 from memforest.search.advance import advance
 from memforest.search.forests import carry_forests, forest_bytes
 from memforest.search.lexical import carry_words
-from memforest.search.load import load_snapshot
+from memforest.search.load import Known, all_known, load_snapshot
 from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store.tx import Tx, begin_anew
@@ -18,7 +18,13 @@ __all__ = ["SnapshotCache"]
 class SnapshotCache:
     """Keeps one memory's snapshot, and brings it up to date when the generation moves; for any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known = all_known) -> None:
+        """Make a cache.
+
+        Args:
+            known: which share of texts the memory's embedder has words for.
+        """
+        self.known = known
         self._lock = threading.Lock()
         self._kept: Snapshot | None = None
 
@@ -40,9 +46,9 @@ class SnapshotCache:
             if kept is not None and kept.generation == current:
                 return kept
             if kept is None or kept.generation > current:
-                made = load_snapshot(tx)
+                made = load_snapshot(tx, self.known)
             else:
-                made = advance(tx, kept) or load_snapshot(tx)
+                made = advance(tx, kept, self.known) or load_snapshot(tx, self.known)
                 carry_words(kept, made)
                 carry_forests(kept, made)
             self._kept = made

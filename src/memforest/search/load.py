@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -21,7 +21,9 @@ from memforest.types import TURN_ROLES
 
 __all__ = [
     "FactColumns",
+    "Known",
     "TurnColumns",
+    "all_known",
     "by_appearance",
     "dated_turns",
     "joined",
@@ -35,6 +37,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 C = TypeVar("C", "TurnColumns", "FactColumns")
+Known = Callable[[Sequence[str]], Sequence[float]]
+"""Returns which share of each text an embedder has words for."""
 
 BLOCK = 4096
 """Rows turned into columns at a time."""
@@ -51,6 +55,7 @@ class TurnColumns:
     said_ms: Ints
     asks: Bools
     asks_last: Bools
+    known: Floats
     length: Floats
 
 
@@ -91,7 +96,14 @@ def _ints(values: Iterable[int]) -> Ints:
     return np.fromiter(values, dtype=np.int64)
 
 
-def read_turns(tx: Tx, codes: dict[str, int], only: Collection[int] | None = None) -> TurnColumns:
+def all_known(texts: Sequence[str]) -> Sequence[float]:
+    """Return 1 for every text: what holds of an embedder that cannot say."""
+    return [1.0] * len(texts)
+
+
+def read_turns(
+    tx: Tx, codes: dict[str, int], only: Collection[int] | None = None, *, known: Known = all_known
+) -> TurnColumns:
     """Return the turns of sessions, of all when `only` is None; new speakers get the next codes."""
     parts = []
     for block in _blocks(rows.turn_rows(tx, only)):
@@ -105,6 +117,7 @@ def read_turns(tx: Tx, codes: dict[str, int], only: Collection[int] | None = Non
                 said_ms=_ints(row.said_ms for row in block),
                 asks=np.fromiter((any(m in row.text for m in QUESTION_MARKS) for row in block), np.bool_, n),
                 asks_last=np.fromiter((asks(row.text) for row in block), np.bool_, n),
+                known=np.fromiter(known([row.text for row in block]), np.float32, n),
                 length=np.zeros(n, dtype=np.float32),
             )
         )
@@ -138,6 +151,7 @@ _TYPES: Mapping[str, Any] = {
     "asks": np.bool_,
     "asks_last": np.bool_,
     "stated": np.bool_,
+    "known": np.float32,
     "length": np.float32,
 }
 
@@ -204,12 +218,17 @@ def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> Vecto
     return table
 
 
-def load_snapshot(tx: Tx) -> Snapshot:
-    """Read the searchable state of a memory, all of it."""
+def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
+    """Read the searchable state of a memory, all of it.
+
+    Args:
+        tx: a read transaction.
+        known: which share of texts the memory's embedder has words for.
+    """
     dimension = derived.dimension(tx) or 0
     spans = rows.session_spans(tx)
     codes: dict[str, int] = {}
-    turns = read_turns(tx, codes)
+    turns = read_turns(tx, codes, known=known)
     rank = rows_of(_ints(span.id for span in spans), turns.session)
     turns = joined(turns, _together(TurnColumns, ()), np.argsort(rank, kind="stable"))
     speaker, speakers = by_appearance(turns.speaker, list(codes))

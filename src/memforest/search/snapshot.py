@@ -58,6 +58,8 @@ class Turns:
     """Ends with one."""
     dated: NDArray[np.bool_]
     """Supports a fact that states a time of its own."""
+    known: Floats
+    """Share of the text that the memory's embedder has words for, 0 to 1."""
     previous: Ints
     following: Ints
     vectors: VectorTable

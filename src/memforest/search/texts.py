@@ -16,6 +16,7 @@ from memforest.text import lexical_tokens
 __all__ = [
     "QUESTION_MARKS",
     "asks",
+    "day_text",
     "digest",
     "index_tokens",
     "mean_digest",
@@ -66,8 +67,12 @@ def question_tokens(text: str) -> list[str]:
 
 def index_tokens(speaker: str, text: str, when: datetime) -> list[str]:
     """Return the lexical tokens of a turn or fact: its day, who said it, and the text."""
-    day = f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
-    return question_tokens(f"{day} {speaker} {text}")
+    return question_tokens(f"{day_text(when)} {speaker} {text}")
+
+
+def day_text(when: datetime) -> str:
+    """Return a day as the lexical index spells it: ``"4 march 2024"``."""
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
 
 
 def _spelled(token: str) -> str:

@@ -21,6 +21,7 @@ class Search:
 
     `tokens` are the text's as the lexical index spells them. `vector` is the question's unit vector and
     `bare_vector` that of the question without participants' names; both are None in a memory without an embedder.
+    `known` is the share of the question that the embedder has words for.
     `as_of_ms` keeps what was so at that instant; `during_ms` keeps what overlaps [start, end). `reference_ms` is
     the question's present.
 
@@ -35,6 +36,7 @@ class Search:
     reference_ms: int
     vector: NDArray[np.float32] | None = None
     bare_vector: NDArray[np.float32] | None = None
+    known: float = 1.0
     as_of_ms: int | None = None
     during_ms: tuple[int, int] | None = None
     ranking: Ranking = field(default_factory=Ranking)

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from memforest.ranking import Groups, Scores, stable_order, standardise
 from memforest.search.snapshot import Snapshot, once_per_snapshot
+from memforest.systems.base import Search
 from memforest.systems.filters import Allowed
 from memforest.systems.places import fact_places
 
-__all__ = ["Told", "best_facts", "told_by"]
+__all__ = ["Told", "best_facts", "known_words", "told_by"]
 
 LEXICAL = 0.35
 
@@ -37,6 +38,16 @@ def best_facts(snapshot: Snapshot, keep: Allowed, dense: Scores, lexical: Scores
     chosen = np.flatnonzero((own == highest) & (own > -np.inf))[::-1]
     best[told.turn_of[chosen]] = told.facts[chosen]  # the first one is written last
     return best
+
+
+def known_words(snapshot: Snapshot, request: Search) -> Scores:
+    """Return, per turn, how far vectors can tell how near it is to a question: the known shares of both, multiplied.
+
+    Without vectors it is 1: there is nothing to take their place.
+    """
+    if request.vector is None:
+        return np.ones(len(snapshot.turns.ids))
+    return request.known * snapshot.turns.known.astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

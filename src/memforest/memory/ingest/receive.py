@@ -19,11 +19,13 @@ from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.ingest.retract import Told, retract_cell, retract_session, told_by
 from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
+from memforest.memory.known import mean_share, unknown_note
 from memforest.memory.numeric_order import doubtful_dates, keep_order, order_of
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
+from memforest.ports import known_shares
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Database
@@ -214,10 +216,18 @@ class Receiver:
             stored,
             reworded=stored.reworded or late,
             placed=placed,
-            problems=tuple(placings.problems),
+            problems=(*placings.problems, *self._unknown(reading)),
             refused=reading.refused,
             notes=(*reading.notes, *doubts),
         )
+
+    def _unknown(self, reading: Reading) -> list[str]:
+        """Return a warning when the embedder has words for little of a session's turns."""
+        if self.embedder is None or not reading.turns:
+            return []
+        share = mean_share(known_shares(self.embedder, [turn.text for turn in reading.turns]))
+        note = unknown_note(share, self.embedder.model_id, "this session")
+        return [] if note is None else [note]
 
     def _day(self, now: datetime) -> str:
         """Return the day of a time in the zone in which the memory's days begin."""

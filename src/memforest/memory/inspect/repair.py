@@ -8,19 +8,17 @@ touched at all: writing into it may make what is still readable unreadable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from memforest.config import Config
 from memforest.errors import CorruptStoreError, StoreLockedError, StoreWriteError
-from memforest.interval import from_ms, to_ms
+from memforest.interval import to_ms
 from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
-from memforest.search.texts import index_tokens
-from memforest.store import checks, counts, derived, jobs, meta
+from memforest.memory.words import index_rows
+from memforest.store import counts, derived, jobs, meta
 from memforest.store.db import Database
-from memforest.store.digests import damaged_turns
 from memforest.store.leaves import drop_strays
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
@@ -100,7 +98,7 @@ def _words(tx: Tx, _context: _Context) -> str:
     wrong = wrong_words(tx)
     for kind, item, _ in wrong:
         derived.clear_words(tx, kind, item)
-    _index(tx, {(kind, item) for kind, item, _ in wrong})
+    index_rows(tx, {(kind, item) for kind, item, _ in wrong})
     return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 
 
@@ -140,17 +138,4 @@ _REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, _Context], str]], ...] = (
 def rebuild_words(tx: Tx) -> int:
     """Rebuild the lexical index and the word rows of all turns and facts, and return how many rows."""
     derived.reindex_words(tx)
-    return _index(tx, None)
-
-
-def _index(tx: Tx, only: Collection[tuple[str, int]] | None) -> int:
-    """Write word rows, of all turns and facts when `only` is None, and return how many; damaged turns get none."""
-    damaged = damaged_turns(tx)
-    made = 0
-    kinds: tuple[Literal["turn", "fact"], ...] = ("turn", "fact")
-    for kind in kinds:
-        for row, speaker, text, said_ms in checks.indexed_texts(tx, kind):
-            if (only is None or (kind, row) in only) and not (kind == "turn" and row in damaged):
-                derived.put_words(tx, kind, row, index_tokens(speaker, text, from_ms(said_ms)))
-                made += 1
-    return made
+    return index_rows(tx)

@@ -25,6 +25,7 @@ from memforest.memory.inspect.stored import (
     TimelineEntry,
     turn_sources,
 )
+from memforest.memory.known import sampled_share, unknown_note
 from memforest.memory.zone import stored_zone, zone_note
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import OPEN, Snapshot
@@ -277,6 +278,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
     tx = context.tx
     nodes, dirty = tree_rows.node_count(tx)
     found = counts.count_rows(tx)
+    embedder, known = meta.get(tx, "embedder"), sampled_share(tx, context.cache.known)
     return Stats(
         user_id=user_id,
         sessions=found["session"],
@@ -289,7 +291,8 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         dirty_nodes=dirty,
         failed_chunks=counts.failed_cells(tx),
         vectors=counts.vectors_by_kind(tx),
-        embedder=meta.get(tx, "embedder"),
+        embedder=embedder,
+        known=known,
         schema=tuple(migrations.applied(tx)),
         generation=meta.generation(tx),
         bytes=counts.size_bytes(tx),
@@ -310,6 +313,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         notes=(
             *context.attached.notes(tx),
             *([note] if (note := zone_note(stored_zone(tx), context.config.timezone)) else []),
+            *([note] if (note := unknown_note(known, embedder or "")) else []),
         ),
         timezone=stored_zone(tx),
         jobs=jobs_view(tx, context.config.clock()),

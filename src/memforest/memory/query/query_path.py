@@ -29,6 +29,7 @@ from memforest.memory.query.evidence import (
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
+from memforest.memory.query.reading import in_memory, memory_notes, search_tokens
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.query.surface_names import surface_names
 from memforest.memory.results import AskResult, Evidence, QueryResult
@@ -42,7 +43,7 @@ from memforest.models.ledger import Ledger, keeping
 from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import question_tokens, without_names
+from memforest.search.texts import without_names
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
@@ -74,6 +75,7 @@ class Query:
 
     question: str
     reference: datetime
+    reference_given: bool
     as_of: datetime | None
     during: tuple[datetime, datetime] | None
     top_k: int
@@ -154,6 +156,7 @@ class QueryPath:
                 *prepared.warnings,
                 *found.warnings,
                 *unranked,
+                *memory_notes(snapshot, self.embedder),
                 *waiting,
                 *behind,
                 *ledger.warnings,
@@ -182,12 +185,15 @@ class QueryPath:
             raise StepError(
                 f"the planner {self.steps.planner.name!r} returned {type(plan).__name__}, not a QuestionPlan"
             )
+        if plan.open_year and not asked.reference_given:
+            plan = in_memory(plan, snapshot, to_ms(asked.reference), self.config.zone)
         request = Search(
-            tokens=question_tokens(asked.question),
+            tokens=search_tokens(asked.question, plan, self.config.zone),
             plan=plan,
             reference_ms=to_ms(asked.reference),
             vector=vectors[0],
             bare_vector=vectors[1],
+            known=self.cache.known([without_names(asked.question, snapshot.speakers)])[0],
             as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,

@@ -14,21 +14,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import pairwise
 
-from memforest.calendar.phrases import find_dates
-from memforest.calendar.question import question_window
-from memforest.interval import Interval
+from memforest.calendar.question import QuestionTime, question_time
 from memforest.language.lexicon import Lexicon, Pattern, load_lexicon
 from memforest.language.predicate import tokenise
 from memforest.language.value import accept_value, trim_value
 from memforest.steps.local.mentions import MASK, MaskedQuestion, read_mentions
+from memforest.steps.local.talk import as_talk
 from memforest.steps.local.whose_words import asked_entities, read_asked
 from memforest.steps.local.wording import with_wording
 from memforest.types import QuestionKind, QuestionPlan
 
-__all__ = ["RulePlanner", "WindowReader", "plan_question"]
+__all__ = ["RulePlanner", "TimeReader", "plan_question"]
 
-WindowReader = Callable[[str, datetime, tzinfo], "tuple[Interval | None, datetime | None]"]
-"""Reads (question, reference, zone) into the window it states and the instant it asks about."""
+TimeReader = Callable[[str, datetime, tzinfo], QuestionTime]
+"""Reads what a question, asked at a reference in a zone, says about time."""
 
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»|「[^「」]*」')
 _BLANK = "\0"
@@ -56,7 +55,7 @@ class RulePlanner:
 
     name = "rule-planner-1"
 
-    def __init__(self, *, zone: tzinfo = timezone.utc, window: WindowReader = question_window) -> None:
+    def __init__(self, *, zone: tzinfo = timezone.utc, window: TimeReader = question_time) -> None:
         """Make a planner.
 
         Args:
@@ -77,7 +76,7 @@ def plan_question(
     reference: datetime,
     names: Mapping[str, str],
     zone: tzinfo = timezone.utc,
-    window: WindowReader = question_window,
+    window: TimeReader = question_time,
 ) -> QuestionPlan:
     """Return the plan of a question.
 
@@ -94,20 +93,22 @@ def plan_question(
     lexicon = _lexicon_of(question)
     asked = read_mentions(question, names, lexicon.cue_words["common_names"])
     who = read_asked(asked, names, lexicon.code)
-    interval, instant = window(asked.text, reference, zone)
-    reading = _Reading(asked, lexicon, asked_entities(asked, who, names), interval, instant, reference)
+    time = window(asked.text, reference, zone)
+    reading = _Reading(asked, lexicon, asked_entities(asked, who, names), time, reference)
     plan = reading.plan()
     plan = replace(
         plan,
-        start=interval.start if interval else None,
-        end=interval.end if interval else None,
-        as_of=plan.as_of or instant,
+        start=time.window.start if time.window else None,
+        end=time.window.end if time.window else None,
+        as_of=plan.as_of or time.as_of,
+        dates=time.words,
+        open_year=time.open_year,
         speakers=who.speakers,
         asker=who.asker,
     )
-    dates = find_dates(asked.text, reference, zone, ("en", "es"))
-    spoken = asked.without([(span.start_char, span.end_char) for span in dates], who.acts)
-    return with_wording(plan, question, [name for name, _ in reading.entities], spoken)
+    spoken = asked.without(time.places, who.acts)
+    plan = with_wording(plan, question, [name for name, _ in reading.entities], spoken)
+    return as_talk(plan, asked.masked)
 
 
 def _lexicon_of(question: str) -> Lexicon:
@@ -137,15 +138,14 @@ class _Reading:
         asked: MaskedQuestion,
         lexicon: Lexicon,
         entities: tuple[tuple[str, int], ...],
-        interval: Interval | None,
-        instant: datetime | None,
+        time: QuestionTime,
         reference: datetime,
     ) -> None:
         self.asked = asked
         self.lexicon = lexicon
         self.entities = entities
-        self.interval = interval
-        self.instant = instant
+        self.interval = time.window
+        self.instant = time.as_of
         self.reference = reference
         self.cued = self._blank(asked.masked)
         self.attribute = self._find_attribute()

@@ -15,7 +15,7 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, Index, Scored, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.places import turn_places
-from memforest.systems.speak import best_facts
+from memforest.systems.speak import best_facts, known_words
 
 __all__ = ["INDEX", "LEXICAL", "FlatIndex"]
 
@@ -42,7 +42,8 @@ class FlatIndex(Index):
             fact_dense = facts.vectors.cosines(request.vector)
         if len(facts.pairs):
             np.maximum.at(dense, facts.pairs[:, 1], fact_dense[facts.pairs[:, 0]])
-        parts = {"lexical": LEXICAL * standardise(lexical), "dense": (1 - LEXICAL) * standardise(dense)}
+        by_vector = (1 - LEXICAL) * known_words(snapshot, request)
+        parts = {"lexical": (1 - by_vector) * standardise(lexical), "dense": by_vector * standardise(dense)}
         total = parts["lexical"] + parts["dense"]
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, fact_dense, fact_lexical)

@@ -43,6 +43,7 @@ from memforest.systems.memforest.rank import Base, LeafScores, base_scores, scor
 from memforest.systems.memforest.reached import of_leaves, of_roots
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
 from memforest.systems.memforest.scenes import no_scenes
+from memforest.systems.memforest.sessions import asked_for
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.systems.places import turn_places
@@ -153,13 +154,17 @@ class MemForestIndex(Index):
         leaf_of = reached if weight else {}
         cells = cell_of_turn(forest)
         keep = allowed(snapshot, request)
-        answer = answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
-        promoted = self._promote(snapshot, keep, answer)
-        if not promoted.facts:
-            self._order_in_time(tx, snapshot, request, scores)
+        speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
+        promoted = _sessions_lead(snapshot, request, keep, speaks)
+        if promoted is None:
+            answer = (
+                answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
+            )
+            promoted = self._promote(snapshot, keep, answer)
+            if not promoted.facts:
+                self._order_in_time(tx, snapshot, request, scores)
         scores.add("lead", promoted.bonus)
         crowded = _diversify(snapshot, keep, request, scores)
-        speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
 
         def hit(turn: int) -> Hit:
             leaf = leaf_of.get(turn, int(cells[turn]))
@@ -307,6 +312,18 @@ class MemForestIndex(Index):
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
         return _Promoted(chosen, bonus, answer.why)
+
+
+def _sessions_lead(
+    snapshot: Snapshot, request: Search, keep: Allowed, speaks: NDArray[np.int64]
+) -> _Promoted | None:
+    """Put the turns of the sessions or days that a question asks for as a whole in front, in their order; None if none."""
+    found = asked_for(snapshot, request, keep)
+    if not len(found.turns):
+        return None
+    bonus = np.zeros(len(snapshot.turns.ids))
+    bonus[found.turns] = ANSWERS_LEAD * (2.0 - np.arange(len(found.turns)) / len(found.turns))
+    return _Promoted({int(turn): int(speaks[turn]) for turn in found.turns}, bonus, found.why)
 
 
 def _browses(request: Search) -> bool:

@@ -1,6 +1,7 @@
 """The memforest index's score: base relevance of leaves, then flow along the trees.
 
-1. Base: lexical, turn and fact relevance, each standardised over the memory and weighted.
+1. Base: lexical, turn and fact relevance, each standardised over the memory and weighted. What the embedder does not
+   know of a question and a text, the lexical leg has.
 2. Leaf order: relevance flows to a leaf from its neighbours in the session tree, and more of it to a reply.
 3. Scope and time: membership in the named participant's tree, nearness to the window of the question, and
    three priors of the leaf itself (length, asking, telling a time).
@@ -24,16 +25,13 @@ from memforest.search.forest import Forest
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.memforest.layout import scene_leaves, session_levels, speaker_levels
-from memforest.systems.speak import told_by
+from memforest.systems.memforest.nearness import nearness
+from memforest.systems.speak import known_words, told_by
 from memforest.types import TURN_ROLES, QuestionPlan
 
 __all__ = ["Base", "LeafScores", "base_scores", "flow", "score_leaves"]
 
 _USER, _ASSISTANT = TURN_ROLES.index("user"), TURN_ROLES.index("assistant")
-DAY_MS = 86_400_000
-LATE_DAYS = 14.0
-EARLY_DAYS = 3.0
-"""Decay of the date prior after and before the stated window, in days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +107,12 @@ def score_leaves(snapshot: Snapshot, forest: Forest, request: Search, base: Base
     """Return the score of every turn."""
     weights, turns = request.ranking, snapshot.turns
     scores = LeafScores(np.zeros(len(turns.ids)))
-    scores.add("lexical", weights.lexical * standardise(base.lexical))
-    scores.add("turn", weights.turn * standardise(base.turn))
-    scores.add("fact", weights.fact * standardise(_best_fact(snapshot, base)))
+    unknown = 1.0 - known_words(snapshot, request)
+    scores.add(
+        "lexical", (weights.lexical + (weights.turn + weights.fact) * unknown) * standardise(base.lexical)
+    )
+    scores.add("turn", weights.turn * (1.0 - unknown) * standardise(base.turn))
+    scores.add("fact", weights.fact * (1.0 - unknown) * standardise(_best_fact(snapshot, base)))
     _leaf_order(snapshot, request, scores)
     _scope_and_time(snapshot, request, scores)
     scores.standardise()
@@ -163,7 +164,7 @@ def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> 
     turns, weights, plan = snapshot.turns, request.ranking, request.plan
     scores.add("speaker", weights.speaker * _by_speaker(snapshot, plan))
     if plan.start is not None or plan.end is not None:
-        scores.add("date", weights.date * _date_prior(snapshot, request))
+        scores.add("date", weights.date * nearness(snapshot, plan))
     scores.add("length", weights.length * _lengths(snapshot))
     scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
     if plan.kind in ("when", "since"):
@@ -177,30 +178,6 @@ def _by_speaker(snapshot: Snapshot, plan: QuestionPlan) -> Scores:
     if plan.speakers is None and len(found) != 1:
         return np.zeros(len(snapshot.turns.ids))
     return np.isin(snapshot.turns.speaker, found).astype(np.float64)
-
-
-def _date_prior(snapshot: Snapshot, request: Search) -> Scores:
-    """Return 1 inside the question's window, falling off with the distance to it.
-
-    Talk about an event comes after it, so the decay is slower afterwards. A turn counts by when it was
-    said or by the stated time of a fact it supports, whichever is nearer.
-    """
-    assert request.plan.start is not None or request.plan.end is not None
-    start = request.plan.start.timestamp() * 1000 if request.plan.start else -np.inf
-    end = request.plan.end.timestamp() * 1000 if request.plan.end else np.inf
-    prior = _decay(snapshot.turns.said_ms.astype(np.float64), start, end)
-    facts = snapshot.facts
-    stated = facts.stated[facts.pairs[:, 0]] if len(facts.pairs) else np.zeros(0, dtype=bool)
-    pairs = facts.pairs[stated]
-    if len(pairs):
-        np.maximum.at(prior, pairs[:, 1], _decay(facts.start_ms[pairs[:, 0]].astype(np.float64), start, end))
-    return prior
-
-
-def _decay(at: Scores, start: float, end: float) -> Scores:
-    late = np.maximum(at - end, 0.0) / DAY_MS
-    early = np.maximum(start - at, 0.0) / DAY_MS
-    return np.exp(-late / LATE_DAYS) * np.exp(-early / EARLY_DAYS)
 
 
 def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores: LeafScores) -> None:

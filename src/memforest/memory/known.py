@@ -1,0 +1,50 @@
+"""How much of a memory's texts its embedder has words for, and what to say when that is little.
+
+An English model knows few words of other scripts: of a Chinese chat the shipped ones know 28 % of the characters.
+Vectors then tell little, and the ranking goes by words as far as they do not (`memforest.systems.speak.known_words`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+
+from memforest.ports import Embedder, known_shares
+from memforest.search.load import Known, all_known
+from memforest.store import snapshot as rows
+from memforest.store.tx import Tx
+
+__all__ = ["known_of", "mean_share", "sampled_share", "unknown_note"]
+
+LITTLE = 0.5
+"""Share of known words below which it is said that there are few."""
+SAMPLE = 500
+"""Turns of a memory that are looked at where all of them are not at hand."""
+_FIX = "give Config(embedder=...) a multilingual model, in a new directory, and ingest there"
+
+
+def known_of(embedder: Embedder | None) -> Known:
+    """Return what says which share of texts a memory's embedder has words for."""
+    return all_known if embedder is None else partial(known_shares, embedder)
+
+
+def sampled_share(tx: Tx, known: Known) -> float:
+    """Return the mean share of known words of a memory's first turns, `SAMPLE` at most; 1 if it has none."""
+    texts = [row.text for row in islice(rows.turn_rows(tx, None), SAMPLE)]
+    return mean_share(known(texts))
+
+
+def mean_share(shares: Sequence[float]) -> float:
+    """Return the mean of shares, 1 if there are none."""
+    return sum(shares) / len(shares) if len(shares) else 1.0
+
+
+def unknown_note(share: float, embedder: str, what: str = "this memory") -> str | None:
+    """Say that an embedder knows few words of something; None when it knows enough."""
+    if share >= LITTLE:
+        return None
+    return (
+        f"the embedder {embedder!r} has words for {share:.0%} of {what}: its vectors tell little there, "
+        f"and words decide; {_FIX}"
+    )
