@@ -217,9 +217,9 @@ def test_leaves_show_what_was_said(memory: UserMemory) -> None:
     """A fact with its quotations, each once, and its turns; a chunk with the words of its turns."""
     (ana,) = memory.tree("Ana")
     assert [(leaf.summary, leaf.quotes) for leaf in ana.children] == [
-        ("Ana lives in Oslo.", ("I live in Oslo.",)),
-        ("Ana moved to Lisbon.", ("I moved to Lisbon.",)),
-        ("Ana moved to Davis.", ("I moved to Davis.",)),
+        ("I live in Oslo.", ("I live in Oslo.",)),
+        ("I moved to Lisbon.", ("I moved to Lisbon.",)),
+        ("I moved to Davis.", ("I moved to Davis.",)),
     ]
     assert [leaf.sources for leaf in ana.children] == [
         memory.list(entity="Ana").facts[place].sources for place in range(3)

@@ -37,6 +37,7 @@ __all__ = [
     "QuestionPlan",
     "Refused",
     "Skipped",
+    "Spoken",
     "State",
     "StepUsage",
     "SubQuery",
@@ -94,6 +95,17 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """Words as `speaker` said them: a whole turn, or those sentences of it that a statement was made from.
+
+    "…" marks what is left out between them, and within a sentence.
+    """
+
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A dialogue cell: `b` consecutive turns of one session, the unit of extraction (paper §4.1).
 
@@ -139,7 +151,8 @@ class Candidate:
 
     `text` is self-contained: attributed, pronouns resolved, relative dates resolved. `turns` are the
     ordinals of the turns that support it, and only those. `start`/`end` are the stated valid time
-    [start, end), both ``None`` when the statement states none. `quote` is the supporting raw text.
+    [start, end), both ``None`` when the statement states none. `quote` is the supporting raw text; what does not stand
+    together in the turn is on lines of its own.
     `negated` is true when the main clause is negated.
     """
 

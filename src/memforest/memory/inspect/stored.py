@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from memforest.display import html_table
 from memforest.memory.plain import Result
 from memforest.text import cut
-from memforest.types import StepUsage
+from memforest.types import Spoken, StepUsage
 
 __all__ = [
     "FactPage",
@@ -36,7 +37,12 @@ class Source(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FactView(Result):
-    """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended."""
+    """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended.
+
+    `text` is what a person reads: what was said where the fact was first learnt, or a chat model's statement; `spoken` is
+    what was said with its speakers, empty for a model's statement. `statement` is the text that it is found by, and
+    `wordings` are all of those. See `Evidence`.
+    """
 
     fact_id: str
     text: str
@@ -53,6 +59,8 @@ class FactView(Result):
     stored: datetime
     superseded_by: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    statement: str = ""
+    spoken: tuple[Spoken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,6 +83,11 @@ class FactPage(Result):
     def _line(self) -> str:
         return f"{len(self)} of {self.total} facts, next_offset={self.next_offset}"
 
+    def _repr_html_(self) -> str:
+        columns = ("since", "speaker", "what was said")
+        rows = ((f"{one.start:%Y-%m-%d}", one.speaker, one.text) for one in self.facts)
+        return html_table(columns, rows)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionView(Result):
@@ -95,7 +108,8 @@ class TimelineEntry(Result):
     """One line of an entity's timeline.
 
     A ``"state"`` is a value of `attribute` that held from `start` to `end` (None: open); an ``"event"`` is
-    a statement that names the entity, at its own time.
+    a fact that names the entity, at its own time. `text`, `statement` and `spoken` are those of the fact (of a state, the
+    first that asserts it), as in `FactView`.
     """
 
     kind: Literal["state", "event"]
@@ -105,6 +119,8 @@ class TimelineEntry(Result):
     attribute: str | None = None
     value: str | None = None
     sources: tuple[Source, ...] = ()
+    statement: str = ""
+    spoken: tuple[Spoken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -113,8 +129,8 @@ class TreeView(Result):
 
     Where trees of several indexes are shown, the title names the index too. `leaves` counts those below the node.
 
-    `summary` of a leaf is its item's text, unless it has a summary of its own; `quotes` are the words that a fact was taken from, and `sources`
-    the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
+    `summary` of a leaf is its item's text, of a fact as in `FactView`, unless it has a summary of its own; `quotes` are the
+    words that a fact was taken from, and `sources` the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
     and no `children` was not unfolded.
     """
 
