@@ -145,7 +145,7 @@ def test_facts_come_in_the_order_of_their_times(memory: UserMemory, many: UserMe
 def supported(page: FactPage, session_id: str | None, wanted: dict[str, Any]) -> list[str]:
     """Return the facts that one turn supports which is in the session and has the metadata, by going through all."""
     return [
-        fact.text
+        fact.statement
         for fact in page
         if any(
             (session_id in (None, source.session_id))

@@ -286,7 +286,10 @@ class ChunkReport(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
-    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored."""
+    """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
+
+    `added`, `merged` and `superseded` name facts by their statements (`FactView.statement`).
+    """
 
     session_id: str
     turns_added: int
