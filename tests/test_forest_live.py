@@ -283,7 +283,9 @@ def test_verbatim_turns_are_found_and_not_read(forest: MemForest) -> None:
     done = forest.ingest_session("u", "s", TURNS, infer=False)
     assert {chunk.status for chunk in done.chunks} == {"verbatim"}
     assert done.cells_extracted == 0
-    assert [one.statement for one in forest.user("u").list()] == [f"{t['speaker']}: {t['content']}" for t in TURNS]
+    assert [one.statement for one in forest.user("u").list()] == [
+        f"{t['speaker']}: {t['content']}" for t in TURNS
+    ]
     assert forest.user("u").timeline("Ana")[0].kind == "event"
 
 

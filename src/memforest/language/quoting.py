@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memforest.language.pieces import is_clause, is_question, is_yes_no_answer
+from memforest.language.pieces import is_clause, is_question, is_yes_no_answer, opens_with_answer
 from memforest.language.sentences import split_sentences
 from memforest.types import Spoken
 
@@ -14,8 +14,7 @@ MARK = "…"
 """Stands where words were left out."""
 
 ANSWER_WORDS = 14
-"""Most words of a bare answer; one of yes or no may be a clause of `REPLY_WORDS`."""
-REPLY_WORDS = 8
+"""Most words of a bare answer."""
 QUESTION_WORDS = 25
 READ_CHARS = 600
 """Characters at the end of a turn in which a question is looked for."""
@@ -69,13 +68,12 @@ def in_full(spoken: Sequence[Spoken], speaker: str, said: str, limit: int) -> tu
 def is_bare(text: str) -> bool:
     """Return whether an answer needs its question to be understood: "Yes.", "The 12th, I think"; by its look.
 
-    >>> is_bare("In Porto, by the sea."), is_bare("Yes, I do."), is_bare("I have lived there for years.")
+    >>> is_bare("In Porto, I think."), is_bare("Yes I do."), is_bare("I have lived there for years.")
     (True, True, False)
     """
-    length = max(len(text.split()), sum(ch > _UNSPACED for ch in text) // 2)
-    if length <= REPLY_WORDS and is_yes_no_answer(text):
-        return True
-    return length <= ANSWER_WORDS and not is_clause(text)
+    if max(len(text.split()), sum(ch > _UNSPACED for ch in text) // 2) > ANSWER_WORDS:
+        return False
+    return not is_clause(text) or is_yes_no_answer(text) or opens_with_answer(text)
 
 
 def open_question(before: str) -> str | None:
