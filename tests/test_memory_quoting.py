@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.worlds import fast_config, fast_folder
 
 from memforest import MemForest
 from memforest.language.quoting import MARK
@@ -22,7 +23,6 @@ from memforest.memory.results import WHOLE_CHARS, AskResult, Evidence
 from memforest.testing import FunctionChat, local_reply
 from memforest.tokens import count_tokens
 from memforest.types import Spoken
-from tests.worlds import fast_config, fast_folder
 
 DAY = datetime(2024, 5, 7, 10, tzinfo=timezone.utc)
 LONG = f"I adopted a dog called Rex. {'Wow, thanks so much! ' * 40}"
