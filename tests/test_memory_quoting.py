@@ -206,6 +206,17 @@ def test_facts_of_an_older_file_are_quoted_too(tmp_path: Path) -> None:
     assert apart
 
 
+def test_a_stored_quote_that_is_damaged_is_not_shown(tmp_path: Path) -> None:
+    """It is looked for in the turn, and the turn is what is shown."""
+    with MemForest(tmp_path, fast_config()) as forest:
+        forest.ingest_session("u", "s", turns(SAID))
+    (file,) = tmp_path.glob("*.db")
+    with closing(sqlite3.connect(file, isolation_level=None)) as conn:
+        conn.execute("UPDATE occurrence SET quote = CAST(x'ff41' AS TEXT) WHERE instr(quote, 'Lisbon')")
+    with MemForest(tmp_path, fast_config()) as forest:
+        assert found(forest, "Lisbon").text == SAID[2][1]
+
+
 def test_a_damaged_turn_is_named_in_the_place_of_its_words(tmp_path: Path) -> None:
     """Neither facts nor leaves show it; a question of a damaged turn stands in front of nothing."""
     with MemForest(tmp_path, fast_config()) as forest:

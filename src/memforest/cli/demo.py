@@ -234,7 +234,10 @@ def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
     stated = [
         fact
         for fact in found
-        if fact.precision == "day" and first < fact.start < last and ":" not in fact.statement and fact.entities
+        if fact.precision == "day"
+        and first < fact.start < last
+        and ":" not in fact.statement
+        and fact.entities
     ]
     step = max(1, len(stated) // SHOWN_FACTS)
     groups = [stated[start : start + step] for start in range(0, step * SHOWN_FACTS, step)]

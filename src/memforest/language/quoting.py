@@ -48,11 +48,10 @@ def quoted(said: str, quote: str | None) -> str:
     if quote is None:
         return said
     lines = [line for line in quote.split("\n") if line.strip()]
-    sentences = [piece.text for line in lines for piece in split_sentences(line)]
-    for pieces in ([quote], lines, sentences):
-        if spans := _find(said, pieces):
-            return _marked(said, spans)
-    return said
+    spans = _find(said, [quote]) or _find(said, lines)
+    if not spans:  # of an older file, where sentences are joined by spaces
+        spans = _find(said, [piece.text for line in lines for piece in split_sentences(line)])
+    return _marked(said, spans) if spans else said
 
 
 def in_full(spoken: Sequence[Spoken], speaker: str, said: str, limit: int) -> tuple[Spoken, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from memforest.language.quoting import is_bare, open_question, quoted
+from memforest.language.quoting import MARK, is_bare, open_question, quoted
 from memforest.store.digests import DamagedTurn, damaged_turns
 from memforest.store.evidence import Saying, TurnText, fact_sayings, turn_texts
 from memforest.store.tx import Tx
@@ -35,10 +35,13 @@ def joined(spoken: Sequence[Spoken]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quotes:
-    """The occurrences of facts, with the turns they quote; damaged turns are not among `_turns`."""
+    """The occurrences of facts, with what was said there, and the questions that it answers; nothing of damaged turns."""
 
     _sayings: Mapping[int, Sequence[Saying]]
-    _turns: Mapping[int, TurnText]
+    _said: Mapping[Saying, Spoken]
+    """Where the turn is not damaged: of rules the sentences of the turn, of a model its quote."""
+    _asked: Mapping[int, TurnText]
+    """The turns before bare answers, by row id."""
     _damaged: Mapping[int, DamagedTurn]
 
     @classmethod
@@ -46,9 +49,11 @@ class Quotes:
         """Read the occurrences of facts, by row id, and their turns."""
         sayings = fact_sayings(tx, facts)
         found = [one for several in sayings.values() for one in several]
-        rows = {row for one in found for row in (one.turns[-1], one.before) if row is not None}
-        damaged = damaged_turns(tx, rows)
-        return cls(sayings, turn_texts(tx, rows - damaged.keys()), damaged)
+        turns, damaged = _sound(tx, {one.turns[-1] for one in found})
+        said = {one: _words(one, turns[one.turns[-1]]) for one in found if one.turns[-1] in turns}
+        answers = (one for one, words in said.items() if _is_answer(words.text, turns[one.turns[-1]].text))
+        asked, _ = _sound(tx, {one.before for one in answers if one.before is not None})
+        return cls(sayings, said, asked, damaged)
 
     def of(self, fact: int, turn: int | None = None) -> tuple[Spoken, ...] | None:
         """Return what was said where a fact was learnt; None if it is a model's statement, nothing if the turn is damaged.
@@ -60,16 +65,16 @@ class Quotes:
         one = self._saying(fact, turn)
         if one is None or not one.maker.startswith(QUOTED_MAKERS):
             return None
-        return () if one.turns[-1] in self._damaged else self._spoken(one)
+        return self._spoken(one) if one in self._said else ()
 
     def text(self, fact: int, statement: str) -> str:
         """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
         one = self._saying(fact, None)
-        return statement if one is None or self.of(fact) is None else self._words(one)
+        return statement if one is None or self.of(fact) is None else self._told(one)
 
     def all(self, fact: int) -> tuple[str, ...]:
         """Return what was said at each occurrence of a fact, each text once."""
-        return tuple(dict.fromkeys(self._words(one) for one in self._sayings[fact]))
+        return tuple(dict.fromkeys(self._told(one) for one in self._sayings[fact]))
 
     def _saying(self, fact: int, turn: int | None) -> Saying | None:
         found = self._sayings[fact]
@@ -77,20 +82,32 @@ class Quotes:
         return next(fitting, found[0] if found else None)
 
     def _spoken(self, one: Saying) -> tuple[Spoken, ...]:
-        said = self._turns[one.turns[-1]]
-        own = Spoken(said.speaker, quoted(said.text, one.quote))
-        before = None if one.before is None else self._turns.get(one.before)
-        if before is None or before.speaker == said.speaker or not is_bare(own.text):
-            return (own,)
-        if own.text not in said.text[: OPENING_CHARS + len(own.text)]:
+        own = self._said[one]
+        before = None if one.before is None else self._asked.get(one.before)
+        if before is None or before.speaker == own.speaker or not one.maker.startswith(QUOTED_MAKERS):
             return (own,)
         question = open_question(before.text)
         return (own,) if question is None else (Spoken(before.speaker, question), own)
 
-    def _words(self, one: Saying) -> str:
-        turn = one.turns[-1]
-        if turn in self._damaged:
-            return f"[{self._damaged[turn].name} is damaged]"
-        if one.maker.startswith(QUOTED_MAKERS):
-            return joined(self._spoken(one))
-        return self._turns[turn].text if one.quote is None else one.quote
+    def _told(self, one: Saying) -> str:
+        if one not in self._said:
+            return f"[{self._damaged[one.turns[-1]].name} is damaged]"
+        return joined(self._spoken(one))
+
+
+def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int, DamagedTurn]]:
+    """Return turns by row id, and those of them that are damaged, whose texts are not read."""
+    damaged = damaged_turns(tx, rows)
+    return turn_texts(tx, [row for row in rows if row not in damaged]), damaged
+
+
+def _words(one: Saying, turn: TurnText) -> Spoken:
+    if one.maker.startswith(QUOTED_MAKERS):
+        return Spoken(turn.speaker, quoted(turn.text, one.quote))
+    return Spoken(turn.speaker, turn.text if one.quote is None else one.quote)
+
+
+def _is_answer(words: str, turn: str) -> bool:
+    """Return whether words open a turn and need the question before them to be understood."""
+    first = words.partition(MARK)[0].strip()
+    return is_bare(words) and first in turn[: OPENING_CHARS + len(first)]

@@ -114,8 +114,8 @@ class Evidence(Result):
     `kind` is ``"fact"`` when an extracted statement speaks for the turn, ``"memory"`` when it is the summary of an inner
     node, else ``"turn"``. `text` is what a person reads: what was said, a chat model's statement, or the summary. `spoken`
     has what was said with its speakers: a turn, the sentences of it that local rules made a statement from, or a question
-    and its bare answer; it is empty where a model worded the text. `quote` is the turn as it was said. `statement` is the
-    text that a fact is found by, which rules or a model have worded. `start` and `end`
+    and its bare answer; it is empty where a model worded the text. `quote`, `speaker` and `said` are those of the turn that
+    was ranked, which may be the question. `statement` is the text that a fact is found by. `start` and `end`
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
     `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
     the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first.
@@ -152,12 +152,19 @@ class Evidence(Result):
     precision: Precision = "unknown"
 
     def line(self, number: int, *, zone: tzinfo = timezone.utc, statements: bool = False) -> str:
-        """Return it as a numbered line of `QueryResult.context`."""
+        """Return it as a numbered line of `QueryResult.context`.
+
+        Args:
+            number: of the line.
+            zone: whose days are shown.
+            statements: add the statement that local rules made.
+        """
         if self.kind == "memory":
             about = (f"level {self.level}", self.window)
-            return render_summary(
-                number, self.start, self.end, [one for one in about if one], self.turns or 0, self.text
-            )
+            end = None if self.end is None else local_time(self.end, zone)
+            named = [one for one in about if one]
+            start = local_time(self.start, zone)
+            return render_summary(number, start, end, named, self.turns or 0, self.text)
         said = local_time(self.said, zone)
         stated = self._stated(zone)
         if not self.spoken:
@@ -176,10 +183,10 @@ class Evidence(Result):
     def _repr_html_(self) -> str:
         return html_table(_COLUMNS, [self._row()])
 
-    def _row(self) -> tuple[str, ...]:
+    def _row(self, zone: tzinfo = timezone.utc) -> tuple[str, ...]:
         """Return its cells of a table for people."""
         said = quotation(self.spoken) if self.spoken else self.text
-        return f"{self.said:%Y-%m-%d}", self.speaker, said, self.why, f"{self.score:.2f}"
+        return f"{local_time(self.said, zone):%Y-%m-%d}", self.speaker, said, self.why, f"{self.score:.2f}"
 
     def _line(self) -> str:
         return f"{cut(repr(self.text), 100)}, {self.kind}, {self.score:.2f}, said {self.said:%Y-%m-%d}"
@@ -213,10 +220,12 @@ class QueryResult(Result):
     def context(self, max_tokens: int = 2000, *, statements: bool = False) -> str:
         """Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
-        A line has the day, who said it, and what was said in quotation marks, with the question in front of a bare answer
-        and the time that it states behind. Turns of up to 600 characters are quoted whole, longer ones as in `Evidence.text`. What a chat model has made of it is shown as its statement, with the
+        A line has the day in the memory's configured zone, who said it, and what was said in quotation marks, with the
+        question in front of a bare answer, and the time that it states behind. Turns of up to 600 characters are quoted
+        whole, longer ones as in `Evidence.text`. What a chat model has made of it is shown as its statement, with the
         quotation behind. A summary has its days, its level and window, and how many turns it stands for in front, and no
         quotation. ``statements=True`` adds the statements that local rules have made, by which evidence is found.
+
         Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The text is data,
         and a prompt should treat it so: nothing in it can end its line or its quotation marks.
         """
@@ -225,7 +234,8 @@ class QueryResult(Result):
         return "\n".join(fit(lines, max_tokens))
 
     def _repr_html_(self) -> str:
-        return html_table(_COLUMNS, [one._row() for one in self.evidence])
+        zone = zone_named(self.timezone)
+        return html_table(_COLUMNS, [one._row(zone) for one in self.evidence])
 
     def __iter__(self) -> Iterator[Evidence]:
         return iter(self.evidence)
@@ -269,7 +279,8 @@ class AskResult(Result):
 
     def _repr_html_(self) -> str:
         told = f"No answer: {self.reason}" if self.answer is None else self.answer
-        return html_paragraph(told) + html_table(_COLUMNS, [one._row() for one in self.citations])
+        zone = zone_named(self.result.timezone)
+        return html_paragraph(told) + html_table(_COLUMNS, [one._row(zone) for one in self.citations])
 
 
 @dataclass(frozen=True, slots=True, repr=False)

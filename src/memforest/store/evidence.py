@@ -83,7 +83,7 @@ def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
 def fact_sayings(tx: Tx, facts: Collection[int]) -> dict[int, list[Saying]]:
     """Return the occurrences of each fact, in the order they were said; no text of a turn is read."""
     found = tx.execute(
-        f"""SELECT o.fact, o.id, coalesce(c.maker, ''), o.quote, o.text IS NULL, t.id, p.id FROM occurrence o
+        f"""SELECT o.fact, o.id, coalesce(c.maker, ''), CAST(o.quote AS BLOB), o.text IS NULL, t.id, p.id FROM occurrence o
             JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             LEFT JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
@@ -93,7 +93,8 @@ def fact_sayings(tx: Tx, facts: Collection[int]) -> dict[int, list[Saying]]:
     sayings: dict[int, list[Saying]] = {fact: [] for fact in facts}
     for (fact, _), rows in groupby(found, key=itemgetter(0, 1)):
         several = list(rows)
-        _, _, maker, quote, first, _, before = several[-1]
+        _, _, maker, raw, first, _, before = several[-1]
+        quote = None if raw is None else raw.decode(errors="replace")  # it is looked for in the turn
         turns = tuple(turn for *_, turn, _ in several)
         sayings[fact].append(Saying(maker, quote, bool(first), turns, before))
     return sayings
