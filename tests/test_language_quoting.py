@@ -103,13 +103,13 @@ def test_a_quote_is_stored_as_it_stands() -> None:
 @pytest.mark.parametrize(
     ("text", "bare"),
     [
-        ("Yes", True), ("No, not yet.", True), ("The 12th, I think", True), ("In Porto", True), ("十二号", True),
+        ("Yes", True), ("No, not yet.", True), ("The 12th, I think", True), ("In Porto", True), ("Rain. I have lived there for years.", True), ("十二号", True),
         ("I have lived there for years.", False), ("Yes, and I have lived there ever since I was a child and went to school.", False),
         ("In a town by the sea in the north of the country behind the hills and woods", False),
     ],
 )  # fmt: skip
 def test_an_answer_is_bare_without_a_clause(text: str, bare: bool) -> None:
-    """A few words, or yes or no; a sentence stands for itself."""
+    """A few words, or yes or no; a sentence stands for itself. What follows does not count."""
     assert is_bare(text) is bare
 
 

@@ -54,6 +54,11 @@ def place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         with MemForest(folder, fast_config()) as forest:
             forest.ingest_session("u", "s", turns(SAID))
+            more = [
+                ("Ana", "Where did you buy the tent?"),
+                ("Bob", "In Bremen. I sold the car on 3 March 2024."),
+            ]
+            forest.ingest_session("v", "more", turns(more))
         yield Path(folder)
 
 
@@ -142,6 +147,8 @@ def test_a_bare_answer_has_its_question_in_front(memory: MemForest) -> None:
     assert (yes.spoken, yes.text) == (pair, "Do you live in Oslo? – Yes.")
     assert 'Ana: "Do you live in Oslo?" – Bob: "Yes."' in yes.line(1)
     assert found(memory, "12th").text.startswith("Which day is the wedding? – The 12th, I think.")
+    told = {one.text: len(one.spoken) for one in memory.user("v").list()}
+    assert told == {"Where did you buy the tent? – In Bremen.": 2, "I sold the car on 3 March 2024.": 1}
     assert [one.text for one in memory.user("u").list(entity="Lisbon")] == ["I moved to Lisbon yesterday."]
 
 

@@ -14,7 +14,7 @@ MARK = "…"
 """Stands where words were left out."""
 
 ANSWER_WORDS = 14
-"""Most words of a bare answer."""
+"""Most words of a bare answer's sentence."""
 QUESTION_WORDS = 25
 READ_CHARS = 600
 """Characters at the end of a turn in which a question is looked for."""
@@ -65,14 +65,15 @@ def in_full(spoken: Sequence[Spoken], speaker: str, said: str, limit: int) -> tu
 
 
 def is_bare(text: str) -> bool:
-    """Return whether an answer needs its question to be understood: "Yes.", "The 12th, I think"; by its look.
+    """Return whether a text opens with an answer that needs its question to be understood; by the look of its first sentence.
 
-    >>> is_bare("In Porto, I think."), is_bare("Yes I do."), is_bare("I have lived there for years.")
+    >>> is_bare("In Porto, I think. It rains."), is_bare("Yes I do."), is_bare("I have lived there for years.")
     (True, True, False)
     """
-    if max(len(text.split()), sum(ch > _UNSPACED for ch in text) // 2) > ANSWER_WORDS:
+    first = next((piece.text for piece in split_sentences(text)), "")
+    if max(len(first.split()), sum(ch > _UNSPACED for ch in first) // 2) > ANSWER_WORDS:
         return False
-    return not is_clause(text) or is_yes_no_answer(text) or opens_with_answer(text)
+    return not is_clause(first) or is_yes_no_answer(first) or opens_with_answer(first)
 
 
 def open_question(before: str) -> str | None:

@@ -20,7 +20,7 @@ __all__ = ["Quotes", "joined"]
 QUOTED_MAKERS = ("local-", "verbatim")
 """Beginnings of the names of what makes statements by rule, or of turns as they are."""
 DASH = " – "
-OPENING_CHARS = 40
+OPENING_CHARS = 12
 """An answer begins within so many characters of its turn, behind a word of greeting or the like."""
 
 
@@ -38,22 +38,27 @@ class Quotes:
     """The occurrences of facts, with what was said there, and the questions that it answers; nothing of damaged turns."""
 
     _sayings: Mapping[int, Sequence[Saying]]
-    _said: Mapping[Saying, Spoken]
+    _spoken: Mapping[Saying, tuple[Spoken, ...]]
     """Where the turn is not damaged: of rules the sentences of the turn, of a model its quote."""
-    _asked: Mapping[int, TurnText]
-    """The turns before bare answers, by row id."""
     _damaged: Mapping[int, DamagedTurn]
 
     @classmethod
     def read(cls, tx: Tx, facts: Collection[int]) -> Quotes:
         """Read the occurrences of facts, by row id, and their turns."""
         sayings = fact_sayings(tx, facts)
-        found = [one for several in sayings.values() for one in several]
+        found = {one for several in sayings.values() for one in several}
         turns, damaged = _sound(tx, {one.turns[-1] for one in found})
         said = {one: _words(one, turns[one.turns[-1]]) for one in found if one.turns[-1] in turns}
-        answers = (one for one, words in said.items() if _is_answer(words.text, turns[one.turns[-1]].text))
-        asked, _ = _sound(tx, {one.before for one in answers if one.before is not None})
-        return cls(sayings, said, asked, damaged)
+        asked_in = {
+            one: one.before
+            for one, words in said.items()
+            if one.before is not None and _is_answer(one, words.text, turns[one.turns[-1]].text)
+        }
+        asked, _ = _sound(tx, set(asked_in.values()))
+        before = {one: asked[row] for one, row in asked_in.items() if row in asked}
+        return cls(
+            sayings, {one: _with_question(words, before.get(one)) for one, words in said.items()}, damaged
+        )
 
     def of(self, fact: int, turn: int | None = None) -> tuple[Spoken, ...] | None:
         """Return what was said where a fact was learnt; None if it is a model's statement, nothing if the turn is damaged.
@@ -65,7 +70,7 @@ class Quotes:
         one = self._saying(fact, turn)
         if one is None or not one.maker.startswith(QUOTED_MAKERS):
             return None
-        return self._spoken(one) if one in self._said else ()
+        return self._spoken.get(one, ())
 
     def text(self, fact: int, statement: str) -> str:
         """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
@@ -81,18 +86,10 @@ class Quotes:
         fitting = (one for one in found if (one.first if turn is None else turn in one.turns))
         return next(fitting, found[0] if found else None)
 
-    def _spoken(self, one: Saying) -> tuple[Spoken, ...]:
-        own = self._said[one]
-        before = None if one.before is None else self._asked.get(one.before)
-        if before is None or before.speaker == own.speaker or not one.maker.startswith(QUOTED_MAKERS):
-            return (own,)
-        question = open_question(before.text)
-        return (own,) if question is None else (Spoken(before.speaker, question), own)
-
     def _told(self, one: Saying) -> str:
-        if one not in self._said:
+        if one not in self._spoken:
             return f"[{self._damaged[one.turns[-1]].name} is damaged]"
-        return joined(self._spoken(one))
+        return joined(self._spoken[one])
 
 
 def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int, DamagedTurn]]:
@@ -107,7 +104,13 @@ def _words(one: Saying, turn: TurnText) -> Spoken:
     return Spoken(turn.speaker, turn.text if one.quote is None else one.quote)
 
 
-def _is_answer(words: str, turn: str) -> bool:
-    """Return whether words open a turn and need the question before them to be understood."""
+def _is_answer(one: Saying, words: str, turn: str) -> bool:
+    """Return whether a quotation opens its turn and needs the question before it to be understood."""
     first = words.partition(MARK)[0].strip()
-    return is_bare(words) and first in turn[: OPENING_CHARS + len(first)]
+    opens = bool(first) and first in turn[: OPENING_CHARS + len(first)]
+    return opens and one.maker.startswith(QUOTED_MAKERS) and is_bare(words)
+
+
+def _with_question(words: Spoken, before: TurnText | None) -> tuple[Spoken, ...]:
+    question = None if before is None or before.speaker == words.speaker else open_question(before.text)
+    return (words,) if before is None or question is None else (Spoken(before.speaker, question), words)
