@@ -175,7 +175,7 @@ def held(forest: MemForest, chunk_of: Mapping[tuple[str, str], Chunk]) -> Held:
             for source in fact.sources:
                 for turn in source.turn_ids:
                     texts = found.facts.setdefault(chunk_of[source.session_id, turn], set())
-                    texts.update(text.casefold() for text in (fact.text, *fact.wordings))
+                    texts.update(text.casefold() for text in (fact.statement, *fact.wordings))
         if page.next_offset is None:
             return found
         offset = page.next_offset

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from memforest import display
 from memforest.calendar import find_dates, parse_timestamp, question_window
 from memforest.calendar.question import question_time
 from memforest.errors import MemForestError
@@ -34,6 +35,7 @@ from memforest.language import (
     phrases,
     pieces,
     predicate,
+    quoting,
     stance,
     turning,
     value,
@@ -42,6 +44,7 @@ from memforest.language import (
 from memforest.language.counting import cut_words
 from memforest.language.dating import date_languages
 from memforest.language.language import load_word_lists
+from memforest.language.sentences import split_sentences
 from memforest.language.shorten import shorten
 from memforest.language.states import find_states
 from memforest.models.base import ChatReply
@@ -381,6 +384,11 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.llm.source.dates_of": lambda t: source.dates_of(t, "en", WHEN, UTC, None),
     "steps.llm.structured.read_reply": _reply,
     "systems.memforest.kinds.find_kinds": _kinds,
+    "display.html_table": lambda t: display.html_table([t, "day"], [(t, t)]),
+    "language.quoting.kept_quote": lambda t: quoting.kept_quote(
+        t, [one.text for one in split_sentences(t)][::2]
+    ),
+    "language.quoting.quoted": lambda t: quoting.quoted(t, t[: len(t) // 2]),
     "systems.memforest.kinds.placed_in": _kinds,
     "systems.memforest.threads.order_observations": _order_observations,
     "systems.memforest.vocabulary.make_vocabulary": _vocabulary,

@@ -80,12 +80,17 @@ def measured(conversation: Conversation, embedder: str, folder: Path, *, togethe
             for index in ("memforest", "flat"):
                 evidence = forest.query("u", question.text, top_k=TOP, index=index).evidence
                 said = [
-                    (one.text, [(source.session_id, *source.turn_ids) for source in one.sources])
+                    (
+                        one.statement or one.text,
+                        [(source.session_id, *source.turn_ids) for source in one.sources],
+                    )
                     for one in evidence
                 ]
                 found[index].append(_digest(said))
             answer = forest.ask("u", question.text)
-            found["ask"].append(_digest([answer.answer, [one.text for one in answer.citations]]))
+            found["ask"].append(
+                _digest([answer.answer, [one.statement or one.text for one in answer.citations]])
+            )
     [file] = folder.glob("*.db")
     return {**{name: " ".join(digests) for name, digests in found.items()}, "rows": dict(_counts(file))}
 

@@ -286,7 +286,7 @@ def test_verbatim_names_and_zones(run: Run, tmp_path: Path) -> None:
     args = ("--no-infer", "--name", "Ana", "--timezone", "Europe/Madrid", "--embedder", EMBEDDER)
     assert run("ingest", file, *args).exit_code == 0
     (fact,) = data(run("facts", "--json"))["facts"]
-    assert (fact["text"], fact["said"]) == ("Ana: How odd?", "2024-06-30T22:30:00+00:00")
+    assert (fact["text"], fact["said"]) == ("How odd?", "2024-06-30T22:30:00+00:00")
     assert run("ingest", file, "--timezone", "Mars/Base").exit_code == 1
 
 

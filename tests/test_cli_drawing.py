@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from memforest.memory.results import (
     TreeView,
     Usage,
 )
-from memforest.types import QuestionPlan
+from memforest.types import QuestionPlan, Spoken
 
 UTC = timezone.utc
 MARCH = datetime(2024, 3, 1, 9, tzinfo=UTC)
@@ -73,6 +74,28 @@ def records(capsys: pytest.CaptureFixture[str]) -> Callable[[Callable[[Screen], 
 Records = Callable[[Callable[[Screen], None]], list[list[str]]]
 
 # -- facts ----------------------------------------------------------------------------------------
+
+
+PAIR = (Spoken("Eva", "Still in Oslo?"), Spoken("Ana", "Yes."))
+QUOTED_FACT = replace(FACT, text="Still in Oslo? – Yes.", statement="Ana lives in Oslo.", spoken=PAIR)
+QUOTED_PIECE = replace(PIECE, text="Yes.", statement="Ana lives in Oslo.", spoken=PAIR[1:])
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (partial(draw_facts, found=[QUOTED_FACT]), 'Eva: "Still in Oslo?" – Ana: "Yes."'),
+        (partial(draw_evidence, evidence=[QUOTED_PIECE]), '"Yes."'),
+    ],
+)
+def test_what_was_said_stands_in_quotation_marks(records: Records, draw: Any, words: str) -> None:
+    """With the speakers of a question and its answer; the statement on request alone, in a pipe a column of its own."""
+    shown, asked = laid_out(draw), laid_out(partial(draw, statements=True))
+    assert words in shown
+    assert "Ana lives" not in shown
+    assert "statement: Ana lives in Oslo." in asked
+    assert [len(row) for row in records(draw)] == [6]
+    assert [row[6:] for row in records(partial(draw, statements=True))] == [["Ana lives in Oslo."]]
 
 
 def test_a_fact_is_its_day_its_text_and_its_origin() -> None:

@@ -99,7 +99,7 @@ def test_emb_asks_nothing_and_says_nothing_of_it(run: Run, server: ChatServer) -
 
 def test_ask_tells_who_answered_and_what_fell_back(run: Run, server: ChatServer) -> None:
     """The answerer is named; in JSON the usage is that of query and answer together."""
-    assert "answered by answer@1:double" in run("ask", "Which anchor did Ana buy?", "--explain").stdout
+    assert "answered by answer@2:double" in run("ask", "Which anchor did Ana buy?", "--explain").stdout
     server.calls.clear()
     found = data(run("ask", "Which anchor did Ana buy?", "--json"))
     assert found["usage"]["steps"]["answer"]["calls"] == 1

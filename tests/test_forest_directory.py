@@ -376,7 +376,7 @@ def test_a_directory_that_cannot_be_written_can_be_searched(open_place: Path) ->
         assert forest.list_users() == ["u", "v"]
         for user in ("u", "v"):
             [found] = forest.query(user, "Where does Ann live?").evidence
-            assert found.text == "Ann lives in Porto."
+            assert found.text == "I live in Porto."
             assert forest.user(user).verify().ok
             with pytest.raises(StoreWriteError, match="read-only"):
                 forest.ingest_session(user, "s2", TURNS)

@@ -56,7 +56,7 @@ def test_what_is_added_goes_to_the_session_of_the_day(forest: MemForest, clock: 
     first, second = ana.sessions()
     assert (first.start, first.end) == (NOON, datetime(2024, 6, 1, 23, 59, 59, 999_000, tzinfo=timezone.utc))
     assert second.start == datetime(2024, 6, 2, tzinfo=timezone.utc)
-    assert [one.text for one in ana.list()] == [
+    assert [one.statement for one in ana.list()] == [
         "Ana lives in Oslo.",
         "Ana works at Acme.",
         "Ana moved to Lisbon.",
@@ -84,7 +84,7 @@ def test_words_and_statements_have_sessions_of_their_own(forest: MemForest) -> N
     assert ana.add("I work at Acme.", infer=False).session_id == "live-2024-06-01-verbatim"
     ana.add("I moved to Lisbon.")
     assert spoken(forest) == {"live-2024-06-01": 2, "live-2024-06-01-verbatim": 1}
-    assert {one.text for one in ana.list()} == {
+    assert {one.statement for one in ana.list()} == {
         "Ana lives in Oslo.",
         "ana: I work at Acme.",
         "Ana moved to Lisbon.",
@@ -186,7 +186,7 @@ def test_a_new_name_is_for_what_comes_after(forest: MemForest) -> None:
     forest.register_user("a1", display_name="Ana")
     forest.register_user("a1")
     ana.add("I work at Acme.")
-    assert {one.text: one.speaker for one in ana.list()} == {
+    assert {one.statement: one.speaker for one in ana.list()} == {
         "The user lives in Oslo.": "user",
         "Ana works at Acme.": "Ana",
     }
@@ -260,7 +260,7 @@ def test_a_session_that_grows_adds_what_is_new(forest: MemForest, cut: int) -> N
     with pytest.raises(SessionConflictError, match="'s'"):
         forest.ingest_session("u", "s", other)
     assert forest.ingest_session("u", "s", other, replace=True).replaced
-    assert [one.text for one in forest.user("u").list(entity="Rome")] == ["Ana lives in Rome."]
+    assert [one.statement for one in forest.user("u").list(entity="Rome")] == ["Ana lives in Rome."]
     with pytest.raises(NotFoundError):
         forest.user("u").list(entity="Oslo")
 
@@ -272,7 +272,7 @@ def test_a_write_reports_what_became_of_every_turn(forest: MemForest) -> None:
     assert [id for chunk in done.chunks for id in chunk.turn_ids] == ["0", "1", "2", "3"]
     assert (done.cells_extracted, done.failed, done.left, done.refused) == (len(done.chunks), (), (), ())
     assert [turn_id for turn_id, reason in done.skipped if reason] == ["3"]
-    assert (done.facts_inserted, set(done.added)) == (3, {one.text for one in forest.user("u").list()})
+    assert (done.facts_inserted, set(done.added)) == (3, {one.statement for one in forest.user("u").list()})
     assert done.trees_updated == sum(forest.user("u").stats().trees["memforest"].values())
     assert done.usage.embeds == {"turn": 4, "fact": 3}
     assert done.usage.model_calls == 0
@@ -283,7 +283,9 @@ def test_verbatim_turns_are_found_and_not_read(forest: MemForest) -> None:
     done = forest.ingest_session("u", "s", TURNS, infer=False)
     assert {chunk.status for chunk in done.chunks} == {"verbatim"}
     assert done.cells_extracted == 0
-    assert [one.text for one in forest.user("u").list()] == [f"{t['speaker']}: {t['content']}" for t in TURNS]
+    assert [one.statement for one in forest.user("u").list()] == [
+        f"{t['speaker']}: {t['content']}" for t in TURNS
+    ]
     assert forest.user("u").timeline("Ana")[0].kind == "event"
 
 

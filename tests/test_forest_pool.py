@@ -381,8 +381,8 @@ def test_a_request_has_all_that_a_session_may_have(folder: Path) -> None:
         assert again.replaced
         dated, verbatim = sorted(forest.user("u").sessions(), key=lambda one: one.session_id)
         assert (dated.start.isoformat(), verbatim.metadata) == ("2023-05-02T00:00:00+00:00", {"via": "mail"})
-        assert [one.text for one in forest.user("v").list()] == ["Ana lives in Rome."]
-        facts = {fact.sources[0].session_id: fact.text for fact in forest.user("u").list()}
+        assert [one.text for one in forest.user("v").list()] == ["I live in Rome."]
+        facts = {fact.sources[0].session_id: fact.statement for fact in forest.user("u").list()}
         assert facts == {"dated": "Ana lives in Oslo.", "verbatim": "Ana: I live in Oslo."}
 
 

@@ -334,7 +334,7 @@ def test_names_say_prompt_and_model() -> None:
     calls = Scripted().calls
     assert ChatGuide(calls).name == "plan@1:scripted"
     assert ChatBrowser(calls).name == "browse@1:scripted"
-    assert ChatAnswerer(calls).name == "answer@1:scripted"
+    assert ChatAnswerer(calls).name == "answer@2:scripted"
 
 
 # -- in a query -----------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ def test_a_query_counts_what_it_spends(world: Path) -> None:
     model = Scripted(answer=replying, delay_s=0.01)
     found = ask_memory(world, model, top_k=60)
     assert found.answer == "A lantern."
-    assert found.result.trace["answerer"] == "answer@1:scripted"
+    assert found.result.trace["answerer"] == "answer@2:scripted"
     asked = steps_asked(model)
     assert asked[0] == "plan"
     assert asked[-1] == "answer"

@@ -16,7 +16,7 @@ from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.llm.answer import SUMMARY_CHARS, TEXT_CHARS, ChatAnswerer
 from memforest.steps.llm.prompt import read_data_block
 from memforest.steps.llm.shown import shown_cards, shown_day, shown_days
-from memforest.types import QuestionPlan, TreeCard
+from memforest.types import QuestionPlan, Spoken, TreeCard
 
 UTC = timezone.utc
 TOKYO = ZoneInfo("Asia/Tokyo")
@@ -126,6 +126,23 @@ def test_evidence_is_shown_with_what_says_more(changed: dict[str, Any], more: di
 def vars_of(one: AnswerEvidence) -> dict[str, Any]:
     """Return the fields of a piece of evidence."""
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def test_what_was_said_is_shown_as_a_quote() -> None:
+    """Without the statement that rules made of it, and with the question in front; of a long turn the sentences found."""
+    pair = (Spoken("Eva", "Is it the 12th?"), Spoken("Ann", "Yes."))
+    one = AnswerEvidence(
+        text="Is it the 12th? – Yes.",
+        quote="Yes. Of May.",
+        said=NOON,
+        speaker="Ann",
+        statement="Ann says yes.",
+        spoken=pair,
+    )
+    said = {"number": 1, "said": "Saturday 2024-06-01", "speaker": "Ann"}
+    assert rows(one) == ({**said, "asked": "Is it the 12th?", "quote": "Yes. Of May."},)
+    long = AnswerEvidence(**{**vars_of(one), "quote": "Yes. " * TEXT_CHARS, "spoken": pair[1:]})
+    assert rows(long) == ({**said, "quote": "Yes."},)
 
 
 def test_long_evidence_is_shown_in_part_and_nobody_is_no_speaker() -> None:

@@ -321,14 +321,14 @@ def place() -> Iterator[str]:
 
 
 def test_an_answerer_sees_the_evidence_but_for_bare_questions(place: str) -> None:
-    """In order, with times, speaker and score; a turn says who speaks, a statement stands for itself."""
+    """In order, with times, speaker and score; what was said, and the statement that it is found by."""
     answerer = Quoting(cites=(2, 0))
     made = answering(answerer, place, reference_date="2025-01-01", top_k=100)
     told = [one for one in made.result.evidence if one.text != "What is it, a tent?"]
     assert len(told) == len(made.result.evidence) - 1 == len(answerer.shown) > 3
     for shown, one in zip(answerer.shown, told, strict=True):
-        text = f"{one.speaker}: {one.text}" if one.kind == "turn" else one.text
-        assert (shown.text, shown.quote, shown.speaker) == (text, one.quote, one.speaker)
+        assert (shown.text, shown.quote, shown.speaker) == (one.text, one.quote, one.speaker)
+        assert (shown.statement, shown.spoken) == (one.statement, one.spoken)
         assert (shown.said, shown.start, shown.end) == (one.said, one.start, one.end)
         assert (shown.score, shown.turns) == (one.score, None)
     assert made.citations == (told[2], told[0])

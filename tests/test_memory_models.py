@@ -418,7 +418,7 @@ def test_a_judged_occurrence_can_be_taken_back(folder: Path) -> None:
         forest.ingest_session("u", "s1", said("The weather is nice in Oslo.", day=2), replace=True)
         [fact] = forest.user("u").list(entity="Miso").facts if forest.user("u").list().facts else [None]
         assert fact is not None
-        assert fact.wordings in ((), (fact.text,))
+        assert fact.wordings in ((), (fact.statement,))
         assert forest.user("u").verify().ok
 
 

@@ -81,8 +81,8 @@ def many(forest: MemForest) -> UserMemory:
 
 
 def texts(page: FactPage) -> list[str]:
-    """Return the texts of a page."""
-    return [fact.text for fact in page]
+    """Return the statements of a page."""
+    return [fact.statement for fact in page]
 
 
 # -- pages ------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_facts_come_in_the_order_of_their_times(memory: UserMemory, many: UserMe
 def supported(page: FactPage, session_id: str | None, wanted: dict[str, Any]) -> list[str]:
     """Return the facts that one turn supports which is in the session and has the metadata, by going through all."""
     return [
-        fact.text
+        fact.statement
         for fact in page
         if any(
             (session_id in (None, source.session_id))
@@ -254,7 +254,7 @@ def test_a_fact_is_the_same_however_it_is_found(memory: UserMemory) -> None:
 
 def test_a_value_that_ended_names_its_successor(memory: UserMemory) -> None:
     """A value that came twice names the one after its later time; one that holds, and an event, name none."""
-    after = {fact.text: (fact.end, fact.superseded_by) for fact in memory.list()}
+    after = {fact.statement: (fact.end, fact.superseded_by) for fact in memory.list()}
     assert after == {
         "Bob works at Acme.": (at(20), "Globex"),
         "Ana lives in Oslo.": (at(20, 11), "Davis"),
@@ -296,7 +296,7 @@ def test_wordings_of_a_fact_are_told_once(forest: MemForest) -> None:
     forest.ingest_session("words", "s", [turn("Ana", text, at(day)) for day, text in enumerate(said, 1)])
     (fact,) = forest.user("words").list()
     assert sorted(set(fact.wordings)) == sorted(fact.wordings)
-    assert fact.wordings[0] == fact.text
+    assert fact.wordings[0] == fact.statement
     assert [source.turn_ids for source in fact.sources] == [("0", "1", "2")]
 
 
@@ -324,7 +324,7 @@ def test_a_timeline_has_states_and_events_in_order(memory: UserMemory) -> None:
     ]
     assert memory.timeline("bob", attribute="employer") == [one for one in bob if one.kind == "state"]
     assert memory.timeline("Bob", attribute="residence") == []
-    assert [one.text for one in memory.timeline("Kyoto")] == ["Bob visited Kyoto."]
+    assert [one.text for one in memory.timeline("Kyoto")] == ["I visited Kyoto."]
 
 
 def test_states_of_one_attribute_follow_one_another(memory: UserMemory) -> None:
@@ -347,7 +347,7 @@ def test_what_was_said_at_once_stands_in_a_fixed_order(forest: MemForest) -> Non
     forest.ingest_session("once", "s", [turn("Ana", text, at(day)) for text, day in said])
     found = forest.user("once").timeline("Ana")
     assert [(one.kind, one.start) for one in found] == [("event", at(1)), ("state", at(1))]
-    assert found[0].text == "Ana visited Kyoto."
+    assert (found[0].text, found[0].statement) == ("I visited Kyoto.", "Ana visited Kyoto.")
     assert [source.turn_ids for source in found[1].sources] == [("0", "2")]
 
 
@@ -363,7 +363,7 @@ def test_a_state_without_a_known_start_stands_where_it_ends(forest: MemForest) -
     )
     found = forest.user("moves").timeline("Ana")
     assert [(one.value or one.text, one.start, one.end) for one in found] == [
-        ("Ana bought a tent.", at(1), None),
+        ("I bought a tent.", at(1), None),
         ("Davis", None, at(5)),
         ("Miami", at(5), None),
     ]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from memforest import MemForest
 from memforest.display import UNSAFE, one_line
-from memforest.search.budget import fit, render, render_summary
+from memforest.search.budget import fit, render, render_quote, render_summary
 from memforest.tokens import count_tokens
+from memforest.types import Spoken
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 
@@ -71,6 +72,28 @@ def test_nothing_forges_a_line_of_evidence(speaker: str, text: str, quote: str) 
         assert unescaped(read["quote"][1:-1]) == one_line(quote)
         who = read["who"]
         assert (unescaped(who[1:-1]) if who.startswith('"') else who) == one_line(speaker or "x")
+
+
+_NAME = rf'(?:{_QUOTED}|[^"\\():\[\]]+)'
+_QUOTE_LINE = re.compile(
+    rf"\[1\] 8 May 2023, (?P<asker>{_NAME}): (?P<asked>{_QUOTED}) – (?P<who>{_NAME}): (?P<quote>{_QUOTED})"
+    rf"(?: \((?:7 May 2023)?(?:; )?(?:statement: (?P<statement>{_QUOTED}))?\))?"
+)
+
+
+@given(_FORGERIES, _FORGERIES, _FORGERIES)
+def test_nothing_forges_a_line_of_a_quotation(speaker: str, text: str, statement: str) -> None:
+    """A question, its answer and the statement read back as they were, whoever spoke."""
+    spoken = [Spoken("Ann", text), Spoken(speaker, text)]
+    line = render_quote(1, DAY, spoken, stated="7 May 2023", statement=statement)
+    assert line.splitlines() in ([line], [line.rstrip()])
+    assert UNSAFE.search(line) is None
+    read = _QUOTE_LINE.fullmatch(line)
+    assert read is not None, line
+    assert [unescaped(read[part][1:-1]) for part in ("asked", "quote")] == [one_line(text)] * 2
+    assert unescaped((read["statement"] or '""')[1:-1]) == one_line(statement)
+    who = read["who"]
+    assert (unescaped(who[1:-1]) if who.startswith('"') else who) == one_line(speaker)
 
 
 @given(_FORGERIES, _FORGERIES)

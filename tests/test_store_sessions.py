@@ -265,8 +265,8 @@ def test_the_texts_behind_hits_come_by_row(tx: Connection) -> None:
     assert evidence.turn_texts(tx, [turns[1], 99]) == {turns[1]: ("s", "t1", "Ana", ODD, 1500, {"k": ODD})}
     fact, bare = put_fact(tx, "f", ODD, start_ms=-3, end_ms=4, said_ms=9), put_fact(tx, "g")
     assert evidence.fact_texts(tx, [bare, fact, 99]) == {
-        fact: ("f", ODD, -3, 4, 9, ()),
-        bare: ("g", "Ana paints.", None, None, 0, ()),
+        fact: ("f", ODD, -3, 4, 9, (), "unknown"),
+        bare: ("g", "Ana paints.", None, None, 0, (), "unknown"),
     }
     made = leaf(tx, 1, "fact", fact)
     assert evidence.node_spans(tx, [made, 99]) == {made: (-3, 4)}

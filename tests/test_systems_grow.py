@@ -55,7 +55,7 @@ def test_an_entity_is_activated_with_all_that_was_said_before(forest: MemForest)
 def test_inactive_entities_have_a_timeline(forest: MemForest) -> None:
     """What is known of an entity is read from its mentions, tree or not."""
     ingest(forest, "s1")
-    assert [entry.text for entry in forest.user("u").timeline("Tom")] == [
+    assert [entry.statement for entry in forest.user("u").timeline("Tom")] == [
         "Tom bought a canoe.",
         "Tom painted the boathouse.",
     ]

@@ -221,7 +221,9 @@ def test_mem0_is_told_as_many_statements_as_memforest_finds(tmp_path: Path) -> N
     told = json.loads(reply_to_mem0(f"## New Messages\n{said}\n\n## Observation Date\n2024-05-05"))
     with MemForest(tmp_path, Config(embedder="none")) as forest:
         forest.ingest_session(**SESSIONS[0].request("u"))
-        assert {one["text"] for one in told["memory"]} == {one.text for one in forest.user("u").list().facts}
+        assert {one["text"] for one in told["memory"]} == {
+            one.statement for one in forest.user("u").list().facts
+        }
 
 
 def test_mem0_gets_every_turn_with_its_speaker() -> None:

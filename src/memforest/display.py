@@ -6,11 +6,23 @@ onto a terminal, they go through this module.
 
 from __future__ import annotations
 
+import html
 import re
+from collections.abc import Iterable, Sequence
 
 from memforest.text import cut
 
-__all__ = ["UNSAFE", "escaped", "json_escape", "one_line", "printable", "shown"]
+__all__ = [
+    "UNSAFE",
+    "escaped",
+    "html_paragraph",
+    "html_table",
+    "html_text",
+    "json_escape",
+    "one_line",
+    "printable",
+    "shown",
+]
 
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
 _INVISIBLE = "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -37,6 +49,31 @@ def escaped(text: str) -> str:
     She said \"no\".
     """
     return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def html_text(text: str) -> str:
+    """Return `one_line` of a text as it may stand in HTML, between tags or in an attribute in quotation marks.
+
+    >>> print(html_text('<b title="x">'))
+    &lt;b title=&quot;x&quot;&gt;
+    """
+    return html.escape(one_line(text))
+
+
+def html_paragraph(text: str) -> str:
+    """Return a text as a paragraph of HTML."""
+    return f'<p dir="auto">{html_text(text)}</p>'
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as HTML, for a notebook: no style, script or address of its own, and every cell `html_text`."""
+    head = "".join(f"<th>{html_text(one)}</th>" for one in columns)
+    body = "".join(
+        f"<tr>{''.join(cells)}</tr>"
+        for row in rows
+        for cells in [[f'<td dir="auto">{html_text(cell)}</td>' for cell in row]]
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def json_escape(char: str) -> str:

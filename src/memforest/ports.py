@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError, ModelError
 from memforest.settings import with_article
-from memforest.types import Chunk, ChunkOutcome, QuestionPlan, SummaryRequest
+from memforest.types import Chunk, ChunkOutcome, QuestionPlan, Spoken, SummaryRequest
 
 if TYPE_CHECKING:  # settings do not wait for numpy
     import numpy as np
@@ -201,9 +201,11 @@ class Planner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvidence:
-    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote.
+    """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote, the whole turn.
 
-    A summary has neither speaker nor quote: `turns` is how many turns it sums up, from `start` to `end`.
+    `text` is what a person reads of it, `spoken` what was said with its speakers (empty where a model worded the text), and
+    `statement` the text that it is found by, empty for a turn or a summary; see `Evidence`. A summary has neither speaker
+    nor quote: `turns` is how many turns it sums up, from `start` to `end`.
     """
 
     text: str
@@ -214,6 +216,8 @@ class AnswerEvidence:
     score: float = 0.0
     speaker: str = ""
     turns: int | None = None
+    statement: str = ""
+    spoken: tuple[Spoken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ __all__ = [
     "Refused",
     "ResolvedDate",
     "Skipped",
+    "Spoken",
     "State",
     "StepUsage",
     "SubQuery",
@@ -99,6 +100,17 @@ class Refused:
 
     def __str__(self) -> str:
         return f"turn {self.position} {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Words as `speaker` said them: a whole turn, or those sentences of it that a statement was made from.
+
+    "…" marks what is left out between them, and within a sentence.
+    """
+
+    speaker: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +174,8 @@ class Candidate:
 
     `text` is self-contained: attributed, pronouns resolved; `dates` are what its words of time mean. `turns` are the
     ordinals of the turns that support it, and only those. `start`/`end` are the stated valid time
-    [start, end), both ``None`` when the statement states none. `quote` is the supporting raw text.
+    [start, end), both ``None`` when the statement states none. `quote` is the supporting raw text; what does not stand
+    together in the turn is on lines of its own.
     `negated` is true when the main clause is negated.
     """
 

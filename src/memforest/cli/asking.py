@@ -12,7 +12,7 @@ from rich.text import Text
 
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.completing import complete_indexes
-from memforest.cli.screen import Screen, clean, counted, sources
+from memforest.cli.screen import Screen, clean, counted, in_words, sources
 from memforest.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -89,20 +89,30 @@ def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
 @click.command()
 @click.argument("question")
 @question_options
+@click.option("--statements", is_flag=True, help="Show the statements by which pieces are found, too.")
 @shared_options
 @pass_call
 def search(
-    call: Call, /, question: str, explain: bool, rerank: bool, timezone: str | None, **options: Any
+    call: Call,
+    /,
+    question: str,
+    explain: bool,
+    statements: bool,
+    rerank: bool,
+    timezone: str | None,
+    **options: Any,
 ) -> None:
     """Find the evidence for a question, best first.
 
-    Each piece shows the day it was said, the statement or turn, who said it in which session and turn, and
-    since when it is so.
+    Each piece shows the day it was said, what was said, who said it in which session and turn, and since when it
+    is so. What a chat model made of it is shown as its statement.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
         result = call.memory(forest).search(question, explain=explain, **_read(options))
         call.warn(result.warnings)
-        call.show(result, lambda screen: _draw_search(screen, result, explain), forest=forest)
+        call.show(
+            result, lambda screen: _draw_search(screen, result, explain, statements=statements), forest=forest
+        )
         if not result.evidence:
             call.warn(["no evidence in memory"])
 
@@ -125,10 +135,17 @@ def ask(
         call.show(result, lambda screen: _draw_ask(screen, result, explain), forest=forest)
 
 
-def _draw_search(screen: Screen, result: QueryResult, explain: bool, usage: Usage | None = None) -> None:
+def _draw_search(
+    screen: Screen,
+    result: QueryResult,
+    explain: bool,
+    usage: Usage | None = None,
+    *,
+    statements: bool = False,
+) -> None:
     if explain:
         _draw_plan(screen, result, usage or result.usage)
-    draw_evidence(screen, result.evidence, explain=explain)
+    draw_evidence(screen, result.evidence, explain=explain, statements=statements)
 
 
 def _draw_ask(screen: Screen, result: AskResult, explain: bool) -> None:
@@ -159,28 +176,35 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
     for number, one in enumerate(result.citations, 1):
         body = Text(_origin(screen, one), style="dim")
         if not any(part in one.quote for part in quoted):  # else the answer has the words already
-            text = clean(one.text, 300) if one.kind == "memory" else f'"{clean(one.quote, 300)}"'
+            shows = bool(one.spoken) or one.kind == "memory"
+            text = in_words(one, 300) if shows else f'"{clean(one.quote, 300)}"'
             body = Text.assemble(f"{text}\n", body)
         table.add_row(f"[{number}]", screen.day(one.said), body)
     screen.put(table)
 
 
-def draw_evidence(screen: Screen, evidence: Sequence[Evidence], *, explain: bool = False) -> None:
+def draw_evidence(
+    screen: Screen, evidence: Sequence[Evidence], *, explain: bool = False, statements: bool = False
+) -> None:
     """Print numbered pieces of evidence with where they come from.
 
     Args:
         screen: where to.
         evidence: in the order of their numbers.
+        statements: add the statements by which they are found.
         explain: add the parts of the score and the path.
     """
     if screen.records:
         for number, one in enumerate(evidence, 1):
-            more = [_explained(one)] if explain else []
+            more = [one.statement] if statements else []
+            more += [_explained(one)] if explain else []
             _record(screen, number, one, one.text, *more)
         return
     table = _numbered()
     for number, one in enumerate(evidence, 1):
-        body = Text.assemble(clean(one.text, 400), "\n", (_origin(screen, one), "dim"))
+        body = Text.assemble(in_words(one, 400), "\n", (_origin(screen, one), "dim"))
+        if statements and one.statement and one.spoken:
+            body.append(f"\nstatement: {clean(one.statement, 400)}", style="dim")
         if explain:
             body.append(f"\n{_explained(one)}", style="dim italic")
         table.add_row(f"[{number}]", screen.day(one.said), body)

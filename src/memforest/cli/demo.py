@@ -232,7 +232,9 @@ def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
     )
     step = max(1, len(stated) // SHOWN_FACTS)
     groups = [stated[start : start + step] for start in range(0, step * SHOWN_FACTS, step)]
-    return [min(group, key=lambda fact: (-len(fact.entities), len(fact.text))) for group in groups if group]
+    return [
+        min(group, key=lambda fact: (-len(fact.entities), len(fact.statement))) for group in groups if group
+    ]
 
 
 def _states(memory: UserMemory, person: str) -> list[TimelineEntry]:

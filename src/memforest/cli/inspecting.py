@@ -15,7 +15,7 @@ from memforest.cli.call import Call, StopCommand, pass_call, read_pairs, shared_
 from memforest.cli.completing import complete_entities, complete_scopes, complete_sessions
 from memforest.cli.indexing import behind
 from memforest.cli.jobs import job_lines
-from memforest.cli.screen import Screen, clean, columns, counted, size, sources
+from memforest.cli.screen import Screen, clean, columns, counted, in_words, size, sources
 
 if TYPE_CHECKING:
     from memforest.forest import MemForest
@@ -63,17 +63,20 @@ ALL_LEVELS = 64
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
 )
+@click.option("--statements", is_flag=True, help="Show the statements by which facts are found, too.")
 @shared_options
 @pass_call
-def facts(call: Call, /, **options: Any) -> None:
-    """List what was learnt, in time order, a page at a time."""
+def facts(call: Call, /, statements: bool, **options: Any) -> None:
+    """List what was learnt, in time order, a page at a time, as it was said or as a chat model worded it."""
     with call.forest() as forest:
         page = call.memory(forest).list(**options)
-        call.show(page, lambda screen: _draw_page(call, screen, page, options["offset"]), forest=forest)
+        call.show(
+            page, lambda screen: _draw_page(call, screen, page, options["offset"], statements), forest=forest
+        )
 
 
-def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int) -> None:
-    draw_facts(screen, page.facts)
+def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statements: bool) -> None:
+    draw_facts(screen, page.facts, statements=statements)
     if not page.total:
         call.remark(screen, "No facts match.")
     elif page.next_offset is not None:
@@ -81,8 +84,8 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int) -> None:
         call.remark(screen, f"{shown}; the next page: --offset {page.next_offset}")
 
 
-def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
-    """Print facts with the days they were so, and where they come from."""
+def draw_facts(screen: Screen, found: Sequence[FactView], *, statements: bool = False) -> None:
+    """Print facts with the days they were so, and where they come from; with the statements they are found by, or without."""
     if screen.records:
         for fact in found:
             until = screen.last_day(fact.end) if fact.end is not None else ""
@@ -93,6 +96,7 @@ def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
                 fact.speaker,
                 sources(fact.sources, None),
                 fact.fact_id,
+                *([fact.statement] if statements else []),
             )
         return
     table = columns("green", "")
@@ -104,7 +108,9 @@ def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
             parts.append(f"then {clean(fact.superseded_by, 40)}")
         if len(fact.wordings) > 1:
             parts.append(f"{len(fact.wordings)} wordings")
-        body = Text.assemble(clean(fact.text, 300), "\n", (" · ".join(parts), "dim"))
+        body = Text.assemble(in_words(fact, 300), "\n", (" · ".join(parts), "dim"))
+        if statements and fact.spoken:
+            body.append(f"\nstatement: {clean(fact.statement, 300)}", style="dim")
         table.add_row(screen.day(fact.start), body)
     if found:
         screen.put(table)
@@ -119,7 +125,7 @@ def draw_facts(screen: Screen, found: Sequence[FactView]) -> None:
 def timeline(call: Call, entity: str, attribute: str | None, kind: str | None) -> None:
     """Show what is known of somebody or something, in time order.
 
-    States are shown with the time they held; events, statements that name it, with their day.
+    States are shown with the time they held and what was said of it; events, facts that name it, with their day.
     """
     with call.forest() as forest:
         entries = call.memory(forest).timeline(entity, attribute=attribute)
@@ -142,14 +148,12 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
     table = columns("green", "cyan", "")
     for entry in entries:
         if entry.kind == "state":
-            body = Text.assemble(
-                (clean(entry.value or "", 80), "bold"), "\n", (clean(entry.text, 200), "dim")
-            )
+            body = Text.assemble((clean(entry.value or "", 80), "bold"), "\n", (in_words(entry, 200), "dim"))
             when = screen.interval(entry.start, entry.end)
             table.add_row(when, clean(entry.attribute or "", 20), body)
         else:
             origin = f"  {sources(entry.sources)}"
-            table.add_row(screen.day(entry.start), "", Text.assemble(clean(entry.text, 240), (origin, "dim")))
+            table.add_row(screen.day(entry.start), "", Text.assemble(in_words(entry, 240), (origin, "dim")))
     if entries:
         screen.put(table)
 

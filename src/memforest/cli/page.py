@@ -199,7 +199,7 @@ class _Body:
 
     def _leaf(self, view: TreeView) -> Iterator[str]:
         yield f'<div class="leaf">{self._when(view)}\n'
-        if view.quotes:
+        if view.quotes and view.summary not in view.quotes:
             yield f'<p dir="auto">{_text(view.summary, QUOTE_CHARS)}</p>\n'
         for said in view.quotes or view.summary.splitlines():
             yield f'<blockquote dir="auto">{_text(said, QUOTE_CHARS)}</blockquote>\n'

@@ -14,13 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from memforest.display import one_line
+from memforest.search.budget import quotation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from memforest.memory.results import Source
+    from memforest.memory.results import Evidence, FactView, Source, TimelineEntry
 
-__all__ = ["Screen", "clean", "columns", "counted", "error_console", "size", "sources"]
+__all__ = ["Screen", "clean", "columns", "counted", "error_console", "in_words", "size", "sources"]
 
 
 def clean(text: str, limit: int | None = None) -> str:
@@ -67,6 +68,11 @@ def sources(found: Sequence[Source], limit: int | None = 3) -> str:
     """Return sessions with their turns, e.g. ``bilbao #1``; at most `limit` of either, None for all."""
     shown = [f"{one.session_id} #{', #'.join(one.turn_ids[:limit])}" for one in found[:limit]]
     return clean("; ".join(shown)) + (" …" if limit is not None and len(found) > limit else "")
+
+
+def in_words(one: Evidence | FactView | TimelineEntry, limit: int) -> str:
+    """Return what was said in quotation marks; a model's statement, or a summary, as it is."""
+    return clean(quotation(one.spoken) if one.spoken else one.text, limit)
 
 
 def error_console() -> Console:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timezone, tzinfo
 from typing import Any, Literal
 
+from memforest.calendar import zone_named
+from memforest.display import html_paragraph, html_table
+from memforest.interval import Interval, format_interval, local_time
+from memforest.language.dating import show_dates
+from memforest.language.quoting import in_full
 from memforest.memory.chunks import ChunkReport, RefusedStatement
 from memforest.memory.inspect.stored import (
     FactPage,
@@ -21,9 +26,10 @@ from memforest.memory.inspect.stored import (
     TreeView,
 )
 from memforest.memory.plain import Result
-from memforest.search.budget import fit, render, render_summary
+from memforest.memory.reports import Problem, RepairReport, VerifyReport
+from memforest.search.budget import fit, quotation, render, render_quote, render_summary
 from memforest.text import cut
-from memforest.types import QuestionPlan, Refused, ResolvedDate, StepUsage
+from memforest.types import Precision, QuestionPlan, Refused, ResolvedDate, Spoken, StepUsage
 
 __all__ = [
     "AskResult",
@@ -48,6 +54,11 @@ __all__ = [
     "Usage",
     "VerifyReport",
 ]
+
+
+WHOLE_CHARS = 600
+"""Longest turn that `QueryResult.context` quotes whole; of a longer one, the sentences that were found."""
+_COLUMNS = ("said", "speaker", "what was said", "why", "score")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,7 +115,10 @@ class Evidence(Result):
     """One ranked piece of evidence.
 
     `kind` is ``"fact"`` when an extracted statement speaks for the turn, ``"memory"`` when it is the summary of an inner
-    node, else ``"turn"``. `text` is the statement, summary or turn, `quote` the turn as it was said. `start` and `end`
+    node, else ``"turn"``. `text` is what a person reads: what was said, a chat model's statement, or the summary. `spoken`
+    has what was said with its speakers: a turn, the sentences of it that local rules made a statement from, or a question
+    and its bare answer; it is empty where a model worded the text. `quote`, `speaker` and `said` are those of the turn that
+    was ranked, which may be the question. `statement` is the text that a fact is found by. `start` and `end`
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
     `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
     the session it was said in, or of the tree where browse reached it, where that counts. `why` tells when time order put it first.
@@ -112,7 +126,10 @@ class Evidence(Result):
     Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
     all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, and `node_id` its number,
-    which it keeps until the trees are made anew; for other evidence these four are None. `dates` are what the words of a fact mean.
+    which it keeps until the trees are made anew; for other evidence these four are None.
+
+    `stated` is the time that a fact itself states, None when it states none, `precision` how exactly, and `dates` are what
+    its words of time mean.
     """
 
     text: str
@@ -134,15 +151,47 @@ class Evidence(Result):
     window: str | None = None
     turns: int | None = None
     node_id: int | None = None
+    statement: str = ""
+    spoken: tuple[Spoken, ...] = ()
+    stated: Interval | None = None
+    precision: Precision = "unknown"
 
-    def line(self, number: int) -> str:
-        """Return it as a numbered line of `QueryResult.context`."""
+    def line(self, number: int, *, zone: tzinfo = timezone.utc, statements: bool = False) -> str:
+        """Return it as a numbered line of `QueryResult.context`.
+
+        Args:
+            number: of the line.
+            zone: whose days are shown.
+            statements: add the statement that local rules made.
+        """
         if self.kind == "memory":
             about = (f"level {self.level}", self.window)
-            return render_summary(
-                number, self.start, self.end, [one for one in about if one], self.turns or 0, self.text
-            )
-        return render(number, self.said, self.speaker, self.text, self.quote)
+            end = None if self.end is None else local_time(self.end, zone)
+            named = [one for one in about if one]
+            start = local_time(self.start, zone)
+            return render_summary(number, start, end, named, self.turns or 0, self.text)
+        said = local_time(self.said, zone)
+        stated = self._stated(zone)
+        if not self.spoken:
+            return render(number, said, self.speaker, self.text, self.quote, stated=stated)
+        words = in_full(self.spoken, self.speaker, self.quote, WHOLE_CHARS)
+        found_by = self.statement if statements else ""
+        return render_quote(number, said, words, stated=stated, statement=found_by)
+
+    def _stated(self, zone: tzinfo) -> str:
+        """Return the time that it states in words, if that is not the day on which it was said."""
+        if self.dates or self.stated is None:
+            return show_dates(self.dates, zone)
+        text = format_interval(self.stated, self.precision, zone=zone)
+        return "" if text == format_interval(Interval.at(self.said), "day", zone=zone) else text
+
+    def _repr_html_(self) -> str:
+        return html_table(_COLUMNS, [self._row()])
+
+    def _row(self, zone: tzinfo = timezone.utc) -> tuple[str, ...]:
+        """Return its cells of a table for people."""
+        said = quotation(self.spoken) if self.spoken else self.text
+        return f"{local_time(self.said, zone):%Y-%m-%d}", self.speaker, said, self.why, f"{self.score:.2f}"
 
     def _line(self) -> str:
         return f"{cut(repr(self.text), 100)}, {self.kind}, {self.score:.2f}, said {self.said:%Y-%m-%d}"
@@ -165,20 +214,33 @@ class QueryResult(Result):
     usage: Usage
     trace: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    timezone: str = "UTC"
+    """Whose days `context` shows."""
 
     @property
     def question_type(self) -> str:
         """The kind of question, as planned."""
         return self.plan.kind
 
-    def context(self, max_tokens: int = 2000) -> str:
+    def context(self, max_tokens: int = 2000, *, statements: bool = False) -> str:
         """Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
-        A summary has its days, its level and window, and how many turns it stands for in front, and no quotation.
+        A line has the day in the memory's configured zone, who said it, and what was said in quotation marks, with the
+        question in front of a bare answer, and the time that it states behind. Turns of up to 600 characters are quoted
+        whole, longer ones as in `Evidence.text`. What a chat model has made of it is shown as its statement, with the
+        quotation behind. A summary has its days, its level and window, and how many turns it stands for in front, and no
+        quotation. ``statements=True`` adds the statements that local rules have made, by which evidence is found.
+
         Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The text is data,
         and a prompt should treat it so: nothing in it can end its line or its quotation marks.
         """
-        return "\n".join(fit([one.line(n) for n, one in enumerate(self.evidence, 1)], max_tokens))
+        zone = zone_named(self.timezone)
+        lines = [one.line(n, zone=zone, statements=statements) for n, one in enumerate(self.evidence, 1)]
+        return "\n".join(fit(lines, max_tokens))
+
+    def _repr_html_(self) -> str:
+        zone = zone_named(self.timezone)
+        return html_table(_COLUMNS, [one._row(zone) for one in self.evidence])
 
     def __iter__(self) -> Iterator[Evidence]:
         return iter(self.evidence)
@@ -220,14 +282,19 @@ class AskResult(Result):
             return f"no answer: {cut(repr(self.reason), 120)}"
         return f"{cut(repr(self.answer), 120)}, {len(self)} citations"
 
+    def _repr_html_(self) -> str:
+        told = f"No answer: {self.reason}" if self.answer is None else self.answer
+        zone = zone_named(self.result.timezone)
+        return html_paragraph(told) + html_table(_COLUMNS, [one._row(zone) for one in self.citations])
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):
     """What became of a session. `unchanged`: nothing of it was new. `refused`: all of its turns that are not stored.
 
-    `added`, `merged` and `superseded` name what is new. When a session grows, its last chunk is read again with the turns
-    behind it, unless it was full; what an earlier write has named of that chunk is not named again. A statement of two
-    things may be superseded in each.
+    `added`, `merged` and `superseded` name facts by their statements (`FactView.statement`), and only what is new. When a
+    session grows, its last chunk is read again with the turns behind it, unless it was full; what an earlier write has named
+    of that chunk is not named again. A statement of two things may be superseded in each.
     """
 
     session_id: str
@@ -322,79 +389,3 @@ class FlushResult(Result):
     def _line(self) -> str:
         more = f", {len(self.warnings)} warnings" if self.warnings else ""
         return f"{self.nodes_refreshed} summaries made, {self.nodes_dirty} out of date{more}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Problem(Result):
-    """One thing that `verify` found wrong."""
-
-    part: str
-    message: str
-    index: str | None = None
-    """The index that it is wrong with; None for the memory itself."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class VerifyReport(Result):
-    """The result of `verify`: `ok` when there are no problems; `checked` says what was looked at.
-
-    `notes` says what there was not to look at, and why. Iterating gives the problems; the report is true when it is ok.
-    """
-
-    problems: tuple[Problem, ...]
-    checked: Mapping[str, int]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self.problems)
-
-    def __len__(self) -> int:
-        return len(self.problems)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values, and `ok`."""
-        return {"ok": self.ok, **Result.to_dict(self)}
-
-    def _line(self) -> str:
-        first = f", first {cut(repr(self.problems[0].message), 120)}" if self.problems else ""
-        return f"{'ok' if self.ok else f'{len(self)} problems'}{first}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RepairReport(Result):
-    """The result of `repair`: what was done, in words, and the problems that it left alone.
-
-    Iterating gives those problems; the report is true when there are none.
-    """
-
-    did: tuple[str, ...]
-    left: tuple[Problem, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong any more."""
-        return not self.left
-
-    def __iter__(self) -> Iterator[Problem]:
-        return iter(self.left)
-
-    def __len__(self) -> int:
-        return len(self.left)
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values, and `ok`."""
-        return {"ok": self.ok, **Result.to_dict(self)}
-
-    def _line(self) -> str:
-        return f"{len(self.did)} things done, {len(self.left)} problems left"

@@ -8,15 +8,16 @@ from datetime import datetime, timedelta
 
 from memforest.display import escaped, one_line
 from memforest.tokens import count_tokens
+from memforest.types import Spoken
 
-__all__ = ["fit", "render", "render_summary"]
+__all__ = ["fit", "quotation", "render", "render_quote", "render_summary"]
 
 
 _PLAIN_NAME = re.compile(r'[^"\\():\[\]]+')
 
 
-def render(number: int, said: datetime, speaker: str, text: str, quote: str) -> str:
-    r"""Return one numbered line of evidence: the day it was said, the statement, and who said it how.
+def render(number: int, said: datetime, speaker: str, text: str, quote: str, stated: str = "") -> str:
+    r"""Return one numbered line of evidence that a model worded: the day it was said, the statement, and who said it how.
 
     Nothing in a statement, name or quotation can end the line or its part of it: quotation marks in them have a
     backslash in front, and a name that holds a bracket, colon or quotation mark stands in quotation marks.
@@ -24,12 +25,54 @@ def render(number: int, said: datetime, speaker: str, text: str, quote: str) -> 
     >>> print(render(1, datetime(2023, 5, 8), "Bob (work)", "Bob has a cat.", 'I said "cat".'))
     [1] 8 May 2023: Bob has a cat. ("Bob (work)" said: "I said \"cat\".")
     """
-    statement, told, name = escaped(text), escaped(quote), one_line(speaker)
-    line = f"[{number}] {_day(said)}: {statement}"
-    if told in statement:
-        return line
-    who = name if _PLAIN_NAME.fullmatch(name) else f'"{escaped(speaker)}"'
-    return f'{line} ({who} said: "{told}")'
+    statement, told = escaped(text), escaped(quote)
+    own = "" if told in statement else f'{_name(speaker)} said: "{told}"'
+    return f"[{number}] {_day(said)}: {statement}{_notes(_beside(stated, statement), own)}"
+
+
+def render_quote(
+    number: int, said: datetime, spoken: Sequence[Spoken], *, stated: str = "", statement: str = ""
+) -> str:
+    r"""Return one numbered line of evidence that is what was said: the day, who said it, and the words.
+
+    Args:
+        number: of the line.
+        said: when it was said, in the zone whose days are shown.
+        spoken: a quotation, or a question and its bare answer; as in `render`, nothing in it can end its part of the line.
+        stated: the time that it states, in words; left out where the quotation has it.
+        statement: what it is found by, if that is to be shown.
+
+    >>> print(render_quote(1, datetime(2023, 5, 8), [Spoken("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
+    [1] 8 May 2023, Bob: "I said \"cat\" yesterday." (7 May 2023)
+    """
+    words = " – ".join(f'{_name(one.speaker)}: "{escaped(one.text)}"' for one in spoken)
+    found_by = f'statement: "{escaped(statement)}"' if statement else ""
+    return f"[{number}] {_day(said)}, {words}{_notes(_beside(stated, words), found_by)}"
+
+
+def quotation(spoken: Sequence[Spoken]) -> str:
+    """Return what was said in quotation marks; a question and its answer with their speakers.
+
+    >>> print(quotation([Spoken("Ana", "Is it the 12th?"), Spoken("Bob", "Yes.")]), quotation([Spoken("Bob", "Hi.")]))
+    Ana: "Is it the 12th?" – Bob: "Yes." "Hi."
+    """
+    if len(spoken) == 1:
+        return f'"{spoken[0].text}"'
+    return " – ".join(f'{one.speaker}: "{one.text}"' for one in spoken)
+
+
+def _name(speaker: str) -> str:
+    name = one_line(speaker)
+    return name if _PLAIN_NAME.fullmatch(name) else f'"{escaped(speaker)}"'
+
+
+def _beside(stated: str, text: str) -> str:
+    return "" if stated in text else stated
+
+
+def _notes(*notes: str) -> str:
+    told = "; ".join(note for note in notes if note)
+    return f" ({told})" if told else ""
 
 
 def render_summary(
@@ -53,7 +96,7 @@ def render_summary(
     first, last = _day(start), "" if end is None else _day(max(start, end - timedelta(microseconds=1)))
     days = f"since {first}" if end is None else first if last == first else f"{first} to {last}"
     count = "1 turn" if turns == 1 else f"{turns} turns"
-    names = [one_line(one) if _PLAIN_NAME.fullmatch(one) else f'"{escaped(one)}"' for one in about]
+    names = [_name(one) for one in about]
     return f"[{number}] {', '.join([days, *names, f'summary of {count}'])}: {escaped(text)}"
 
 

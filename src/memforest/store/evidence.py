@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from memforest.store.dates import read_dates
 from memforest.store.dialect import AMONG
 from memforest.store.trees import nodes_with_ids
 from memforest.store.tx import Tx
-from memforest.types import ResolvedDate
+from memforest.types import Precision, ResolvedDate
 
 __all__ = [
     "FactText",
+    "Saying",
     "TurnText",
+    "fact_sayings",
     "fact_sources",
     "fact_texts",
     "node_spans",
@@ -42,6 +46,21 @@ class FactText(NamedTuple):
     end_ms: int | None
     said_ms: int
     dates: tuple[ResolvedDate, ...]
+    precision: Precision
+
+
+class Saying(NamedTuple):
+    """One occurrence of a fact: what made the statement, and the turns it was made from, by row id, in their order.
+
+    `quote` is None when it is all of the only turn. `before` is the turn before the last one, None for a session's first.
+    `first` is whether the fact has its wording from here.
+    """
+
+    maker: str
+    quote: str | None
+    first: bool
+    turns: tuple[int, ...]
+    before: int | None
 
 
 def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
@@ -57,10 +76,30 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
 def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
     """Return facts by row id."""
     found = tx.execute(
-        f"SELECT id, fact_id, text, start_ms, end_ms, said_ms, dates FROM fact WHERE id {AMONG}",
+        f"SELECT id, fact_id, text, start_ms, end_ms, said_ms, dates, precision FROM fact WHERE id {AMONG}",
         (tx.ids(facts),),
     )
-    return {row[0]: FactText._make((*row[1:6], read_dates(row[6]))) for row in found}
+    return {row[0]: FactText._make((*row[1:6], read_dates(row[6]), row[7])) for row in found}
+
+
+def fact_sayings(tx: Tx, facts: Collection[int]) -> dict[int, list[Saying]]:
+    """Return the occurrences of each fact, in the order they were said; no text of a turn is read."""
+    found = tx.execute(
+        f"""SELECT o.fact, o.id, coalesce(c.maker, ''), CAST(o.quote AS BLOB), o.text IS NULL, t.id, p.id FROM occurrence o
+            JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
+            JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
+            LEFT JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
+            WHERE o.fact {AMONG} ORDER BY o.fact, o.said_ms, coalesce(o.tie, f.tie), o.id, t.ordinal""",
+        (tx.ids(facts),),
+    )
+    sayings: dict[int, list[Saying]] = {fact: [] for fact in facts}
+    for (fact, _), rows in groupby(found, key=itemgetter(0, 1)):
+        several = list(rows)
+        _, _, maker, raw, first, _, before = several[-1]
+        quote = None if raw is None else raw.decode(errors="replace")  # it is looked for in the turn
+        turns = tuple(turn for *_, turn, _ in several)
+        sayings[fact].append(Saying(maker, quote, bool(first), turns, before))
+    return sayings
 
 
 def fact_sources(tx: Tx, facts: Collection[int]) -> dict[int, list[tuple[str, str]]]:

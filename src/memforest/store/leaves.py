@@ -14,6 +14,7 @@ from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
 __all__ = [
+    "QUOTED_MAKERS",
     "drop_leaves",
     "drop_strays",
     "leaf_texts",

@@ -203,7 +203,7 @@ def answer(data: str) -> AnswerReply:
     """
     row = (*read_data_block(data, "question"), {})[0]
     pieces = read_data_block(data, "evidence")
-    texts = [f"{piece['statement']} {piece.get('quote', '')}" for piece in pieces]
+    texts = [f"{piece.get('statement', '')} {piece.get('quote', '')}" for piece in pieces]
     names = {token for piece in pieces for token in lexical_tokens(str(piece.get("speaker", "")))}
     question = str(row.get("question", ""))
     shared, without_names = _shared(question, texts), _shared(question, texts, without=names)
@@ -214,7 +214,9 @@ def answer(data: str) -> AnswerReply:
     piece = pieces[best]
     number = int(piece["number"])
     when = f"of {piece['days']}" if "days" in piece else f"said on {piece.get('said', '')}"
-    return AnswerReply(reason=f"piece {number}, {when}", answer=str(piece["statement"]), cited=[number])
+    return AnswerReply(
+        reason=f"piece {number}, {when}", answer=str(piece.get("statement") or piece["quote"]), cited=[number]
+    )
 
 
 def _shared(query: str, texts: Sequence[str], *, without: Collection[str] = ()) -> list[int]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from memforest.display import html_table
 from memforest.memory.plain import Result
 from memforest.text import cut
-from memforest.types import ResolvedDate, StepUsage
+from memforest.types import ResolvedDate, Spoken, StepUsage
 
 __all__ = [
     "FactPage",
@@ -38,7 +39,9 @@ class Source(Result):
 class FactView(Result):
     """A stored fact. `superseded_by` is the value that took its place, when it asserts a state that ended.
 
-    `dates` are what its words of time mean: "last week" as the days of that week.
+    `text` is what a person reads: what was said where the fact was first learnt, or a chat model's statement; `spoken` is
+    what was said with its speakers, empty for a model's statement. `statement` is the text that it is found by, and
+    `wordings` are all of those. `dates` are what its words of time mean: "last week" as the days of that week. See `Evidence`.
     """
 
     fact_id: str
@@ -57,6 +60,8 @@ class FactView(Result):
     superseded_by: str | None = None
     dates: tuple[ResolvedDate, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    statement: str = ""
+    spoken: tuple[Spoken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,6 +84,11 @@ class FactPage(Result):
     def _line(self) -> str:
         return f"{len(self)} of {self.total} facts, next_offset={self.next_offset}"
 
+    def _repr_html_(self) -> str:
+        columns = ("since", "speaker", "what was said")
+        rows = ((f"{one.start:%Y-%m-%d}", one.speaker, one.text) for one in self.facts)
+        return html_table(columns, rows)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionView(Result):
@@ -99,7 +109,8 @@ class TimelineEntry(Result):
     """One line of an entity's timeline.
 
     A ``"state"`` is a value of `attribute` that held from `start` to `end` (None: open); an ``"event"`` is
-    a statement that names the entity, at its own time.
+    a fact that names the entity, at its own time. `text`, `statement` and `spoken` are those of the fact (of a state, the
+    first that asserts it), as in `FactView`.
     """
 
     kind: Literal["state", "event"]
@@ -109,6 +120,8 @@ class TimelineEntry(Result):
     attribute: str | None = None
     value: str | None = None
     sources: tuple[Source, ...] = ()
+    statement: str = ""
+    spoken: tuple[Spoken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,8 +130,8 @@ class TreeView(Result):
 
     Where trees of several indexes are shown, the title names the index too. `leaves` counts those below the node.
 
-    `summary` of a leaf is its item's text, unless it has a summary of its own; `quotes` are the words that a fact was taken from, and `sources`
-    the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
+    `summary` of a leaf is its item's text, of a fact as in `FactView`, unless it has a summary of its own; `quotes` are the
+    words that a fact was taken from, and `sources` the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
     and no `children` was not unfolded.
     """
 

@@ -14,8 +14,8 @@ from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms
 from memforest.memory.inspect.stored import Source, TreeView, turn_sources
 from memforest.memory.inspect.views import ViewContext
+from memforest.memory.quoting import Quotes
 from memforest.store import evidence as texts
-from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.text import cut, entity_key
@@ -142,11 +142,12 @@ class _Texts:
     @classmethod
     def read(cls, tx: Tx, nodes: Collection[Node]) -> _Texts:
         """Read the texts of all nodes, one statement for each kind of text."""
-        facts = [node.item or 0 for node in nodes if node.item_kind == "fact"]
-        said = fact_rows.occurrences(tx, facts)
+        leaves = {node.id: node.item or 0 for node in nodes if node.item_kind == "fact"}
+        facts, of = list(leaves.values()), tree_rows.node_texts(tx, nodes)
+        quotes = Quotes.read(tx, facts)
         return cls(
-            tree_rows.node_texts(tx, nodes),
-            {fact: tuple(dict.fromkeys(one.quote for one in found)) for fact, found in said.items()},
+            of,
+            {fact: quotes.all(fact) for fact in facts},
             {fact: turn_sources(pairs) for fact, pairs in texts.fact_sources(tx, facts).items()},
         )
 

@@ -26,6 +26,7 @@ from memforest.memory.inspect.stored import (
     turn_sources,
 )
 from memforest.memory.known import sampled_share, unknown_note
+from memforest.memory.quoting import Quotes
 from memforest.memory.zone import stored_zone, zone_note
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import OPEN, Snapshot
@@ -162,6 +163,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
     labels = {entity.row: entity.label for entity in fact_rows.entities(context.tx)}
     until = valid_end(context.snapshot)
     after = _successors(context)
+    quotes = Quotes.read(context.tx, rows)
     found = []
     for fact in facts:
         end = int(until[context.snapshot.fact_row[fact.row]])
@@ -169,7 +171,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
         found.append(
             FactView(
                 fact_id=fact.fact_id,
-                text=fact.text,
+                text=quotes.text(fact.row, fact.text),
                 speaker=fact.speaker,
                 said=from_ms(fact.said_ms),
                 start=from_ms(fact.leaf_key[0]),
@@ -183,6 +185,8 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
                 stored=from_ms(fact.stored_ms),
                 superseded_by=after.get(fact.row) if end != OPEN else None,
                 dates=fact.dates,
+                statement=fact.text,
+                spoken=quotes.of(fact.row) or (),
             )
         )
     return found
@@ -234,7 +238,15 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
         known = {seen.fact for seen in context.snapshot.states if seen.entity == entity}
         rows = [fact for fact in fact_rows.entity_facts(context.tx, entity) if fact not in known]
         entries += [
-            TimelineEntry("event", view.text, view.start, view.end, sources=view.sources)
+            TimelineEntry(
+                "event",
+                view.text,
+                view.start,
+                view.end,
+                sources=view.sources,
+                statement=view.statement,
+                spoken=view.spoken,
+            )
             for view in _views(context, list(fact_rows.facts_with_ids(context.tx, rows).values()))
         ]
     least = datetime.min.replace(tzinfo=context.config.clock().tzinfo)
@@ -245,23 +257,27 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
             e.start or e.end or least,
             e.kind,
             e.attribute or "",
-            e.text if e.kind == "event" else "",
+            e.statement if e.kind == "event" else "",
         ),
     )
 
 
 def _state(context: ViewContext, attribute: str, segment: Any) -> TimelineEntry:
-    fact = fact_rows.facts_with_ids(context.tx, segment.facts[:1])[segment.facts[0]]
+    row = segment.facts[0]
+    fact = fact_rows.facts_with_ids(context.tx, [row])[row]
+    quotes = Quotes.read(context.tx, [row])
     sources = texts.fact_sources(context.tx, segment.facts)
     pairs = [pair for row in segment.facts for pair in sources[row]]
     return TimelineEntry(
         kind="state",
-        text=fact.text,
+        text=quotes.text(row, fact.text),
         start=None if segment.start_ms is None else from_ms(segment.start_ms),
         end=None if segment.end_ms is None else from_ms(segment.end_ms),
         attribute=attribute,
         value=segment.value,
         sources=turn_sources(pairs),
+        statement=fact.text,
+        spoken=quotes.of(row) or (),
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memforest.errors import ModelRefusedError
 from memforest.memory.results import Evidence
-from memforest.search.texts import asks, turn_text
+from memforest.search.texts import asks
 from memforest.steps.base import Answer, Answerer, AnswerEvidence
 from memforest.steps.local.answer import LocalAnswerer
 from memforest.systems.modes import FALLS_BACK
@@ -43,7 +43,7 @@ async def answered(
     """Return an answer from evidence; the local answerer's if the one that was asked fails."""
     pieces = [
         AnswerEvidence(
-            text=turn_text(one.speaker, one.text) if one.kind == "turn" else one.text,
+            text=one.text,
             quote=one.quote,
             said=one.said,
             start=one.start,
@@ -51,6 +51,8 @@ async def answered(
             score=one.score,
             speaker=one.speaker,
             turns=one.turns,
+            statement=one.statement,
+            spoken=one.spoken,
         )
         for one in evidence
     ]

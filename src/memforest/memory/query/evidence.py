@@ -8,8 +8,9 @@ from itertools import islice
 from typing import TypeVar
 
 from memforest.facts.canonical import fact_identity
-from memforest.interval import from_ms
+from memforest.interval import Interval, from_ms
 from memforest.memory.inspect.stored import turn_sources
+from memforest.memory.quoting import Quotes, joined
 from memforest.memory.results import Evidence
 from memforest.search.forest import Forest
 from memforest.search.forests import forest_of
@@ -20,6 +21,7 @@ from memforest.store.digests import damaged_turns
 from memforest.store.tx import Tx
 from memforest.systems.base import Hit, MemoryIndex, NodeHit
 from memforest.systems.filters import valid_end
+from memforest.types import Spoken
 
 AnyHit = TypeVar("AnyHit", bound=Hit | NodeHit)
 _BLOCK = 32
@@ -103,6 +105,7 @@ class _Found:
     turns: Mapping[int, rows.TurnText]
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
+    quotes: Quotes
     paths: Mapping[tuple[str, int], tuple[str, ...]]
     """(Index, its forest's row of a leaf) -> the names on the way down to it."""
 
@@ -115,6 +118,7 @@ def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence
         turns=rows.turn_texts(tx, turn_ids),
         facts=rows.fact_texts(tx, fact_ids),
         supports=rows.fact_sources(tx, fact_ids),
+        quotes=Quotes.read(tx, fact_ids),
         paths=_leaf_paths(tx, snapshot, index, hits),
     )
     until = valid_end(snapshot)
@@ -131,6 +135,7 @@ def tree_titles(tx: Tx, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
 def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
+    whole = (Spoken(turn.speaker, turn.text),)
     path = found.paths.get((hit.index, hit.leaf), ())
     if hit.fact < 0:
         return Evidence(
@@ -147,11 +152,15 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
             path=path,
             why=hit.why,
             metadata=turn.metadata,
+            spoken=whole,
         )
     fact_id = int(snapshot.facts.ids[hit.fact])
     fact = found.facts[fact_id]
+    spoken = found.quotes.of(fact_id, int(snapshot.turns.ids[hit.turn]))
+    if spoken == ():  # the answer is damaged, and this turn is the question
+        spoken = whole
     return Evidence(
-        text=fact.text,
+        text=fact.text if spoken is None else joined(spoken),
         quote=turn.text,
         speaker=turn.speaker,
         kind="fact",
@@ -166,7 +175,19 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
         dates=fact.dates,
         why=hit.why,
         metadata=turn.metadata,
+        statement=fact.text,
+        spoken=spoken or (),
+        precision=fact.precision,
+        stated=_stated(fact),
     )
+
+
+def _stated(fact: rows.FactText) -> Interval | None:
+    """Return the time that a fact states."""
+    if fact.start_ms is None:
+        return None
+    end_ms = None if fact.end_ms is None else max(fact.end_ms, fact.start_ms + 1)
+    return Interval(from_ms(fact.start_ms), None if end_ms is None else from_ms(end_ms))
 
 
 def _leaf_paths(

@@ -137,6 +137,7 @@ class QueryPath:
             top_facts=tuple(found.facts[: asked.max_facts]),
             plan=prepared.request.plan,
             reference_date=asked.reference,
+            timezone=self.config.timezone,
             index=index.name,
             usage=usage(ledger, timer.ms),
             trace={

@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from memforest.errors import ReplyError
+from memforest.language.quoting import in_full
 from memforest.models.calls import Calls
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.llm.prompt import Prompt, load_prompt
@@ -21,7 +22,7 @@ __all__ = ["ChatAnswerer"]
 
 MAX_TOKENS = 1_024
 TEXT_CHARS = 1_500
-"""Characters shown of a statement, and of the quote beside it."""
+"""Characters shown of a statement, and of a quote; a turn that is longer is shown by the sentences that were found."""
 SUMMARY_CHARS = 4_000
 """Characters shown of a summary: some 600 words, which is the longest that a level of a calendar tree has."""
 UNCITED = "the model gave an answer and named no evidence for it"
@@ -82,7 +83,7 @@ class ChatAnswerer:
         return Answer(reply.answer, cited(reply), reply.reason)
 
     def _row(self, number: int, one: AnswerEvidence) -> dict[str, Any]:
-        """Return a piece of evidence as the model sees it; the quote only where it says more."""
+        """Return a piece of evidence as the model sees it: what was said, or a model's statement and where it came from."""
         if one.turns is not None and one.start is not None:
             return {
                 "number": number,
@@ -91,11 +92,21 @@ class ChatAnswerer:
                 "statement": cut(one.text, SUMMARY_CHARS),
             }
         row: dict[str, Any] = {"number": number, "said": shown_day(one.said, self._zone)}
-        if one.speaker:
-            row["speaker"] = cut(one.speaker, 80)
+        row |= self._words(one)
+        if one.start is not None and (one.end is not None or one.start != one.said):
+            row["valid"] = shown_days(one.start, one.end, self._zone)
+        return row
+
+    def _words(self, one: AnswerEvidence) -> dict[str, Any]:
+        """Return who said what; of a model's statement the quote only where it says more."""
+        spoken = in_full(one.spoken, one.speaker, one.quote, TEXT_CHARS)
+        speaker = spoken[-1].speaker if spoken else one.speaker
+        row = {"speaker": cut(speaker, 80)} if speaker else {}
+        if spoken:
+            if len(spoken) > 1:
+                row["asked"] = cut(spoken[0].text, TEXT_CHARS)
+            return row | {"quote": cut(spoken[-1].text, TEXT_CHARS)}
         row["statement"] = cut(one.text, TEXT_CHARS)
         if one.quote and one.quote not in one.text:
             row["quote"] = cut(one.quote, TEXT_CHARS)
-        if one.start is not None and (one.end is not None or one.start != one.said):
-            row["valid"] = shown_days(one.start, one.end, self._zone)
         return row

@@ -79,7 +79,7 @@ class LocalAnswerer:
         """
         if not evidence:
             return Answer(None, reason="no evidence")
-        told = [(index, piece) for index, piece in enumerate(evidence) if piece.turns is None]
+        told = [(index, _by_statement(piece)) for index, piece in enumerate(evidence) if piece.turns is None]
         if not told:
             return Answer(None, reason="the evidence is summaries only, which are no statements to quote")
         asked = read_question(question, plan)
@@ -95,6 +95,13 @@ class LocalAnswerer:
         if found.text is not None and not text:  # blank, or marks that nobody sees
             return Answer(None, reason="the evidence has no words to show")
         return replace(found, text=text or None)
+
+
+def _by_statement(piece: AnswerEvidence) -> AnswerEvidence:
+    """Return a piece with its statement, or the turn and its speaker, as its text: who did it stands in it."""
+    if piece.statement:
+        return replace(piece, text=piece.statement)
+    return replace(piece, text=f"{piece.speaker}: {piece.text}") if piece.spoken else piece
 
 
 # --- wording the answer ------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from memforest.language.pieces import (
     strip_address,
     strip_tag,
 )
+from memforest.language.quoting import kept_quote
 from memforest.language.requests import is_imperative, is_request_question
 from memforest.language.sentences import split_sentences
 from memforest.language.states import find_states
@@ -381,7 +382,7 @@ class LocalExtractor:
             text=with_speaker(draft, speaker),
             turns=draft.turns,
             speaker=context.turn.speaker,
-            quote=" ".join(draft.raw),
+            quote=kept_quote(context.turn.text, draft.raw),
             start=start,
             end=end,
             precision=precision,
