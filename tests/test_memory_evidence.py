@@ -347,7 +347,7 @@ def test_a_model_that_fails_costs_no_answer(place: str, error: type[Exception]) 
     """The local answerer answers from the same evidence; the warning is said once, and a long reason is cut."""
     question = "Where did Bob go on 3 March 2023?"
     local = answering(Quoting(error=error("x" * 900)), place, question)
-    assert local.result.trace["answerer"] == "local-extractive-1"
+    assert local.result.trace["answerer"] == "local-quote-1"
     (warning,) = local.result.warnings
     assert warning.startswith("x" * 250)
     assert warning.endswith(": the local answerer answered")

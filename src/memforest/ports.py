@@ -200,7 +200,9 @@ class Planner(Protocol):
 class AnswerEvidence:
     """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote.
 
-    A summary has neither speaker nor quote: `turns` is how many turns it sums up, from `start` to `end`.
+    A summary has neither speaker nor quote: `turns` is how many turns it sums up, from `start` to `end`. `before` are speaker
+    and text of the turn before the quote, which it may reply to; both are empty for the first of a session. `leads` says
+    that time order chose it and put it first, and `value` is the value of its timeline, if it has one.
     """
 
     text: str
@@ -211,15 +213,24 @@ class AnswerEvidence:
     score: float = 0.0
     speaker: str = ""
     turns: int | None = None
+    before: tuple[str, str] = ("", "")
+    leads: bool = False
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with the indices of the evidence it rests on; `text` is None when it abstains."""
+    """An answer with the indices of the evidence it rests on; `text` is None when it abstains, and `reason` says why.
+
+    `score` is how sure the answerer is of it, in [0, 1], of an abstention how sure it would have been; None where it does
+    not say. `nearest` is the index of the evidence that comes nearest to an answer, where it abstains and there is any.
+    """
 
     text: str | None
     cited: tuple[int, ...] = ()
     reason: str = ""
+    score: float | None = None
+    nearest: int | None = None
 
 
 class Answerer(Protocol):
