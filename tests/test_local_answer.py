@@ -76,7 +76,7 @@ def test_the_day_is_that_of_the_zone() -> None:
 )
 def test_the_value_of_a_timeline_stands_in_front_as_the_quote_has_it(value: str, front: str) -> None:
     """One that was not said in these words does not."""
-    found = ask("Where does Ida live now?", replace(MOVED, value=value), KILN)
+    found = ask("Where does Ida live now?", replace(MOVED, value=value), said("Bo lives in Faro.", "Bo"))
     assert found.text == f'{front}"We moved to Porto last week." - Ida, 4 May 2026'
     assert ask("Where did Ida move?", replace(MOVED, leads=False, value=value)).text in (
         None,
@@ -86,7 +86,10 @@ def test_the_value_of_a_timeline_stands_in_front_as_the_quote_has_it(value: str,
 
 def test_a_question_for_yes_or_no_gets_the_words_that_were_said() -> None:
     """Whoever reads them can tell which it is."""
-    found = ask("Does Ida still row?", said("I stopped to row in spring.", leads=True, value="rowing"))
+    plan = QuestionPlan("current", IDA, topic=("row",))
+    found = ask(
+        "Does Ida still row?", said("I stopped to row in spring.", leads=True, value="rowing"), plan=plan
+    )
     assert found.text == '"I stopped to row in spring." - Ida, 4 May 2026'
 
 
@@ -195,6 +198,17 @@ def test_people_may_be_named_in_the_turn_before_or_in_the_statement() -> None:
     assert ask("What did Bo restore?", replace(LOOM, text="Bo restored a loom."), plan=bo).cited
     assert ask("What did I restore?", replace(LOOM, before=("Bo", "Well?")), plan=bo, threshold=0).cited
     abstains("What did Bo restore?", replace(LOOM, before=("Bo", "Well?")), plan=bo)
+    both = QuestionPlan(entities=("Ida", "Bo"))
+    assert ask("What did Ida and Bo restore?", replace(LOOM, before=("Bo", "Well?")), plan=both).cited
+    abstains("What did Ida and Bo restore?", LOOM, plan=both)
+
+
+def test_a_timeline_of_another_topic_does_not_lead() -> None:
+    """Most of what the question is about must be spoken of in something that was found."""
+    plan = QuestionPlan("current", IDA)
+    abstains("What is the name of Ida's cat?", MOVED, KILN, plan=plan)
+    cat = said("I could name a cat Oil.", speaker="Bo")
+    assert ask("What is the name of Ida's cat?", replace(MOVED, value=""), cat, plan=plan).cited == (0,)
 
 
 def test_a_time_binds_what_was_said_in_it_or_states_it() -> None:

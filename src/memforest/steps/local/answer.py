@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 
 from memforest.config import ANSWER_THRESHOLD
@@ -28,6 +28,7 @@ from memforest.steps.local.relevance import (
     read_question,
     ruled_out,
     sentences,
+    spoken_of,
     weights_for,
 )
 from memforest.text import cut, lexical_tokens
@@ -90,6 +91,8 @@ class LocalAnswerer:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")
         asked, pieces = await asyncio.to_thread(lambda: (read_question(question, plan), read_pieces(told)))
+        if not spoken_of(asked, pieces):
+            pieces = [replace(piece, evidence=replace(piece.evidence, leads=False)) for piece in pieces]
         why = ruled_out(asked, pieces)
         able = [] if why else [piece for piece in pieces if _may_answer(asked, piece)]
         if not able:
@@ -165,11 +168,15 @@ def _may_answer(asked: Asked, piece: Piece) -> bool:
 
 
 def _of_people(asked: Asked, piece: Piece) -> bool:
-    """Whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it."""
-    if any(stems.isdisjoint(piece.said) for stems in asked.named.values()):
-        return False
+    """Whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it.
+
+    Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."
+    """
     one = piece.evidence
     talkers = (one.speaker, one.before[0])
+    here = {name for name, stems in asked.named.items() if not stems.isdisjoint(piece.said)}
+    if asked.named and (not here or not asked.named.keys() - here <= {one.before[0]}):
+        return False
     return (
         asked.asker is None
         or asked.asker in talkers

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from memforest.language.language import detect_language, load_word_lists
 from memforest.language.lexicon import load_lexicon
 from memforest.ports import AnswerEvidence
-from memforest.text import entity_key, lexical_tokens, words
+from memforest.text import entity_key, lexical_tokens, lexical_words, words
 from memforest.types import QuestionPlan
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "read_question",
     "ruled_out",
     "sentences",
+    "spoken_of",
     "weights_for",
 ]
 
@@ -98,34 +100,63 @@ class Asked:
 
 def read_question(text: str, plan: QuestionPlan) -> Asked:
     """Return a question as evidence is compared with it."""
-    stems = tuple(dict.fromkeys(lexical_tokens(text)))
+    stems = tuple(dict.fromkeys(_stems(text)))
     named = {name: _name_stems(name) for name in plan.entities}
     here = {name: own for name, own in named.items() if own and not own.isdisjoint(stems)}
     asker = next((name for name in named if name not in here), None)
     anchored = plan.anchor if plan.kind in ("predecessor", "successor") else None
     names = frozenset[str]().union(*here.values())
-    anchor = frozenset(lexical_tokens(anchored or "")) - names
+    anchor = frozenset(_stems(anchored or "")) - names
     dated = plan.start is not None or plan.end is not None or plan.as_of is not None
-    dropped = names | anchor | (_date_stems() if dated else frozenset())
+    dropped = names | anchor | _stop_stems(detect_language(text)) | (_date_stems() if dated else frozenset())
     content = tuple(one for one in stems if one not in dropped and not (dated and one.isdecimal()))
     inside = {word for one in sentences(text) for word in words(one)[1:] if word[:1].isupper()}
     unknown = tuple(
         one
         for one in plan.mentions
-        if one in inside and one not in plan.entities and not set(lexical_tokens(one)).isdisjoint(content)
+        if one in inside and one not in plan.entities and not set(_stems(one)).isdisjoint(content)
     )
     return Asked(plan, content, frozenset(stems), here, asker, unknown, anchor)
+
+
+def _stems(text: str) -> list[str]:
+    """Return the lexical tokens of a text, of an irregular form that the lexicons list those of its lemma: "bought", "buy"."""
+    lemmas = _lemmas()
+    return [
+        one for word, tokens in lexical_words(text) for one in (lemmas.get(word, tokens) if tokens else ())
+    ]
+
+
+@cache
+def _lemmas() -> dict[str, tuple[str, ...]]:
+    """Return form -> stems of its lemma, where the form's own are others."""
+    found: dict[str, tuple[str, ...]] = {}
+    for code in ("es", "en"):
+        for form, readings in load_lexicon(code).forms.items():
+            own, lemma = tuple(lexical_tokens(form)), tuple(lexical_tokens(readings[0][0]))
+            if len(own) == len(lemma) == 1 and own != lemma:
+                found[form] = lemma
+    return found
+
+
+@cache
+def _stop_stems(code: str) -> frozenset[str]:
+    """Return the stems of a language's question and function words; the lexical index leaves out the English ones."""
+    if code == "other":
+        return frozenset()
+    lists = load_word_lists(code).lists
+    return frozenset(_stems(" ".join(lists["question_words"] | lists["function_words"])))
 
 
 @cache
 def _date_stems() -> frozenset[str]:
     """Return the stems of the words that dates are made of, in the languages with rules."""
     listed = [load_lexicon(code).cue_words["date_words"] for code in ("en", "es")]
-    return frozenset(lexical_tokens(" ".join(frozenset().union(*listed))))
+    return frozenset(_stems(" ".join(frozenset().union(*listed))))
 
 
 def _name_stems(name: str) -> frozenset[str]:
-    return frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
+    return frozenset(_stems(name)) or frozenset(filter(None, [entity_key(name)]))
 
 
 def sentences(text: str) -> list[str]:
@@ -164,9 +195,9 @@ def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[Piece]:
 
 
 def _piece(index: int, one: AnswerEvidence) -> Piece:
-    told = frozenset(lexical_tokens(_told(one.quote)))
-    statement = lexical_tokens(_told(one.text))
-    said = told.union(statement, lexical_tokens(one.speaker), lexical_tokens(one.before[1][:READ_CHARS]))
+    told = frozenset(_stems(_told(one.quote)))
+    statement = _stems(_told(one.text))
+    said = told.union(statement, _stems(one.speaker), _stems(one.before[1][:READ_CHARS]))
     prefixes: dict[str, list[str]] = {}
     for stem in said:
         if len(stem) >= PREFIX:
@@ -190,10 +221,18 @@ def coverage(asked: Asked, piece: Piece, pieces: Sequence[Piece]) -> float:
     return shared / total if total else NO_CONTENT
 
 
+def spoken_of(asked: Asked, pieces: Sequence[Piece]) -> bool:
+    """Whether most words of a question's topic are said in some piece: what a timeline says of another one is no answer."""
+    topic = asked.plan.topic
+    stems = asked.content if topic is None else _stems(" ".join(topic))
+    said = [any(piece.says(stem) for piece in pieces) for stem in stems]
+    return sum(said) * 2 > len(said) or not said
+
+
 def ruled_out(asked: Asked, pieces: Sequence[Piece]) -> str:
     """Return why no piece can answer: a name or event of the question that nothing found mentions; "" if none."""
     for name in asked.unknown:
-        if not any(piece.says(stem) for stem in lexical_tokens(name) for piece in pieces):
+        if not any(piece.says(stem) for stem in _stems(name) for piece in pieces):
             return f"nothing that was found mentions {name}"
     if asked.anchor and not any(piece.says(stem) for stem in asked.anchor for piece in pieces):
         return f"nothing that was found mentions {asked.plan.anchor!r}"
