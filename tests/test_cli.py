@@ -533,11 +533,14 @@ def test_demo_shows_everything_in_80_columns(run: Run) -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_demo_answers_most_questions_as_its_author_expects(run: Run) -> None:
-    """At least 16 of the 20 with the embedder that knows words only; the models must not need to be there."""
+def test_demo_answers_as_its_author_expects_or_abstains(run: Run) -> None:
+    """With the embedder that knows words only; the models must not need to be there. What was never said is not answered."""
     found = data(run("demo", "--all", "--embedder", EMBEDDER, "--json"))
     assert len(found["answers"]) == 20
-    assert found["right"] >= 16, [one["question"] for one in found["answers"] if not one["right"]]
+    others = [one["question"] for one in found["answers"] if one["answer"] and not one["right"]]
+    assert found["right"] >= 9
+    assert len(others) <= 4, others
+    assert not any(one["answer"] for one in found["answers"] if one["expected"] is None)
 
 
 def test_demo_can_be_kept_and_asked(run: Run, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memforest.memory.plain import Result
+from memforest.text import cut
 
 __all__ = ["Problem", "RepairReport", "VerifyReport"]
 
