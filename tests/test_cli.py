@@ -538,7 +538,7 @@ def test_demo_answers_as_its_author_expects_or_abstains(run: Run) -> None:
     found = data(run("demo", "--all", "--embedder", EMBEDDER, "--json"))
     assert len(found["answers"]) == 20
     others = [one["question"] for one in found["answers"] if one["answer"] and not one["right"]]
-    assert found["right"] >= 9
+    assert found["right"] >= 8
     assert len(others) <= 4, others
     assert not any(one["answer"] for one in found["answers"] if one["expected"] is None)
 
