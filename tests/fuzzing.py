@@ -6,6 +6,7 @@ quotation marks; and what surprises code about text: other scripts, marks, emoji
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import inspect
 import pkgutil
@@ -65,12 +66,11 @@ from memforest.steps.llm import (
 )
 from memforest.steps.llm.replies import Extraction, Named, Statement
 from memforest.steps.local import draft, spanish
-from memforest.steps.local.answer import LocalAnswerer
-from memforest.steps.local.answer_match import asked_type, matching_items, read_item, read_question
-from memforest.steps.local.answer_wording import read_wording, stems
+from memforest.steps.local.answer import LocalAnswerer, quoted
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
+from memforest.steps.local.relevance import coverage, read_pieces, read_question, ruled_out
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.steps.local.talk import without_dates
 from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
@@ -152,13 +152,21 @@ def _uses(text: str) -> dict[str, int]:
 def _answer(text: str) -> None:
     for kind in ("simple", "when", "since", "list", "current"):
         plan = QuestionPlan(kind, ("Ann",), "residence", text[:30])
-        LocalAnswerer().answer_one(text, plan, WHEN, [_evidence(text), _evidence("Ann moved to Porto.")])
-        LocalAnswerer().answer_one("How long has Ann lived in Porto?", plan, WHEN, [_evidence(text)])
+        for question in (text, "How long has Ann lived in Porto?"):
+            found = LocalAnswerer().answer(
+                question,
+                plan=plan,
+                reference=WHEN,
+                evidence=[_evidence(text), _evidence("Ann moved to Porto.")],
+            )
+            asyncio.run(found)
 
 
-def _items(text: str) -> None:
-    read = read_question(text, QuestionPlan("simple", ("Ann",), None, text))
-    matching_items(read, [read_item(0, _evidence(text), read.code)])
+def _relevance(text: str) -> None:
+    asked = read_question(text, QuestionPlan("predecessor", ("Ann",), None, text, mentions=(text,)))
+    pieces = read_pieces([(0, _evidence(text))])
+    ruled_out(asked, pieces)
+    coverage(asked, pieces[0], pieces)
 
 
 def _of_model(text: str) -> None:
@@ -324,9 +332,8 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "calendar.timestamp.parse_timestamp": _timestamp,
     "search.texts.without_names": lambda t: without_names(t, NAMES),
     "steps.local.answer.LocalAnswerer": _answer,
-    "steps.local.answer_match.asked_type": lambda t: asked_type(t.split(), read_wording(t), "en"),
-    "steps.local.answer_match.read_question": _items,
-    "steps.local.answer_wording.stems": lambda t: [stems(t, code) for code in ("en", "es", "other")],
+    "steps.local.answer.quoted": lambda t: quoted(t, t, WHEN, UTC),
+    "steps.local.relevance.read_question": _relevance,
     "language.attribution.attribute": lambda t: [
         attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
     ],
@@ -403,7 +410,7 @@ EXEMPT: dict[str, str] = {
     "steps.llm.prompt.data_block": "takes the name of a block, written in the package",
     "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
     "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",
-    "steps.local.answer_wording.load_wording": "takes the code of a language of the package",
+    "steps.local.relevance.weights_for": "takes the id of a model",
     "language.aspect.listed": "takes the name of a list of the package",
     "language.aspect.word_list": "takes the name of a list of the package",
     "language.language.load_word_lists": "takes the code of a language of the package",

@@ -412,7 +412,7 @@ def test_ask_abstains_without_failing(filled: Run) -> None:
     """No answer is an answer: the reason is given and the exit code is 0."""
     result = filled("ask", "What is the boiling point of tungsten?")
     assert result.exit_code == 0
-    assert result.stdout.startswith("No answer in memory: ")
+    assert result.stdout.startswith("Not known")
     assert data(filled("ask", "What is the boiling point of tungsten?", "--json"))["answer"] is None
 
 

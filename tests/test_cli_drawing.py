@@ -270,9 +270,18 @@ def answered(answer: str | None, *cited: Evidence, reason: str = "") -> AskResul
 def test_an_abstention_is_its_reason_alone(records: Records) -> None:
     """On a terminal and in a pipe; no citation is shown."""
     nothing = answered(None, PIECE, reason="nobody said so")
-    line = "No answer in memory: nobody said so"
+    line = "Not known: nobody said so"
     assert laid_out(lambda screen: draw_answer(screen, nothing)) == line
     assert records(lambda screen: draw_answer(screen, nothing)) == [[line]]
+
+
+def test_an_abstention_shows_what_came_nearest(records: Records) -> None:
+    """As a quote with speaker and day, cleaned, and the reason behind it."""
+    near = replace(PIECE, quote="I live\x1b[31m in Oslo.")
+    nothing = replace(answered(None, reason="0.31 is too little"), nearest=near)
+    lines = ['Not known. Nearest: "I live [31m in Oslo." - Ana, 1 March 2024', "(0.31 is too little)"]
+    assert laid_out(lambda screen: draw_answer(screen, nothing)).splitlines() == lines
+    assert records(lambda screen: draw_answer(screen, nothing)) == [[line] for line in lines]
 
 
 def test_an_answer_has_the_numbers_of_its_citations(records: Records) -> None:

@@ -145,7 +145,7 @@ def test_an_explained_answer_counts_question_and_answer_together() -> None:
     out = io.StringIO()
     _draw_ask(Screen(UTC, Console(file=out, width=200), laid_out=True), result, explain=True)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
-    assert lines[:3] == ["No answer in memory: nobody said so", "", "answered by answer@1:double"]
+    assert lines[:3] == ["Not known: nobody said so", "", "answered by answer@1:double"]
     assert lines[-1] == "rank 1 ms, answer 2 ms"
 
 

@@ -830,7 +830,7 @@ def test_the_local_answerer_answers_where_a_model_cannot(world: Path, error: Mod
     local, found = answered(), answered(answerer=Refusing(error))
     assert found.answer == local.answer is not None
     assert found.citations == local.citations
-    assert found.result.trace["answerer"] == local.result.trace["answerer"] == "local-extractive-1"
+    assert found.result.trace["answerer"] == local.result.trace["answerer"] == "local-quote-1"
     assert found.result.warnings == (f"{error}: the local answerer answered",)
     assert local.result.warnings == ()
     assert set(found.usage.ms) == {*found.result.usage.ms, "answer"}

@@ -352,7 +352,7 @@ def test_a_model_that_fails_costs_no_answer(place: str, error: type[Exception]) 
     """The local answerer answers from the same evidence; the warning is said once, and a long reason is cut."""
     question = "Where did Bob go on 3 March 2023?"
     local = answering(Quoting(error=error("x" * 900)), place, question)
-    assert local.result.trace["answerer"] == "local-extractive-1"
+    assert local.result.trace["answerer"] == "local-quote-1"
     (warning,) = local.result.warnings
     assert warning.startswith("x" * 250)
     assert warning.endswith(": the local answerer answered")
@@ -362,6 +362,45 @@ def test_a_model_that_fails_costs_no_answer(place: str, error: type[Exception]) 
             forest.ask("u", question).answer,
             forest.ask("u", question).citations,
         )
+
+
+def test_an_abstention_names_the_nearest_evidence_and_a_setting_decides(place: str) -> None:
+    """The result has reason, score and the evidence itself; at a threshold of 0 it is the answer."""
+    question = "Which violin did Bob paint?"
+    with MemForest(place, fast_config()) as forest:
+        none = forest.ask("u", question)
+        answered = forest.ask("u", "Where did Bob go on 3 March 2023?")
+    assert none.abstained
+    assert not none
+    assert (none.answer, none.citations) == (None, ())
+    assert none.nearest in none.result.evidence
+    assert none.reason
+    assert (answered.abstained, answered.nearest is None) == (
+        answered.answer is None,
+        answered.answer is not None,
+    )
+    with MemForest(place, fast_config(answer_threshold=0)) as forest:
+        low = forest.ask("u", question)
+    assert low.abstained == (none.score is None)
+    assert low.score == none.score
+
+
+def test_an_answerer_sees_the_turn_before_and_what_leads(tmp_path: Path) -> None:
+    """The first turn of a session has none before it; a timeline's value is that of its reason."""
+    answerer = Quoting()
+    with MemForest(tmp_path, fast_config(answerer=answerer)) as forest:
+        forest.ingest_session(
+            "u", "a", [{"speaker": "Bob", "text": "I live in Davis."}], timestamp="2023-03-10"
+        )
+        talk = [("Ann", "Any news of you, Bob?"), ("Bob", "I moved to Miami last week.")]
+        turns = [{"speaker": who, "text": text} for who, text in talk]
+        forest.ingest_session("u", "b", turns, timestamp="2024-02-02")
+        forest.ask("u", "Where does Bob live now?")
+    moved = answerer.shown[0]
+    assert (moved.leads, moved.value.casefold()) == (True, "miami")
+    assert moved.before == talk[0]
+    (first,) = [one for one in answerer.shown if "Davis" in one.quote]
+    assert first.before == ("", "")
 
 
 def test_a_defect_of_an_answerer_comes_out_as_it_is(place: str) -> None:

@@ -23,9 +23,8 @@ from tests.worlds import fast_config
 
 from memforest import MemForest
 from memforest.calendar import find_dates
-from memforest.steps.local import answer_wording
 from memforest.steps.local.plan import plan_question
-from memforest.text import lexical_tokens
+from memforest.text import _tokens_of, lexical_tokens
 
 THREADS = 8
 NOW = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
@@ -66,7 +65,7 @@ def at_once(work: Callable[[int], Any]) -> list[Any]:
 
 @pytest.mark.usefixtures("_hurried")
 def test_threads_stem_and_read_as_one_does() -> None:
-    """English and Spanish stems, tokens, dates and plans; nothing is remembered when the threads begin."""
+    """Stems, tokens, dates and plans; nothing is remembered when the threads begin."""
     random = Random(4)
     words = " ".join(sorted({word for _ in range(400) for word in random_text(random).split()}))
     spanish = (
@@ -74,10 +73,9 @@ def test_threads_stem_and_read_as_one_does() -> None:
     )
 
     def read(_number: int) -> Any:
-        for cache in (answer_wording._spanish, answer_wording._english):
-            cache.cache_clear()
+        _tokens_of.cache_clear()
         return (
-            [answer_wording.stems(f"{spanish} {words}", code) for code in ("es", "en")],
+            lexical_tokens(f"{spanish} ¿{words}?"),
             lexical_tokens(words),
             find_dates(words[:2000], NOW, timezone.utc),
             plan_question(words[:500], reference=NOW, names={"ann": "Ann"}),

@@ -41,6 +41,7 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "chat_steps": lambda value: value in ([], ()),
     "max_cache_mb": lambda value: value == 0,
     "browse_calls": lambda value: value == 0,
+    "answer_threshold": lambda value: value == 0 or value == 1,
     "busy_timeout_s": lambda value: value in (0, 1.5),
     "mode": lambda value: value is None,
     "refresh": lambda value: value is None,

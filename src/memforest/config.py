@@ -31,11 +31,14 @@ from memforest.ports import (
 from memforest.settings import Bound, Count, Settings, Whole, brief, hints_of, refuse_unknown
 from memforest.tables import build, checked, overlaid, preset, read_file
 
-__all__ = ["MODES", "REFRESH", "Config", "Ranking", "load_default_config"]
+__all__ = ["ANSWER_THRESHOLD", "MODES", "REFRESH", "Config", "Ranking", "load_default_config"]
 
 Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
+
+ANSWER_THRESHOLD = 0.6
+"""With it, few of the unanswerable questions of `scripts/calibrate_answers.py` are answered."""
 
 Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]
 REFRESH: tuple[Refresh, ...] = get_args(Refresh)
@@ -146,6 +149,10 @@ class Config(Settings):
     """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
     ranking: Ranking = field(default_factory=Ranking)
     """Weights of the query's score flow."""
+    answer_threshold: Annotated[float, Bound(ge=0, le=1)] = ANSWER_THRESHOLD
+    """Least score of an answer of `ask` without a chat model, in [0, 1]; below it `ask` abstains and names the nearest quote.
+    The score is the share of pieces of evidence like this one that were right answers where it was calibrated: higher
+    answers less and errs less, 0 answers with whatever is about the people and the time of the question."""
     clock: Clock = system_clock
     """A function that returns the present as an aware datetime."""
     extractor: Extractor | None = None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError, ModelError
 from memforest.settings import with_article
-from memforest.types import Chunk, ChunkOutcome, QuestionPlan, Spoken, SummaryRequest
+from memforest.types import Chunk, ChunkOutcome, Precision, QuestionPlan, Spoken, SummaryRequest
 
 if TYPE_CHECKING:  # settings do not wait for numpy
     import numpy as np
@@ -204,8 +204,10 @@ class AnswerEvidence:
     """One ranked piece of evidence as an answerer sees it. Times are aware UTC; `speaker` said the quote, the whole turn.
 
     `text` is what a person reads of it, `spoken` what was said with its speakers (empty where a model worded the text), and
-    `statement` the text that it is found by, empty for a turn or a summary; see `Evidence`. A summary has neither speaker
-    nor quote: `turns` is how many turns it sums up, from `start` to `end`.
+    `statement` the text that it is found by, empty for a turn or a summary; see `Evidence`. `precision` is how exactly the
+    statement states its time. A summary has neither speaker nor quote: `turns` is how many turns it sums up, from `start` to
+    `end`. `before` are speaker and text of the turn before the quote, which it may reply to; both are empty for the first of a
+    session. `leads` says that time order chose it and put it first, and `value` is the value of its timeline, if it has one.
     """
 
     text: str
@@ -218,15 +220,25 @@ class AnswerEvidence:
     turns: int | None = None
     statement: str = ""
     spoken: tuple[Spoken, ...] = ()
+    precision: Precision = "unknown"
+    before: tuple[str, str] = ("", "")
+    leads: bool = False
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with the indices of the evidence it rests on; `text` is None when it abstains."""
+    """An answer with the indices of the evidence it rests on; `text` is None when it abstains, and `reason` says why.
+
+    `score` is how sure the answerer is of it, in [0, 1], of an abstention how sure it would have been; None where it does
+    not say. `nearest` is the index of the evidence that comes nearest to an answer, where it abstains and there is any.
+    """
 
     text: str | None
     cited: tuple[int, ...] = ()
     reason: str = ""
+    score: float | None = None
+    nearest: int | None = None
 
 
 class Answerer(Protocol):

@@ -46,10 +46,11 @@ MOST_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound of a number: ``Annotated[int, Bound(ge=1)]`` is at least 1, ``Annotated[float, Bound(gt=0)]`` above 0."""
+    """A bound of a number: ``Annotated[int, Bound(ge=1)]`` is at least 1, ``Annotated[float, Bound(gt=0)]`` above 0; `le` is at most."""
 
     ge: float | None = None
     gt: float | None = None
+    le: float | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         return {**handler(source), **{key: one for key, one in asdict(self).items() if one is not None}}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "draw_answer", "draw_evidence", "search"]
 
-_QUOTED = re.compile("[“«]([^”»]{12,})[”»]")
+_QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 """A passage that an answer quotes."""
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -160,7 +160,7 @@ def _draw_ask(screen: Screen, result: AskResult, explain: bool) -> None:
 def draw_answer(screen: Screen, result: AskResult) -> None:
     """Print an answer with its citations, or why there is none."""
     if result.answer is None:
-        screen.line(f"No answer in memory: {result.reason}")
+        _draw_abstention(screen, result)
         return
     numbers = "".join(f"[{n}]" for n in range(1, len(result.citations) + 1))
     if screen.records:
@@ -181,6 +181,18 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
             body = Text.assemble(f"{text}\n", body)
         table.add_row(f"[{number}]", screen.day(one.said), body)
     screen.put(table)
+
+
+def _draw_abstention(screen: Screen, result: AskResult) -> None:
+    """Print that there is no answer and why, with what came nearest to one, if anything did."""
+    from memforest.steps.local.answer import quoted
+
+    if result.nearest is None:
+        screen.line(f"Not known: {result.reason}")
+        return
+    one = result.nearest
+    screen.line(f"Not known. Nearest: {quoted(clean(one.quote, 300), one.speaker, one.said, screen.zone)}")
+    screen.line(f"({result.reason})", "dim")
 
 
 def draw_evidence(

@@ -1,4 +1,4 @@
-"""What `verify` and `repair` return."""
+"""What `verify` and `repair` return: typed, frozen, ready to print or to serialise."""
 
 from __future__ import annotations
 

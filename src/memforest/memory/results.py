@@ -257,7 +257,9 @@ class QueryResult(Result):
 class AskResult(Result):
     """An answer with what it cites. `answer` is None when the memory abstains; `reason` says why.
 
-    `usage` is what the query and the answer cost together. ``result.trace["answerer"]`` names who answered. Iterating
+    `score` is how sure the answerer is, in [0, 1]; None where it does not say, as a chat model. Without one it is the score
+    that `Config.answer_threshold` is compared with, also of an abstention. `nearest` is then the evidence that came nearest
+    to an answer, if there was any: something to show, and no answer. `usage` is what the query and the answer cost together. ``result.trace["answerer"]`` names who answered. Iterating
     gives the citations, and an abstention is false.
     """
 
@@ -267,6 +269,13 @@ class AskResult(Result):
     reason: str
     result: QueryResult
     usage: Usage = field(default_factory=Usage)
+    score: float | None = None
+    nearest: Evidence | None = None
+
+    @property
+    def abstained(self) -> bool:
+        """Whether the memory has no answer."""
+        return self.answer is None
 
     def __iter__(self) -> Iterator[Evidence]:
         return iter(self.citations)

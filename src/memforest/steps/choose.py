@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest.config import Config
@@ -48,6 +49,8 @@ class Steps:
     summariser: Summariser
     planner: Planner
     answerer: Answerer
+    fallback: Answerer = field(default_factory=LocalAnswerer)
+    """Answers where the answerer fails: without any model."""
     reranker: Reranker | None = None
     """None when the best candidates are not read again."""
     judge: Judge | None = None
@@ -121,12 +124,15 @@ def choose_steps(config: Config) -> Steps:
     """
     calls = _calls(config)
     by_chat = {} if calls is None else _by_chat(calls, config)
+    reranker = _reranker(config.reranker)
+    local = partial(LocalAnswerer, threshold=config.answer_threshold, zone=config.zone)
     return Steps(
         extractor=config.extractor or by_chat.get("extract") or LocalExtractor(timezone=config.zone),
         summariser=config.summariser or by_chat.get("summarise") or LocalSummariser(),
         planner=config.planner or RulePlanner(zone=config.zone),
-        answerer=config.answerer or by_chat.get("answer") or LocalAnswerer(),
-        reranker=_reranker(config.reranker),
+        answerer=config.answerer or by_chat.get("answer") or local(reranker=reranker),
+        fallback=local(),
+        reranker=reranker,
         judge=by_chat.get("judge"),
         guide=by_chat.get("plan"),
         browser=by_chat.get("browse"),

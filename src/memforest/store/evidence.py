@@ -23,6 +23,7 @@ __all__ = [
     "fact_texts",
     "node_spans",
     "turn_texts",
+    "turns_before",
 ]
 
 
@@ -71,6 +72,21 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
         (tx.ids(turns),),
     )
     return {row[0]: TurnText(row[1], row[2], row[3], row[4], row[5], json.loads(row[6])) for row in found}
+
+
+def turns_before(tx: Tx, turns: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return (session id, turn id) -> speaker and text of the turn before it in its session, where there is one."""
+    found = {}
+    for session_id, turn_id in turns:
+        row = tx.execute(
+            """SELECT p.speaker, p.text FROM turn t JOIN session s ON s.id = t.session
+               JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
+               WHERE s.session_id = ? AND t.turn_id = ?""",
+            (session_id, turn_id),
+        ).fetchone()
+        if row is not None:
+            found[session_id, turn_id] = (row[0], row[1])
+    return found
 
 
 def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:

@@ -18,7 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
-from memforest.memory.query.answer import answered, without_questions
+from memforest.memory.query.answer import answered, turns_before, without_questions
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
     cut_hits,
@@ -343,18 +343,21 @@ class QueryPath:
             with keeping(ledger.part()) as part:
                 result = await self._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
+            before = await asyncio.to_thread(turns_before, self.db, told)
             made = await _timed(
                 timer,
                 "answer",
                 partial(
                     answered,
-                    self.steps.answerer,
+                    self.steps,
                     asked.question,
                     plan=result.plan,
                     reference=asked.reference,
                     evidence=told,
+                    before=before,
                 ),
             )
+            nearest = made.answer.nearest
             return AskResult(
                 question=asked.question,
                 answer=made.answer.text,
@@ -366,6 +369,8 @@ class QueryPath:
                     warnings=tuple(dict.fromkeys((*result.warnings, *made.warnings, *ledger.warnings))),
                 ),
                 usage=usage(ledger, {**result.usage.ms, **timer.ms}),
+                score=made.answer.score,
+                nearest=None if nearest is None else told[nearest],
             )
 
 
