@@ -46,7 +46,6 @@ from memforest.language.counting import cut_words
 from memforest.language.dating import date_languages
 from memforest.language.language import load_word_lists
 from memforest.language.sentences import split_sentences
-from memforest.language.shorten import shorten
 from memforest.language.states import find_states
 from memforest.models.base import ChatReply
 from memforest.search.texts import index_tokens, turn_text, without_names
@@ -356,7 +355,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
     "language.predicate.read_predicate": _predicates,
     "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
-    "language.shorten.shorten": lambda t: [shorten(t, most) for most in (1, 5, 40)],
     "steps.local.spanish.attribute_spanish": lambda t: spanish.attribute_spanish(t, "Ann"),
     "steps.local.spanish.lacks_content_spanish": lambda t: spanish.lacks_content_spanish(t, NAMES),
     "steps.local.spanish.strip_address_spanish": lambda t: spanish.strip_address_spanish(t, NAMES),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
@@ -29,7 +27,7 @@ def claims_of(fact: Any, zone: tzinfo) -> list[Claim]:
         fact: of a memory whose local days are those of `zone`.
         zone: of the speaker.
     """
-    found = list(_resolved(fact, zone)) if hasattr(fact, "dates") else list(_in_brackets(fact))
+    found = list(_resolved(fact, zone))
     bounds = {bound for claim in found for bound in claim.days}
     valid = _valid_time(fact, zone)
     if valid is not None and not bounds.intersection(valid):
@@ -79,31 +77,3 @@ def _unit(day: date, precision: str) -> Days:
 def _month(number: int) -> date:
     """Return the first day of a month that is counted from January of the year 0."""
     return date(number // 12, number % 12 + 1, 1)
-
-
-_MONTHS = {name: number for number, name in enumerate(calendar.month_name) if name}
-_MONTH = "|".join(_MONTHS)
-_POINT = rf"(?:(?P<day{{0}}>\d{{{{1,2}}}}) )?(?:(?P<month{{0}}>{_MONTH}) )?(?P<year{{0}}>\d{{{{4}}}})"
-_BRACKETS = re.compile(
-    rf"\((?:since )?(?:(?:{_POINT.format(1)} to |(?P<from_day>\d{{1,2}})-))?{_POINT.format(2)}\)"
-)
-"""A date as it is written into a statement: (10 May 2024), (July 2022), (17-23 March 2025), (28 April 2025 to 4 May 2025)."""
-
-
-def _in_brackets(fact: Any) -> Iterator[Claim]:
-    for found in _BRACKETS.finditer(fact.text):
-        last = _point(found["day2"], found["month2"], found["year2"])
-        if found["from_day"]:
-            first = _point(found["from_day"], found["month2"], found["year2"])
-        else:
-            first = _point(found["day1"], found["month1"], found["year1"]) if found["year1"] else last
-        if first is not None and last is not None:
-            yield Claim((first[0], last[1]))
-
-
-def _point(day: str | None, month: str | None, year: str) -> Days | None:
-    if day and not month:
-        return None
-    if day:
-        return _unit(date(int(year), _MONTHS[str(month)], int(day)), "day")
-    return _unit(date(int(year), _MONTHS[month] if month else 1, 1), "month" if month else "year")
