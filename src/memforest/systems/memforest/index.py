@@ -160,7 +160,7 @@ class MemForestIndex(Index):
             answer = (
                 answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
             )
-            promoted = self._promote(snapshot, keep, answer)
+            promoted = self._promote(snapshot, keep, answer, scores.total)
             if not promoted.facts:
                 self._order_in_time(tx, snapshot, request, scores)
         scores.add("lead", promoted.bonus)
@@ -297,10 +297,10 @@ class MemForestIndex(Index):
         scores.add("time_order", request.ranking.time_order * side_of_anchor(snapshot, request, anchor))
 
     @staticmethod
-    def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer) -> _Promoted:
+    def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores) -> _Promoted:
         """Return a bonus for the turns that support the timeline's answer, as far as it passes the filters.
 
-        The largest is for the best of them.
+        The largest is for the best of them. None gets one if the best placed of them is too far down the ranking.
         """
         bonus = np.zeros(len(snapshot.turns.ids))
         chosen: dict[int, int] = {}
@@ -311,6 +311,10 @@ class MemForestIndex(Index):
                 if turn not in chosen and keep.facts[fact]:  # and so its turns pass
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
+        if chosen and answer.within is not None:
+            best = scores[list(chosen)].max()
+            if np.count_nonzero(scores[keep.turns] > best) >= answer.within:
+                return _Promoted({}, np.zeros(len(bonus)), "")
         return _Promoted(chosen, bonus, answer.why)
 
 

@@ -38,7 +38,8 @@ __all__ = ["Answer", "answering_facts", "side_of_anchor"]
 class Answer:
     """The facts (rows) that answer a question about change, and why; empty when it is none.
 
-    `in_order` says that the first of them answers best; else the one nearest the question does.
+    `in_order` says that the first of them answers best; else the one nearest the question does. `within` is how many places
+    down the ranking by relevance the best placed of their turns may stand; None: any.
     """
 
     facts: tuple[int, ...] = ()
@@ -46,6 +47,7 @@ class Answer:
     in_order: bool = False
     start_ms: int | None = None
     end_ms: int | None = None
+    within: int | None = None
 
 
 def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) -> Answer:
@@ -90,24 +92,27 @@ def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
 def _fits(
     tx: Tx, snapshot: Snapshot, plan: QuestionPlan, name: str, operator: TimeOperator, thread: Thread
 ) -> bool:
-    """Return whether a thread may answer a question: its values are of the kind asked about, and are states.
+    """Return whether a thread may answer a question: its values are of the kind asked about, and held by turns.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """
-    if plan.kind in _CHOICES and thread.exchanged:
-        return True
-    event = plan.kind == "when" and operator.kind == "as_of"  # "When did Ana ... in August?"
-    if event or thread.nearness < NEAR_ENOUGH or operator.manner:
+    if operator.manner or (plan.kind == "when" and operator.kind == "as_of"):  # "When did Ana ... in August?"
         return False
     anchor = operator.anchor.lower()
-    named = [segment for segment in thread.segments if segment.value in anchor]
-    if operator.begins:
-        return bool(named)
-    if operator.kind in ("since", "predecessor", "successor") and anchor:
-        return bool(named)
-    return len({segment.value for segment in thread.segments}) > 1
+    named = any(segment.value in anchor for segment in thread.segments)
+    if operator.kind in ("since", "predecessor", "successor") and anchor and not named:
+        return False
+    if thread.exchanged:
+        return True
+    return thread.nearness >= NEAR_ENOUGH and 1 < len({one.value for one in thread.segments}) <= MOST_VALUES
 
 
+WITHIN_STATE, WITHIN_CHANGE = 10, 60
+"""Places of the ranking within which a thread leads of which nothing tells that its values take each other's place. A question
+for a state may as well be one for an event ("What did Ana paint in May?"), one for a change is hardly one. Chosen on LoCoMo,
+where no such lead is wanted, and the development worlds (docs/ranking.md)."""
+MOST_VALUES = 6
+"""Values of a kind that one person may have had: somebody with more has them beside each other, and not by turns."""
 NEAR_ENOUGH = 0.5
 """Least nearness of a thread to a question that is not plainly one about change."""
 
@@ -154,7 +159,10 @@ def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) 
         facts.sort(key=lambda fact: fact not in thread.told)
     rows = snapshot.rows_of_facts(facts)
     why = f"{plan.kind}: {segment.value}"
-    return Answer(rows, why, plan.kind in _ORDERED, segment.start_ms, segment.end_ms)
+    within = None
+    if not thread.exchanged:
+        within = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
+    return Answer(rows, why, plan.kind in _ORDERED, segment.start_ms, segment.end_ms, within)
 
 
 def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
