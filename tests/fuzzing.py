@@ -45,6 +45,8 @@ from memforest.language import (
 from memforest.language.counting import cut_words
 from memforest.language.dating import date_languages
 from memforest.language.language import load_word_lists
+from memforest.language.participants import called, is_assistant
+from memforest.language.requests import is_imperative, is_request_question
 from memforest.language.sentences import split_sentences
 from memforest.language.states import find_states
 from memforest.models.base import ChatReply
@@ -66,6 +68,7 @@ from memforest.steps.llm import (
 from memforest.steps.llm.replies import Extraction, Named, Statement
 from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer, quoted
+from memforest.steps.local.draft import is_bare_yes
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
@@ -337,6 +340,13 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
     ],
     "steps.local.draft.resolve_person": _drafts,
+    "language.participants.called": lambda t: [called(t, role, "en") for role in ("user", "assistant", None)],
+    "language.participants.is_assistant": lambda t: [is_assistant(t, role) for role in (t, None)],
+    "language.requests.is_imperative": lambda t: [is_imperative(t, code) for code in ("en", "es", "other")],
+    "language.requests.is_request_question": lambda t: [
+        is_request_question(t, code) for code in ("en", "es", "other")
+    ],
+    "steps.local.draft.is_bare_yes": lambda t: is_bare_yes(t, frozenset(("ann",))),
     "language.dating.date_languages": lambda t: date_languages(t, "other"),
     "language.entities.find_mentions": lambda t: [
         entities.find_mentions(t, participants=KNOWN, language=code) for code in ("en", "es", "other")

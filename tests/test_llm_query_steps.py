@@ -447,7 +447,7 @@ def test_a_budget_is_kept_and_what_it_left_is_said(world: Path, calls: int) -> N
     assert f"{len(fell)} of {trees} trees were browsed by embedding" in said_of
     assert ("browsed by the question itself" in said_of) == (calls == 0)
     assert "the local answerer answered" in said_of
-    assert found.result.trace["answerer"] == "local-extractive-1"
+    assert found.result.trace["answerer"] == "local-quote-1"
     assert len(found.result.evidence) == 10
 
 
@@ -457,7 +457,7 @@ def test_a_refused_key_is_tried_once(world: Path) -> None:
     found = ask_memory(world, model)
     assert steps_asked(model) == ["plan"]
     assert found.result.evidence == query(world, Scripted(), mode="emb").evidence
-    assert found.result.trace["answerer"] == "local-extractive-1"
+    assert found.result.trace["answerer"] == "local-quote-1"
     assert all("api_key" in warning for warning in found.result.warnings)
     assert len(found.result.warnings) == 2
 

@@ -32,6 +32,7 @@ UNSEEN = {
     "feed": {"item", "kind", "seq"},
     "index_": {"reason"},
     "job": {"due_ms", "id", "key", "kind", "owner", "reason", "tries"},
+    "meta": {"key", "value"},
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},

@@ -36,7 +36,7 @@ def test_a_date_is_a_field_and_the_text_stays_as_it_was(folder: Path) -> None:
     with MemForest(folder, fast_config()) as forest:
         forest.ingest_session("u", "s", turns("I moved to Oslo last week, and yesterday I bought a bed."))
         (fact,) = forest.user("u").list().facts
-        assert "(" not in fact.text
+        assert "(" not in fact.statement
         assert [(one.words, one.precision) for one in fact.dates] == [
             ("last week", "week"),
             ("yesterday", "day"),
@@ -173,7 +173,7 @@ def test_statements_of_an_older_version_stay_as_they_are(folder: Path) -> None:
         conn.commit()
     with MemForest(folder, fast_config()) as forest:
         (fact,) = forest.user("u").list().facts
-        assert (fact.text, fact.dates) == ("Ana moved to Oslo in 2019 (that is so).", ())
+        assert (fact.statement, fact.dates) == ("Ana moved to Oslo in 2019 (that is so).", ())
         assert forest.user("u").verify().ok
         forest.ingest_session("u", "t", turns("I moved to Rome yesterday."))
         assert dates_in(forest) == [("yesterday", "2024-10-15")]

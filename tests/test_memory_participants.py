@@ -91,14 +91,16 @@ def test_you_are_still_the_assistant_when_a_tool_speaks(forest: MemForest) -> No
         ("user", "Your parcel arrived."), ("tool", "{}"), ("assistant", "I put your teapot into box 4.")
     )
     forest.ingest_session("Nadia", "s", turns)
-    assert "The assistant put Nadia's teapot into box 4." in [one.text for one in forest.user("Nadia").list()]
+    assert "The assistant put Nadia's teapot into box 4." in [
+        one.statement for one in forest.user("Nadia").list()
+    ]
 
 
 @pytest.mark.parametrize("user", [UUID, "nadia@example.org", "user_123", "48213", "9f86d081884c7d65"])
 def test_an_id_is_no_subject(forest: MemForest, user: str) -> None:
     """A user who is known by an id alone is "the user" in every sentence, and "I" in questions."""
     forest.ingest_session(user, "s", chat(("user", "I live in Turku."), ("assistant", "Nice.")))
-    assert [one.text for one in forest.user(user).list()] == ["The user lives in Turku."]
+    assert [one.statement for one in forest.user(user).list()] == ["The user lives in Turku."]
     plan = forest.query(user, "Where do I live?").plan
     assert (plan.asker, plan.entities) == ("user", ("user",))
 
@@ -108,7 +110,7 @@ def test_an_id_that_is_given_as_a_speaker_stays_in_the_store(forest: MemForest) 
     turns = chat((UUID, "I live in Turku."), day=0, role="user") + chat(("assistant", "Noted."), day=1)
     forest.ingest_session("shop", "s", turns)
     (fact,) = forest.user("shop").list()
-    assert (fact.text, fact.speaker) == ("The user lives in Turku.", UUID)
+    assert (fact.statement, fact.speaker) == ("The user lives in Turku.", UUID)
     for question in (f"Where does {UUID} live?", "Where does the customer live?", "Where do I live?"):
         assert forest.query("shop", question).plan.entities == (UUID,)
 
@@ -118,7 +120,7 @@ def test_two_ids_are_not_made_one(forest: MemForest) -> None:
     forest.ingest_session(
         "group", "s", chat(("+49 170 11", "I live in Turku."), ("+49 170 22", "I live in Oulu."))
     )
-    texts = sorted(one.text for one in forest.user("group").list())
+    texts = sorted(one.statement for one in forest.user("group").list())
     assert texts == ['+49 170 11: "I live in Turku."', '+49 170 22: "I live in Oulu."']
 
 
@@ -132,7 +134,7 @@ def test_a_companys_we_is_the_company(forest: MemForest) -> None:
         ),
     )
     forest.ingest_session("Nadia", "s", turns)
-    texts = " ".join(one.text for one in forest.user("Nadia").list())
+    texts = " ".join(one.statement for one in forest.user("Nadia").list())
     assert "The assistant ships tents within 3 days, and the assistant's warehouse is in Gdansk." in texts
     assert "Nadia was sent the code QX71 by the assistant." in texts
     assert "Nadia and others are a family of five" in texts
@@ -215,7 +217,7 @@ def test_first_names_of_participants_are_known(forest: MemForest) -> None:
     plan = forest.query("g", "Where does Lena work?").plan
     assert sorted(plan.entities) == ["Lena Kraft", "Lena Voss"]
     assert forest.query("g", "Where does Otto work?").plan.entities == ("Otto Brandt",)
-    texts = {one.text for one in forest.user("g").list()}
+    texts = {one.statement for one in forest.user("g").list()}
     assert {"Lena Voss works at the zoo.", "Lena Kraft works at the mint."} <= texts
 
 
@@ -224,7 +226,7 @@ def test_a_long_address_is_no_binary_data(forest: MemForest) -> None:
     link = "https://example.org/?" + "&".join(f"utm{i}=%E2%82%AC{i}" for i in range(900))
     report = forest.ingest_session("Nadia", "s", chat(("user", f"I booked this tent: {link} for June.")))
     assert not report.refused
-    assert any("tent" in one.text for one in forest.user("Nadia").list())
+    assert any("tent" in one.statement for one in forest.user("Nadia").list())
 
 
 def test_stemmers_are_not_shared_by_threads() -> None:

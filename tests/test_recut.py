@@ -36,7 +36,7 @@ def grown(folder: Path, config: Config) -> list[IngestResult]:
     with MemForest(folder, config) as forest:
         found = [forest.ingest_session("u", "s", turns(count)) for count in range(1, len(SAID) + 1)]
         told = [text for one in found for text in one.added]
-        assert sorted(told) == sorted(one.text for one in forest.user("u").list())
+        assert sorted(told) == sorted(one.statement for one in forest.user("u").list())
         assert forest.user("u").verify().ok
     return found
 

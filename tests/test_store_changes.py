@@ -28,7 +28,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
             "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES (1, 1, 0, 0, 0, 'pending')"
         )
         tx.execute("INSERT INTO turn VALUES (5, 1, 0, 'a', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{}', x'')")
-        tx.execute("INSERT INTO fact VALUES (7, 'f', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0)")
+        tx.execute("INSERT INTO fact VALUES (7, 'f', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0, '[]')")
         tx.execute("INSERT INTO entity VALUES (3, 'ana', 'Ana', 'person')")
         tx.execute("INSERT INTO occurrence VALUES (9, 7, 1, 'Ana', 0, '[]', NULL, NULL, 'x', NULL)")
         tx.execute("INSERT INTO tree VALUES (2, 'memforest', 'entity', 3, 8, 4, 1, 1)")

@@ -32,7 +32,7 @@ INDEX, OTHER = "memforest", "other"
 INSERTS = {
     "turn": "INSERT INTO turn VALUES ({0}, 1, {0}, 't{0}', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{{}}', x'')",
     "cell": "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES ({0}, 1, {0}, 0, 0, 'pending')",
-    "fact": "INSERT INTO fact VALUES ({0}, 'f{0}', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0)",
+    "fact": "INSERT INTO fact VALUES ({0}, 'f{0}', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0, '[]')",
     "entity": "INSERT INTO entity VALUES ({0}, 'e{0}', 'E{0}', 'unknown')",
 }
 CHANGES = {

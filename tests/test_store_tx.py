@@ -145,7 +145,7 @@ class Canned:
 
 def test_store_functions_ask_the_protocol() -> None:
     """What reads and writes rows takes any transaction: a list goes to the engine as that has made it."""
-    tx = Canned((7, "f7", "Ana lives in Porto.", None, None, 5))
+    tx = Canned((7, "f7", "Ana lives in Porto.", None, None, 5, "[]", "unknown"))
     assert evidence.fact_texts(tx, [7, 8])[7].text == "Ana lives in Porto."
     assert [args for _, args in tx.asked] == [(frozenset({7, 8}),)]
     tx = Canned((41,))

@@ -41,6 +41,7 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "chat_steps": lambda value: value in ([], ()),
     "max_cache_mb": lambda value: value == 0,
     "browse_calls": lambda value: value == 0,
+    "day_first": lambda value: value is None or value is True,
     "answer_threshold": lambda value: value == 0 or value == 1,
     "busy_timeout_s": lambda value: value in (0, 1.5),
     "mode": lambda value: value is None,
@@ -65,7 +66,7 @@ def is_plain(value: Any) -> bool:
 def test_a_configuration_refuses_wrong_values(name: str) -> None:
     """Every field with every value: either it is one that the field takes, or the message names the field."""
     for value in WRONG:
-        if is_plain(value) and RIGHT.get(name, lambda _: False)(value):
+        if (is_plain(value) or name == "day_first") and RIGHT.get(name, lambda _: False)(value):
             Config(**{name: value})
             continue
         with pytest.raises(ConfigError, match=name):

@@ -1,7 +1,7 @@
 """The ports: what may stand for a model or a step in `Config`.
 
 Each is a protocol: an object with these attributes will do, of whatever class. `remote`, `embed_questions` and
-`known_shares` are optional; the functions `is_remote`, `embed_questions` and `known_shares` say what holds of an object
+`known_shares` are optional; the functions `is_remote` and `embed_questions`, and `memforest.memory.known.known_shares`, say what holds of an object
 that lacks them. Whether a value has a port's
 attributes is told without loading or calling anything.
 """
@@ -48,7 +48,6 @@ __all__ = [
     "is_embedder",
     "is_remote",
     "is_reranker",
-    "known_shares",
 ]
 
 
@@ -310,22 +309,6 @@ async def embed_questions(embedder: Embedder, questions: Sequence[str]) -> NDArr
     embed = embedder.embed_questions if hasattr(embedder, "embed_questions") else embedder.embed
     found: NDArray[np.float32] = await embed(questions)
     return found
-
-
-def known_shares(embedder: Embedder, texts: Sequence[str]) -> list[float]:
-    """Return which share of each text an embedder has words for; 1 where it cannot say.
-
-    Raises:
-        ModelError: if what it says is not one number from 0 to 1 per text.
-    """
-    if not hasattr(embedder, "known_shares"):
-        return [1.0] * len(texts)
-    shares = [float(share) for share in embedder.known_shares(texts)]
-    if len(shares) != len(texts) or not all(0.0 <= share <= 1.0 for share in shares):
-        raise ModelError(
-            f"embedder {embedder.model_id!r}: known_shares() of {len(texts)} texts must return as many numbers from 0 to 1"
-        )
-    return shares
 
 
 # -- what a setting takes -------------------------------------------------------------------------

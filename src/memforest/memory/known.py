@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
-from memforest.ports import Embedder, known_shares
+from memforest.errors import ModelError
+from memforest.ports import Embedder
 from memforest.search.load import Known, all_known
 from memforest.store import snapshot as rows
 from memforest.store.tx import Tx
 
-__all__ = ["known_of", "mean_share", "sampled_share", "unknown_note"]
+__all__ = ["known_of", "known_shares", "mean_share", "sampled_share", "unknown_note"]
 
 LITTLE = 0.5
 """Share of known words below which it is said that there are few."""
@@ -27,6 +28,22 @@ _FIX = "give Config(embedder=...) a multilingual model, in a new directory, and 
 def known_of(embedder: Embedder | None) -> Known:
     """Return what says which share of texts a memory's embedder has words for."""
     return all_known if embedder is None else partial(known_shares, embedder)
+
+
+def known_shares(embedder: Embedder, texts: Sequence[str]) -> list[float]:
+    """Return which share of each text an embedder has words for; 1 where it cannot say.
+
+    Raises:
+        ModelError: if what it says is not one number from 0 to 1 per text.
+    """
+    if not hasattr(embedder, "known_shares"):
+        return [1.0] * len(texts)
+    shares = [float(share) for share in embedder.known_shares(texts)]
+    if len(shares) != len(texts) or not all(0.0 <= share <= 1.0 for share in shares):
+        raise ModelError(
+            f"embedder {embedder.model_id!r}: known_shares() of {len(texts)} texts must return as many numbers from 0 to 1"
+        )
+    return shares
 
 
 def sampled_share(tx: Tx, known: Known) -> float:

@@ -128,9 +128,9 @@ _LEAF_FACTS = f"""
     LEFT JOIN occurrence o ON o.id = (SELECT p.id FROM occurrence p WHERE p.fact = f.id
         ORDER BY p.text IS NOT NULL, p.said_ms, p.id LIMIT 1)
     LEFT JOIN cell c ON c.id = o.cell
-    LEFT JOIN turn t ON o.quote IS NULL AND t.id = (SELECT x.turn FROM occurrence_turn x WHERE x.occurrence = o.id)
+    LEFT JOIN turn t ON t.id = (SELECT max(x.turn) FROM occurrence_turn x WHERE x.occurrence = o.id)
     WHERE l.id {AMONG}"""
-"""Leaves of facts with the occurrence that the fact has its wording from; its quote, or the turn that it is all of."""
+"""Leaves of facts with the occurrence that the fact has its wording from; its quote, and the turn that it is of."""
 
 
 def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
@@ -156,10 +156,10 @@ def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
 def _fact_texts(tx: Tx, found: Collection[int]) -> dict[int, str]:
     rows = tx.execute(_LEAF_FACTS, (tx.ids(found),)).fetchall()
     by_rule = [row for row in rows if (row[-1] or "").startswith(QUOTED_MAKERS)]
-    damaged = damaged_turns(tx, [turn for _, _, _, quote, turn, _, _ in by_rule if quote is None])
+    damaged = damaged_turns(tx, [turn for _, _, _, _, turn, _, _ in by_rule if turn is not None])
     texts = {row[0]: row[1] for row in rows}
     for leaf_id, _, speaker, quote, turn, whole, _ in by_rule:
-        if quote is None and turn in damaged:
+        if turn in damaged:
             texts[leaf_id] = f"[{damaged[turn].name} is damaged]"
         else:
             said = (quote or whole or "").splitlines()

@@ -19,13 +19,12 @@ from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.ingest.retract import Told, retract_cell, retract_session, told_by
 from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
-from memforest.memory.known import mean_share, unknown_note
+from memforest.memory.known import known_shares, mean_share, unknown_note
 from memforest.memory.numeric_order import doubtful_dates, keep_order, order_of
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
-from memforest.ports import known_shares
 from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Database

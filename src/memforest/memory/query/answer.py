@@ -15,6 +15,7 @@ from memforest.store import evidence as rows
 from memforest.store.db import Database
 from memforest.systems.modes import FALLS_BACK
 from memforest.text import cut
+from memforest.tokens import count_tokens
 from memforest.types import QuestionPlan
 
 __all__ = ["Answered", "answered", "turns_before", "without_questions"]
@@ -87,3 +88,16 @@ def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
         leads=bool(one.why),
         value="" if operator.split(" ")[0] in _NO_VALUE else value,
     )
+
+
+def within_budget(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:
+    """Return the longest prefix whose texts and quotes stay within the budget."""
+    if max_tokens is None:
+        return evidence
+    used, kept = 0, 0
+    for one in evidence:
+        used += count_tokens(one.line(kept + 1)) + 1
+        if used > max_tokens:
+            break
+        kept += 1
+    return evidence[:kept]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
-from memforest.memory.query.answer import answered, turns_before, without_questions
+from memforest.memory.query.answer import answered, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
     cut_hits,
@@ -32,7 +32,7 @@ from memforest.memory.query.memories import Memories, by_score
 from memforest.memory.query.reading import in_memory, memory_notes, search_tokens
 from memforest.memory.query.rerank import rerank_text, reranked, said_before
 from memforest.memory.query.surface_names import surface_names
-from memforest.memory.results import AskResult, Evidence, QueryResult
+from memforest.memory.results import AskResult, QueryResult
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
@@ -54,7 +54,6 @@ from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
 from memforest.text import cut
-from memforest.tokens import count_tokens
 from memforest.types import QuestionPlan
 
 __all__ = ["Query", "QueryPath"]
@@ -125,7 +124,7 @@ class QueryPath:
         unranked: list[str] = []
         if self._reranks(asked):
             found, unranked = await _timed(timer, "rerank", partial(self._rerank, asked, found))
-        evidence = tuple(_within(found.evidence[: asked.top_k], asked.max_tokens))
+        evidence = tuple(within_budget(found.evidence[: asked.top_k], asked.max_tokens))
         why = (
             {"explain": explanation(prepared.request, found, evidence, prepared.trace)}
             if asked.explain
@@ -389,16 +388,3 @@ async def _timed(timer: Timer, step: str, job: Callable[[], Awaitable[T]]) -> T:
         return await job()
     finally:
         timer.add(step, started)
-
-
-def _within(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:
-    """Return the longest prefix whose texts and quotes stay within the budget."""
-    if max_tokens is None:
-        return evidence
-    used, kept = 0, 0
-    for one in evidence:
-        used += count_tokens(one.line(kept + 1)) + 1
-        if used > max_tokens:
-            break
-        kept += 1
-    return evidence[:kept]

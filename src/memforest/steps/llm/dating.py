@@ -63,7 +63,8 @@ def date_statement(
     days = [window_of(said.turn.said, "day", source.zone).interval for said in supports]
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
-        known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *days))
+        own_days = () if one.direction == "for" else days  # how long something takes is no day
+        known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *own_days))
         if not known and date_is_spelt(one.text, supports):
             continue  # in words that are no date by themselves: "How long?" - "Three years"
         plain = plain[: one.start_char] + " " + plain[one.end_char :]

@@ -281,7 +281,7 @@ def _counted(found: Iterable[Figure]) -> Mapping[str, frozenset[str]]:
 def _days(everything: Sequence[SourceTurn], zone: tzinfo) -> tuple[frozenset[str], frozenset[str]]:
     """Return the years of the days that are meant or on which it is said, and the numbers of their months and days."""
     days = [one.turn.said for one in everything]
-    for meant in (span for one in everything for dates in one.dates for span in dates.readings):
+    for meant in (dates.interval for one in everything for dates in one.dates if dates.decided):
         days += [meant.start, *([meant.end - timedelta(microseconds=1)] if meant.end else [])]
     local = [local_time(day, zone) for day in days]
     return (

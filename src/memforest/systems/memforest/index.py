@@ -311,11 +311,20 @@ class MemForestIndex(Index):
                 if turn not in chosen and keep.facts[fact]:  # and so its turns pass
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
-        if chosen and answer.within is not None:
-            best = scores[list(chosen)].max()
-            if np.count_nonzero(scores[keep.turns] > best) >= answer.within:
-                return _Promoted({}, np.zeros(len(bonus)), "")
+        if chosen and _outdone(snapshot, keep, answer, scores, list(chosen)):
+            return _Promoted({}, np.zeros(len(bonus)), "")
         return _Promoted(chosen, bonus, answer.why)
+
+
+def _outdone(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores, turns: Sequence[int]) -> bool:
+    """Return whether turns stand too far down the ranking to lead, or something was said on the very day asked for."""
+    kept = np.flatnonzero(keep.turns)
+    if answer.day is not None:
+        said = int(snapshot.turns.said_ms[kept[scores[kept].argmax()]])
+        if answer.day[0] <= said < answer.day[1]:
+            return True
+    above = int(np.count_nonzero(scores[kept] > scores[list(turns)].max()))
+    return answer.within is not None and above >= answer.within
 
 
 def _sessions_lead(

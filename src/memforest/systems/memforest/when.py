@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,8 @@ class Answer:
     """The facts (rows) that answer a question about change, and why; empty when it is none.
 
     `in_order` says that the first of them answers best; else the one nearest the question does. `within` is how many places
-    down the ranking by relevance the best placed of their turns may stand; None: any.
+    down the ranking by relevance the best placed of their turns may stand; None: any. With a `day`, a stretch of time in
+    ms, none of them leads when the most relevant turn was said within it.
     """
 
     facts: tuple[int, ...] = ()
@@ -48,6 +50,7 @@ class Answer:
     start_ms: int | None = None
     end_ms: int | None = None
     within: int | None = None
+    day: tuple[int, int] | None = None
 
 
 def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) -> Answer:
@@ -162,7 +165,19 @@ def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) 
     within = None
     if not thread.exchanged:
         within = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
-    return Answer(rows, why, plan.kind in _ORDERED, segment.start_ms, segment.end_ms, within)
+    bounds = segment.start_ms, segment.end_ms
+    return Answer(rows, why, plan.kind in _ORDERED, *bounds, within, _asked_day(plan))
+
+
+def _asked_day(plan: QuestionPlan) -> tuple[int, int] | None:
+    """Return the time that a question for a state names, in ms, if it is so short that what was said in it binds."""
+    if plan.kind != "as_of" or plan.start is None or plan.end is None or plan.end - plan.start > LONGEST_DAY:
+        return None
+    return round(plan.start.timestamp() * 1000), round(plan.end.timestamp() * 1000)
+
+
+LONGEST_DAY = timedelta(days=7)
+"""In the longest stretch of time of which what was said in it counts more than what was so then."""
 
 
 def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
