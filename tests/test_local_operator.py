@@ -227,7 +227,7 @@ def test_a_stretch_of_time_is_no_beginning() -> None:
 def test_words_of_time_are_those_of_the_language() -> None:
     """What says when and in which order is no topic; words of another language are."""
     assert {"switch", "again", "first"} <= operator_words("What did Noor use before?")
-    assert {"antes", "despues"} <= operator_words("¿Qué usaba Noor antes?")
+    assert {"ant", "cambio"} <= operator_words("¿Qué usaba Noor antes?")
     assert "antes" not in operator_words("What did Noor use before?")
     assert not operator_words("Noor 现在住在哪里？")
 
@@ -237,5 +237,5 @@ def test_any_question_is_read(text: str, dated: bool) -> None:
     """No text is an error, and an anchor is part of the question."""
     found = read_operator(text, dated=dated)
     if found is not None:
-        assert found.anchor in text.replace("’", "'")
+        assert found.anchor in " ".join(text.replace("’", "'").split())
     assert isinstance(gap_of(text), frozenset)

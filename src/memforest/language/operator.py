@@ -4,8 +4,8 @@ A table per language (`memforest/data/operators/*.toml`) says how it asks for wh
 that is. So a reading is sure of nothing: it is for an index that looks whether its memory has a timeline that fits. The
 language is told by a question's own words; of one without a table only a date is heard.
 
-A table has `words`, lists by name (``_`` is a space inside an entry), `macros`, and `patterns`: regular expressions in which a
-space is any white space, ``..`` up to eight words, ``{name}`` a list or macro, ``<X>`` an anchor up to the end and ``<x>`` one of
+A table has `words`, lists by name (``_`` is a space inside an entry), `macros`, and `patterns`: regular expressions in which
+``..`` is up to eight words, ``{name}`` a list or macro, ``<X>`` an anchor up to the end and ``<x>`` one of
 at most 80 characters; each begins and ends with a word.
 """
 
@@ -61,7 +61,7 @@ def _compiled(text: str, parts: Mapping[str, str]) -> re.Pattern[str]:
     """Return a pattern of a table as a regular expression."""
     for name, part in parts.items():
         text = text.replace(f"{{{name}}}", part)
-    text = re.sub(r"\((?!\?)", "(?:", text).replace(" .. ", r"(?: [^\s,;?!]+){0,8}? ").replace(" ", r"\s+")
+    text = re.sub(r"\((?!\?)", "(?:", text).replace(" .. ", r"(?: [^\s,;?!]+){0,8}? ")
     text = text.replace("<X>", "(?P<anchor>.+)").replace("<x>", "(?P<anchor>[^,;?!]{1,80}?)")
     start, text = (r"^\W*", text[1:]) if text.startswith("^") else (r"(?<![\w-])", text)
     return re.compile(rf"{start}(?:{text})(?!\w)", re.IGNORECASE)
@@ -86,6 +86,11 @@ def _language_of(question: str) -> str | None:
     return best if votes[best] * LEAST_SHARE >= len(words) > 0 else None
 
 
+def _plain(question: str) -> str:
+    """Return a question in one line, with straight apostrophes and without the mark at its end."""
+    return " ".join(question.replace("’", "'").split()).rstrip("?！？. ")
+
+
 def _find(name: str, text: str, patterns: Patterns) -> re.Match[str] | None:
     """Return the match of the first pattern of a name that is in a text."""
     return next((found for one in patterns[name] if (found := one.search(text))), None)
@@ -103,7 +108,7 @@ def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
         >>> found.kind, found.anchor
         ('predecessor', 'Kurier')
     """
-    whole = text = question.replace("’", "'").strip().rstrip("?！？. ")
+    whole = text = _plain(question)
     code = _language_of(whole)
     if code is None:
         return TimeOperator("as_of") if dated else None
@@ -144,8 +149,9 @@ def _neighbour(kind: OperatorKind, anchor: str, dated: bool) -> TimeOperator | N
 
 
 def _asks(name: str, question: str) -> bool:
-    code = _language_of(question)
-    return code is not None and _find(name, question, _patterns_of(code)) is not None
+    text = _plain(question)
+    code = _language_of(text)
+    return code is not None and _find(name, text, _patterns_of(code)) is not None
 
 
 def asks_how(question: str) -> bool:
@@ -160,16 +166,17 @@ def asks_since(question: str) -> bool:
 
 def operator_words(question: str) -> frozenset[str]:
     """Return the words by which a question's language asks for a time, as search tokens: none is its topic."""
-    code = _language_of(question)
+    code = _language_of(_plain(question))
     return frozenset() if code is None else frozenset(lexical_tokens(" ".join(_words(code))))
 
 
 def gap_of(question: str) -> frozenset[str]:
     """Return the prepositions behind which the thing asked for stands: "What does she work *on*", "*Where*"."""
-    code = _language_of(question)
+    text = _plain(question)
+    code = _language_of(text)
     if code is None:
         return frozenset()
     if _asks("where", question):
         return frozenset(_table(code)["words"]["places"].split())
-    found = (match for one in _patterns_of(code)["gap"] for match in one.finditer(question))
+    found = (match for one in _patterns_of(code)["gap"] for match in one.finditer(text))
     return frozenset(match.group().lower() for match in found)
