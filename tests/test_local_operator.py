@@ -192,6 +192,7 @@ def test_the_wordings_are_many() -> None:
         "What will Noor drive after the Corvid?",
         "Which gym would Noor go to now?",
         "Who taught Noor?",
+        "What did Noor plan for next week?",
         "What was Noor doing today?",
     ],
 )
@@ -204,6 +205,26 @@ def test_a_year_that_no_calendar_read_is_no_value() -> None:
     """What is "before 2022" is no predecessor of a value, though the question's dates were not understood."""
     assert read_operator("Welche Bank hatte Noor vor 2022?", dated=False) is None
     assert read_operator("Welche Bank hatte Noor vor 2022?", dated=True) == TimeOperator("as_of")
+
+
+def test_a_name_is_no_auxiliary() -> None:
+    """Somebody called Will is not in the future."""
+    assert read_operator("Which gym does Will go to now?", dated=False) == TimeOperator("current")
+    assert read_operator("Which gym did Will go to before Kinetik?", dated=False) == TimeOperator(
+        "predecessor", "Kinetik"
+    )
+    assert read_operator("Which gym will Noor go to after Kinetik?", dated=False) is None
+
+
+def test_last_week_is_no_last_change() -> None:
+    """What happened to be new "last week" is dated, in each language."""
+    for question in (
+        "What new car did Noor buy last week?",
+        "¿Qué coche nuevo compró Noor la última semana?",
+        "Quelle nouvelle voiture Noor a-t-elle achetée la semaine dernière ?",
+        "Welches neue Auto hat Noor letzte Woche gekauft?",
+    ):
+        assert read_operator(question, dated=True) == TimeOperator("as_of")
 
 
 def test_an_idiom_is_no_operator() -> None:
