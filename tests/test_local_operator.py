@@ -192,6 +192,8 @@ def test_the_wordings_are_many() -> None:
         "What will Noor drive after the Corvid?",
         "Which gym would Noor go to now?",
         "Who taught Noor?",
+        "What did Noor use to cut the bread?",
+        "Which knife was used to cut the bread?",
         "What did Noor plan for next week?",
         "What was Noor doing today?",
     ],
