@@ -123,7 +123,12 @@ def random_text(random: Random) -> str:
 @lru_cache(maxsize=1)
 def _listed_words() -> tuple[str, ...]:
     """Return the single words of the package's own lists: what its rules look for."""
-    found = set(aspect.kin() | aspect.roles() | aspect.past_forms() | operator.OPERATOR_WORDS)
+    found = set(
+        aspect.kin()
+        | aspect.roles()
+        | aspect.past_forms()
+        | operator.operator_words("What did Ann use before that?")
+    )
     for code in ("en", "es"):
         found.update(word for group in load_word_lists(code).lists.values() for word in group)
         found.update(lexicon.load_lexicon(code).nouns)
@@ -313,12 +318,6 @@ def most_words(most: int) -> int:
     return most
 
 
-def _state_asked(text: str) -> None:
-    read = operator.read_operator(text, dated=False)
-    for name in ("Ann", text[:9] or "x"):
-        operator.asks_for_state(text, name, read.kind if read else "current")
-
-
 ADAPTED: dict[str, Callable[[str], object]] = {
     "text.cut": lambda t: cut(t, 20),
     "text.snowball_stem": lambda t: [snowball_stem(word.lower(), "spanish") for word in t.split()],
@@ -353,7 +352,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     ],
     "steps.local.extract.LocalExtractor": lambda t: LocalExtractor().extract_chunk(_chunk(t)),
     "steps.local.mentions.read_mentions": lambda t: read_mentions(t, KNOWN, frozenset(("will", "may"))),
-    "language.operator.asks_for_state": _state_asked,
     "language.operator.read_operator": lambda t: [operator.read_operator(t, dated=d) for d in (True, False)],
     "language.phrases.is_content": lambda t: [phrases.is_content(word) for word in phrases.TOKEN.findall(t)],
     "language.pieces.lacks_content": lambda t: pieces.lacks_content(t, NAMES),

@@ -33,7 +33,7 @@ Used = tuple[str, re.Pattern[str], str]
 BEHIND_A_VERB = "match behind a verb"
 """In no more than `memforest.language.states.MAX_REACH` characters."""
 
-_LANGUAGES = (("en",), ("es",), ("any",))
+_LANGUAGES = (("en",), ("es",), ("fr",), ("de",), ("any",))
 _METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "split", "subn")
 
 

@@ -516,7 +516,7 @@ def test_a_kind_and_an_anchor_are_adopted_only_when_they_are_valid() -> None:
 def test_an_adopted_kind_decides_on_the_operator() -> None:
     """What the words alone had shown gives way to another kind; of the same kind it stays, and gets the anchor."""
     made = BrowsePlan((), "predecessor", "choir")
-    read = TimeOperator("predecessor", held_by=("Ana",))
+    read = TimeOperator("predecessor", manner=True)
     for operator, becomes in (
         (TimeOperator("first"), TimeOperator("predecessor", "choir")),
         (read, replace(read, anchor="choir")),

@@ -33,7 +33,7 @@ def test_a_kind_names_its_operator(kind: Any) -> None:
         assert found is None
         return
     assert found is not None
-    assert (found.kind, found.begins, found.manner, found.held_by) == (kind, False, False, None)
+    assert (found.kind, found.begins, found.manner) == (kind, False, False)
     relative = kind in ("predecessor", "successor", "since", "changed_back")
     assert found.anchor == ("the oolong" if relative else "")
     without = QuestionPlan(kind=kind).kind_operator

@@ -42,15 +42,13 @@ class TimeOperator:
 
     `anchor` is the text that it is relative to ("before *the oolong*"), empty if there is none. With `begins` the
     question is about the day on which something began ("when did she move"), which only a statement that tells a
-    beginning answers. With `manner` it asks how or why, which no state answers. `held_by` are those of whom it asks what was
-    so, and not what they did; None where the planner does not tell them apart. An unknown kind is an `InputError`.
+    beginning answers. With `manner` it asks how or why, which no state answers. An unknown kind is an `InputError`.
     """
 
     kind: OperatorKind
     anchor: str = ""
     begins: bool = False
     manner: bool = False
-    held_by: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         _check_choice("a time operator has the kind", self.kind, OperatorKind)

@@ -1,157 +1,103 @@
 """Which time operator a question applies, whatever it asks about: "What does Bob open with these days?".
 
-The planner (`memforest.steps.local.plan`) takes an operator for the kind of a question only when it also knows the
-attribute, because "before" and "first" are part of many questions about events. This reading knows no attributes and is
-surer of nothing: it is for an index that looks whether its memory has a timeline that fits.
+A table per language (`memforest/data/operators/*.toml`) says how it asks for what was so before, after, first and so on, whatever
+that is. So a reading is sure of nothing: it is for an index that looks whether its memory has a timeline that fits. The
+language is told by a question's own words; of one without a table only a date is heard.
+
+A table has `words`, lists by name (``_`` is a space inside an entry), `macros`, and `patterns`: regular expressions in which
+``..`` is up to eight words, ``{name}`` a list or macro, ``<X>`` an anchor up to the end and ``<x>`` one of
+at most 80 characters; each begins and ends with a word.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from typing import Any
 
+from memforest.text import lexical_tokens
 from memforest.types import OperatorKind, TimeOperator
 
-__all__ = ["OPERATOR_WORDS", "asks_for_state", "asks_how", "asks_since", "gap_of", "read_operator"]
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["LANGUAGES", "asks_how", "asks_since", "gap_of", "operator_words", "read_operator"]
+
+LANGUAGES = ("en", "es", "fr", "de")
+"""Languages with a table, in the order in which they are preferred."""
+LEAST_SHARE = 5
+"""A question is of a language if at least one in so many of its words is in that language's table."""
+_RELATIVE: tuple[OperatorKind, ...] = ("last", "changed_back", "since", "predecessor", "successor")
+_NO_SIGNS = ("language", "view", "places", "prepositions", "past")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_YEAR = re.compile(r"(?<!\d)(?:1[89]|20)\d\d(?!\d)")
+_ENDS = " .,¿"
+
+Patterns = Mapping[str, tuple[re.Pattern[str], ...]]
+"""Those of one language, by name."""
 
 
-OPERATOR_WORDS = frozenset(
-    [
-        "change",
-        "changed",
-        "changes",
-        "changing",
-        "switch",
-        "switched",
-        "switching",
-        "swap",
-        "swapped",
-        "replace",
-        "replaced",
-        "move",
-        "moved",
-        "moving",
-        "last",
-        "latest",
-        "recent",
-        "recently",
-        "most",
-        "first",
-        "original",
-        "originally",
-        "initial",
-        "initially",
-        "current",
-        "currently",
-        "now",
-        "nowadays",
-        "present",
-        "presently",
-        "moment",
-        "day",
-        "days",
-        "today",
-        "earlier",
-        "former",
-        "formerly",
-        "previous",
-        "previously",
-        "old",
-        "new",
-        "next",
-        "right",
-        "just",
-        "before",
-        "after",
-        "since",
-        "until",
-        "when",
-        "long",
-        "back",
-        "return",
-        "returned",
-        "go",
-        "went",
-        "going",
-        "again",
-        "begin",
-        "began",
-        "beginning",
-        "start",
-        "started",
-        "come",
-        "came",
-        "get",
-        "got",
-        "take",
-        "took",
-        "ever",
-        "follow",
-        "followed",
-        "different",
-        "another",
-        "use",
-        "used",
-        "have",
-        "had",
-        "be",
-        "been",
-    ]
-)
-"""Words by which a question asks for a time, lower case; they say nothing of what it asks about."""
+@lru_cache(maxsize=len(LANGUAGES))
+def _table(code: str) -> Mapping[str, Mapping[str, Any]]:
+    path = resources.files("memforest") / "data" / "operators" / f"{code}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-_BACK = re.compile(
-    r"\b(?:return(?:ed|ing)?|revert(?:ed)?)\b(?: to| from)?(?P<a>.*)"
-    r"|\bback (?:to|at|in|into|on|onto|with|together with)\b(?P<b>.*)|\bback\b\W*$"
-    r"|\b(?:re-?start|re-?join|re-?subscribe|resume)\w*\b(?P<c>.*)"
-    r"|^(?:did|has|is|does|was)\b(?P<d>.*)\bagain\b|\bagain\W*$",
-    re.IGNORECASE,
-)
-_WHEN_LAST = re.compile(r"^\W*when (?:did|has|have|was|were) .{1,60}? last [a-z]", re.IGNORECASE)
-_LATEST = re.compile(r"\b(?:last|(?:most|how) recent(?:ly)?|latest)\b", re.IGNORECASE)
-_TURN = re.compile(r"\b(?:chang|switch|mov|swap|replac)\w*\b", re.IGNORECASE)
-_TURN_OR_NEW = re.compile(
-    r"\b(?:chang|switch|mov|swap|replac|trad|new|differ|another|updat|upgrad|quit|leav|left|turn)",
-    re.IGNORECASE,
-)
-_SINCE = re.compile(
-    r"^\W*(?:since when|(?:for )?how long|from when|as of when)\b(?P<a>.*)"
-    r"|^\W*(?:when|what (?:day|date|month|year)|in (?:what|which) (?:month|year)|on (?:what|which) (?:day|date)) "
-    r"(?P<b>.*\b(?:start|started|begin|began|become|became|get|got|join|joined|take up|took up|move|moved|switch|switched|change to|changed to|"
-    r"adopt|adopted|buy|bought|come|came|arrive|arrived|settle|settled|sign|signed|register|registered|enrol\w*|subscribe\w*|turn|turned|"
-    r"pick|picked|marry|married|promoted|hired|acquire|acquired|discover|discovered|put on|assigned)\b.*)",
-    re.IGNORECASE,
-)
-_BEFORE = re.compile(
-    r"\b(?:before|prior to|until|till|up to)\b(?P<a>.+)|\breplaced by\b(?P<b>.+)"
-    r"|\b(?:what|which .{1,30}|who) (?:did|has) (?P<c>.{1,60}?) (?:replace|succeed|follow)\b(?! .{1,80} with$)|\b(?:give up|gave up|given up|leave|left|drop|dropped|swap|swapped|trade|traded)\b.{0,30}? (?:for|to join)\b(?P<d>.+)"
-    r"|\bpreceded\b(?P<e>.+)|\b(?:previous|former|preceding)(?:ly)?\b",
-    re.IGNORECASE,
-)
-_AFTER = re.compile(
-    r"\b(?:after|following|since leaving|since giving up|once)\b(?P<a>.+)"
-    r"|\b(?:replaced|replace|followed|succeeded|superseded)\b(?P<b>.+)|\b(?:instead|(?:took|take) the place) of\b(?P<c>.+)|\b(?:move|go|switch|change)d? (?:on |over )?(?:to )?from\b(?P<e>.+)"
-    r"|\b(?:swap|swapped|trade|traded|exchange|exchanged|switch|switched|change|changed)\b(?: from)?(?P<d>.{1,80}?) (?:for|to|with)\W*$",
-    re.IGNORECASE,
-)
-_FIRST = re.compile(
-    r"\b(?:first|original(?:ly)?|initial(?:ly)?|earliest|to begin with|to start with|start(?:ed)? (?:out|off)|beg[ai]n with|before any(?:thing)? (?:other|else)|in the beginning|at the (?:start|beginning|outset))\b",
-    re.IGNORECASE,
-)
-_NOW = re.compile(
-    r"\b(?:now|nowadays|current(?:ly)?|at present|present(?:ly)?|these days|at the moment|right now|today|still|as of (?:now|today)|at this point)\b",
-    re.IGNORECASE,
-)
+@lru_cache(maxsize=len(LANGUAGES))
+def _patterns_of(code: str) -> Patterns:
+    """Return the patterns of one of `LANGUAGES`, read once per process from the package's data."""
+    table = _table(code)
+    parts = {name: f"(?:{'|'.join(text.split())})".replace("_", " ") for name, text in table["words"].items()}
+    parts |= table["macros"]
+    return {name: tuple(_compiled(one, parts) for one in texts) for name, texts in table["patterns"].items()}
 
-_PRESENT = re.compile(
-    r"^\W*(?:[\w, ]+, )?(?:in |at |on |to |with |by |for )?(?:what|which|who|whose|where)(?:'s|\b(?!.*\b(?:did|was|were|had|will|would|should|could|might)\b))",
-    re.IGNORECASE,
-)
-"""A question for a thing, place or person that is not in the past or the future is one about now."""
+
+def _compiled(text: str, parts: Mapping[str, str]) -> re.Pattern[str]:
+    """Return a pattern of a table as a regular expression."""
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    text = re.sub(r"\((?!\?)", "(?:", text).replace(" .. ", r"(?: [^\s,;?!]+){0,8}? ")
+    text = text.replace("<X>", "(?P<anchor>.+)").replace("<x>", "(?P<anchor>[^,;?!]{1,80}?)")
+    start, text = (r"^\W*", text[1:]) if text.startswith("^") else (r"(?<![\w-])", text)
+    return re.compile(rf"{start}(?:{text})(?!\w)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def _words(code: str) -> frozenset[str]:
+    """Return the words by which a language asks for a time."""
+    table = _table(code)
+    texts = [text for name in (*_RELATIVE, "first", "now") for text in table["patterns"][name]]
+    texts += [text for name, text in table["words"].items() if name not in _NO_SIGNS]
+    return frozenset(word for text in texts for word in _WORD.findall(re.sub(r"\{\w+\}|\\\w", " ", text)))
+
+
+@lru_cache(maxsize=64)
+def _language_of(question: str) -> str | None:
+    """Return the language with a table that most words of a question are of; None if few are of any."""
+    words = _WORD.findall(question.lower())
+    signs = {code: _words(code).union(_table(code)["words"]["language"].split()) for code in LANGUAGES}
+    votes = {code: sum(word in signs[code] for word in words) for code in LANGUAGES}
+    best = max(LANGUAGES, key=votes.__getitem__)
+    return best if votes[best] * LEAST_SHARE >= len(words) > 0 else None
+
+
+def _plain(question: str) -> str:
+    """Return a question in one line, with straight apostrophes and without the mark at its end."""
+    return " ".join(question.replace("’", "'").split()).rstrip("?！？. ")
+
+
+def _find(name: str, text: str, patterns: Patterns) -> re.Match[str] | None:
+    """Return the match of the first pattern of a name that is in a text."""
+    return next((found for one in patterns[name] if (found := one.search(text))), None)
 
 
 def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
-    """Return the kind and anchor of an English question's time operator, or None if it shows no sign of one.
+    """Return the kind and anchor of a question's time operator, or None if it shows no sign of one.
 
     Args:
         question: as it was typed.
@@ -162,110 +108,75 @@ def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
         >>> found.kind, found.anchor
         ('predecessor', 'Kurier')
     """
-    text = question.replace("’", "'").strip().rstrip("?！？ ")
-    if _asks_for_last(text):
-        return TimeOperator("last", "")
-    for kind, pattern in _ANCHORED:
-        found = pattern.search(text)
-        if found is not None:
-            anchor = next((group for group in found.groups() if group), "")
-            anchor = _AS.split(anchor)[0]
-            if dated and kind in ("predecessor", "successor"):
-                return TimeOperator("as_of", "")
-            return TimeOperator(kind, anchor.strip(" .,"))
+    whole = text = _plain(question)
+    code = _language_of(whole)
+    if code is None:
+        return TimeOperator("as_of") if dated else None
+    patterns = _patterns_of(code)
+    for idiom in patterns["idioms"]:
+        text = idiom.sub(lambda found: "\0" * len(found.group()), text)
+    if _find("unreal", text, patterns):
+        return None
+    for kind in _RELATIVE:
+        if found := _find(kind, text, patterns):
+            span = found.span("anchor") if "anchor" in found.re.groupindex else (0, 0)
+            if kind in ("predecessor", "successor"):
+                return _neighbour(kind, _cut(whole, *span, patterns), dated)
+            return TimeOperator(kind, whole[slice(*span)].strip(_ENDS))
+    present = not _find("not_present", whole, patterns)
+    if present and _find("now", text, patterns):
+        return TimeOperator("current")
     if dated:
-        return TimeOperator("as_of", "")
-    if _FIRST.search(text):
-        return TimeOperator("first", "")
-    return TimeOperator("current", "") if _NOW.search(text) or _PRESENT.search(text) else None
+        return TimeOperator("as_of")
+    if _find("first", text, patterns):
+        return TimeOperator("first")
+    return TimeOperator("current") if present and _find("present", text, patterns) else None
 
 
-def _asks_for_last(text: str) -> bool:
-    """Return whether a question asks for the latest change: "When did Bob last move?", "the last time it changed"."""
-    return (
-        _WHEN_LAST.search(text) is not None
-        or _stand_in_order(_LATEST, _TURN_OR_NEW, text)
-        or _stand_in_order(_TURN, _LATEST, text)
-    )
+def _cut(whole: str, start: int, end: int, patterns: Patterns) -> str:
+    """Return the text that "before" or "after" is relative to, without what follows it."""
+    for cut in patterns["cut"]:
+        behind = cut.search(whole, start + 1, end)
+        end = behind.start() if behind else end
+    return whole[start:end].strip(_ENDS)
 
 
-def _stand_in_order(first: re.Pattern[str], second: re.Pattern[str], text: str) -> bool:
-    """Return whether a match of one pattern stands before a match of another; one pattern for both is quadratic."""
-    found = first.search(text)
-    return found is not None and second.search(text, found.end()) is not None
+def _neighbour(kind: OperatorKind, anchor: str, dated: bool) -> TimeOperator | None:
+    """Return an operator relative to an anchor, or to the date in it; None if that date was not understood."""
+    if dated:
+        return TimeOperator("as_of")
+    return None if _YEAR.search(anchor) else TimeOperator(kind, anchor)
 
 
-_AS = re.compile(r", (?=(?:what|who|which|where|whose|how)\b)| as (?=[\w']+ )| for (?=[A-Z])")
-
-_ANCHORED: tuple[tuple[OperatorKind, re.Pattern[str]], ...] = (
-    ("changed_back", _BACK),
-    ("predecessor", _BEFORE),
-    ("successor", _AFTER),
-    ("since", _SINCE),
-)
-
-
-_NO_STATE = re.compile(r"^\W*(?:what (?:kind|type|sort)s? of\b|did\b|does\b|was\b|is\b)", re.IGNORECASE)
-_HAS = re.compile(
-    r"\b(?:is|was|are|were|been|'s) §'s\b|\b(?:of|for) §\W*$|^\W*(?:what|which|who|whose)\b[^§]*§'s\b",
-    re.IGNORECASE,
-)
-_DOING = re.compile(
-    r"\b(?:is|was|'s) § (?:[a-z]+ly |still |now |then )?(?:[a-z]+ing|at|in|on|with|a|an|the|based|enrolled|registered|married|engaged|subscribed|signed)\b",
-    re.IGNORECASE,
-)
-_STATIVE = re.compile(
-    r"\b(?:did|does|do|has|have|had) § (?:[a-z]+ly |still |first |also )?(?:live|lived|work|worked|train|trained|study|studied|reside|stay|rent|own|owned|have|had|hold|keep|drive|drove|"
-    r"ride|use|used|play|played|learn|speak|date|dated|see|go|open|attend|belong|listen|prefer|like|love|practi[sc]e|follow|support|teach|eat|bake|wear|subscribe|foster|run|watch|drink|call|be|been)\b",
-    re.IGNORECASE,
-)
-_CHANGED = re.compile(r"\b(?:chang|switch|swap|replac|mov|differ|new)\w*", re.IGNORECASE)
-
-
-_HOW = re.compile(
-    r"\W*(?:how(?! (?:long|recently)\b)(?: (?:come|many|much|often|old|far|big)|.* (?:feel|felt|react|go|went)\b)|how come|why|in (?:what|which) way)\b",
-    re.IGNORECASE,
-)
+def _asks(name: str, question: str) -> bool:
+    text = _plain(question)
+    code = _language_of(text)
+    return code is not None and _find(name, text, _patterns_of(code)) is not None
 
 
 def asks_how(question: str) -> bool:
     """Return whether a question asks how or why something was, which no state answers."""
-    return _HOW.match(question) is not None
-
-
-_SPAN = re.compile(r"\W*(?:since|how long|for how long)\b", re.IGNORECASE)
+    return _asks("manner", question)
 
 
 def asks_since(question: str) -> bool:
     """Return whether a question asks since when or how long something has been so: "Since when", "How long"."""
-    return _SPAN.match(question) is not None
+    return _asks("span", question)
 
 
-def asks_for_state(question: str, name: str, kind: OperatorKind) -> bool:
-    """Return whether a question asks what was so of a person, not what they did: "Where did § live", "§'s gym".
-
-    Args:
-        question: as it was typed.
-        name: of the person.
-        kind: of the operator that was read from it.
-    """
-    text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "§", question.replace("’", "'"))
-    if kind == "last":
-        return _CHANGED.search(text) is not None
-    if _NO_STATE.search(text):
-        return False
-    return any(form.search(text) for form in (_HAS, _DOING, _STATIVE))
-
-
-_STRANDED = re.compile(
-    r"\b(on|with|as|to|at|for|in)(?= (?:in|on|at|by|now|right now|these days|when|before|after|until|during|first|last|originally|currently|today)\b| *\W*$)",
-    re.IGNORECASE,
-)
+def operator_words(question: str) -> frozenset[str]:
+    """Return the words by which a question's language asks for a time, as search tokens: none is its topic."""
+    code = _language_of(_plain(question))
+    return frozenset() if code is None else frozenset(lexical_tokens(" ".join(_words(code))))
 
 
 def gap_of(question: str) -> frozenset[str]:
     """Return the prepositions behind which the thing asked for stands: "What does she work *on*", "*Where*"."""
-    found = frozenset(m.lower() for m in _STRANDED.findall(question))
-    if re.match(r"\W*where\b", question, re.IGNORECASE):
-        return frozenset(("at", "in", "to", "from", "for"))
-    return found
+    text = _plain(question)
+    code = _language_of(text)
+    if code is None:
+        return frozenset()
+    if _asks("where", question):
+        return frozenset(_table(code)["words"]["places"].split())
+    found = (match for one in _patterns_of(code)["gap"] for match in one.finditer(text))
+    return frozenset(match.group().lower() for match in found)

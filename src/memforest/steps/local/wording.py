@@ -2,33 +2,24 @@
 
 The planner names a time operator only when it also knows the attribute. The operator here is the one that the words
 show (`memforest.language.operator`), for an index that looks whether its memory has a timeline that fits. Operators
-and nouns are English; names, topic and keywords are of every language.
+are of the languages with a table, nouns English; names, topic and keywords are of every language.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from memforest.language.lexicon import load_lexicon
-from memforest.language.operator import (
-    OPERATOR_WORDS,
-    asks_for_state,
-    asks_how,
-    asks_since,
-    gap_of,
-    read_operator,
-)
+from memforest.language.operator import asks_how, asks_since, gap_of, operator_words, read_operator
 from memforest.steps.local.mentions import MaskedQuestion
 from memforest.text import lexical_tokens, lexical_words
 from memforest.types import Complexity, QuestionPlan, TimeOperator
 
 __all__ = ["with_wording"]
 
-MOST_NAMES = 16
-"""Names of which it is told whether a state of theirs is asked for; a question of more is about nobody's."""
 _NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
 
 
@@ -52,7 +43,7 @@ def with_wording(
     mentions = tuple(dict.fromkeys((*named, *capitals)))
     return replace(
         plan,
-        operator=_operator(plan, question, mentions),
+        operator=_operator(plan, question),
         owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
         mentions=mentions,
         topic=_topic(plan, spoken.text),
@@ -74,7 +65,7 @@ def _is_name(found: re.Match[str]) -> bool:
 _ENDS = frozenset(".?!;。？！")
 
 
-def _operator(plan: QuestionPlan, question: str, mentions: Iterable[str]) -> TimeOperator | None:
+def _operator(plan: QuestionPlan, question: str) -> TimeOperator | None:
     """Return the time operator of a question about somebody: the plan's, unless the words show another one."""
     if not plan.entities:
         return None
@@ -89,18 +80,13 @@ def _operator(plan: QuestionPlan, question: str, mentions: Iterable[str]) -> Tim
         read,
         begins=read.kind == "since" and not asks_since(question),
         manner=asks_how(question),
-        held_by=tuple(
-            name
-            for name in list(dict.fromkeys((*plan.entities, *mentions)))[:MOST_NAMES]
-            if asks_for_state(question, name, read.kind)
-        ),
     )
 
 
 def _topic(plan: QuestionPlan, question: str) -> tuple[str, ...]:
     """Return the words for what a question asks about: without names, dates, numbers and words of change."""
     names = {token for name in plan.entities for token in lexical_tokens(name)}
-    drop = names | load_lexicon("en").cue_words["date_words"] | OPERATOR_WORDS
+    drop = names | load_lexicon("en").cue_words["date_words"] | operator_words(question)
     found: list[str] = []
     for word, tokens in lexical_words(question):
         kept = [token for token in tokens if token not in drop and not token.isdecimal()]
