@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import multiprocessing
 import sqlite3
 import sys
@@ -265,7 +266,8 @@ def test_a_file_of_the_first_version_is_upgraded_with_what_it_holds(folder: Path
     older_file(new, folder / "old", before="m0004_changes")
     (folder / "old").replace(new)
     with MemForest(folder, fast_config()) as forest:
-        assert forest.query("u", "Where does Ana live?").evidence == before
+        found = forest.query("u", "Where does Ana live?").evidence
+        assert found == tuple(dataclasses.replace(one, dates=()) for one in before)  # an older file has none
         forest.ingest_session("u", "new", said("I live in Oslo now.", day=9))
         found = forest.query("u", "Where does Ana live?").evidence
         assert "I live in Oslo now." in {one.quote for one in found}

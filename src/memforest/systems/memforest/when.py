@@ -110,10 +110,11 @@ def _fits(
     return thread.nearness >= NEAR_ENOUGH and 1 < len({one.value for one in thread.segments}) <= MOST_VALUES
 
 
-WITHIN_STATE, WITHIN_CHANGE = 10, 60
-"""Places of the ranking within which a thread leads of which nothing tells that its values take each other's place. A question
-for a state may as well be one for an event ("What did Ana paint in May?"), one for a change is hardly one. Chosen on LoCoMo,
-where no such lead is wanted, and the development worlds (docs/ranking.md)."""
+WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
+"""Places of the ranking within which a thread leads of which nothing tells that its values take each other's place: at most so
+many, and no more than one in so many turns. A question for a state may as well be one for an event ("What did Ana paint in
+May?"), one for a change is hardly one. Chosen on LoCoMo, where hardly a lead is right, and development worlds
+(docs/ranking.md)."""
 MOST_VALUES = 6
 """Values of a kind that one person may have had: somebody with more has them beside each other, and not by turns."""
 NEAR_ENOUGH = 0.5
@@ -164,7 +165,8 @@ def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) 
     why = f"{plan.kind}: {segment.value}"
     within = None
     if not thread.exchanged:
-        within = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
+        most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
+        within = min(most, 1 + len(snapshot.turns.ids) // share)
     bounds = segment.start_ms, segment.end_ms
     return Answer(rows, why, plan.kind in _ORDERED, *bounds, within, _asked_day(plan))
 
