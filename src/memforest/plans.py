@@ -107,6 +107,8 @@ class QuestionPlan:
 
     - `operator`: the time operator to try on the timelines of the entities. Where it is None, `kind` and `anchor` count;
       where `kind` is another, as ``simple``, a timeline has to fit well.
+    - `core`: the question without the words for its time ("before *moving to Miami*", "now", a date), for a reader who is to
+      say what answers before it is asked when that was; None where the question has no such words.
     - `owners`: those of the entities whose thing is asked about ("*Ana*'s gym"). `mentions`: every name in the
       question, also one in its anchor; names in it that the catalogue lacks may be among them.
     - `topic`: words for what is asked about, without names, dates and words of change; None where nothing says.
@@ -129,6 +131,7 @@ class QuestionPlan:
     speakers: tuple[str, ...] | None = None
     asker: str | None = None
     operator: TimeOperator | None = None
+    core: str | None = None
     owners: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
     topic: tuple[str, ...] | None = None

@@ -106,8 +106,9 @@ def plan_question(
         asker=who.asker,
     )
     dates = find_dates(asked.text, reference, zone, ("en", "es"))
-    spoken = asked.without([(span.start_char, span.end_char) for span in dates], who.acts)
-    return with_wording(plan, question, [name for name, _ in reading.entities], spoken)
+    undated = asked.without([(span.start_char, span.end_char) for span in dates])
+    spoken = undated.without((), who.acts)
+    return with_wording(plan, question, [name for name, _ in reading.entities], undated.text, spoken)
 
 
 def _lexicon_of(question: str) -> Lexicon:

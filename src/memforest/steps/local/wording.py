@@ -21,6 +21,7 @@ from memforest.language.operator import (
     gap_of,
     read_operator,
 )
+from memforest.steps.local.core import core_of
 from memforest.steps.local.mentions import MaskedQuestion
 from memforest.text import lexical_tokens, lexical_words
 from memforest.types import Complexity, QuestionPlan, TimeOperator
@@ -33,7 +34,7 @@ _NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
 
 
 def with_wording(
-    plan: QuestionPlan, question: str, named: Sequence[str], spoken: MaskedQuestion
+    plan: QuestionPlan, question: str, named: Sequence[str], undated: str, spoken: MaskedQuestion
 ) -> QuestionPlan:
     """Return a plan with what the words of its question say beyond it.
 
@@ -41,6 +42,7 @@ def with_wording(
         plan: with everything else.
         question: as it was typed.
         named: display names of all entities that it mentions, in order.
+        undated: the question with its dates blanked.
         spoken: the question without its dates, and without what only says who told it.
     """
     known = spoken.named
@@ -50,9 +52,11 @@ def with_wording(
         if found.start() not in known and _is_name(found)
     )
     mentions = tuple(dict.fromkeys((*named, *capitals)))
+    operator = _operator(plan, question, mentions)
     return replace(
         plan,
-        operator=_operator(plan, question, mentions),
+        operator=operator,
+        core=None if operator is None else core_of(operator.kind, undated),
         owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
         mentions=mentions,
         topic=_topic(plan, spoken.text),
