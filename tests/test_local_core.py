@@ -27,6 +27,7 @@ def core(question: str) -> str | None:
         ("Which gym did Noor go to before Kinetik?", "Which gym did Noor go to?"),
         ("Before joining Kinetik, which gym did Noor go to?", "which gym did Noor go to?"),
         ("Which gym did Noor go to right after leaving Kinetik?", "Which gym did Noor go to?"),
+        ("What came right after the oboe as Noor's instrument?", "What came as Noor's instrument?"),
         ("What was Noor's first job?", "What was Noor's job?"),
         ("When did Noor last change gyms?", "When did Noor change gyms?"),
         ("Since when has Noor lived in Oslo?", "has Noor lived in Oslo?"),

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.interval import to_ms
 from memforest.memory.query.explain import LeafKey, Searched, leaf_key
 from memforest.memory.results import Evidence
 from memforest.ranking import choose_by_time
@@ -63,7 +62,7 @@ def answer_by_time(
     turn = np.array([one.kind != "memory" for one in read], dtype=np.bool_)
     within = turn & _about(plan.entities, read)
     if operator.kind == "as_of" and end is not None:
-        within &= np.array([to_ms(one.said) < to_ms(end) for one in read], dtype=np.bool_)
+        within &= np.array([min(one.said, one.start) < end for one in read], dtype=np.bool_)
     row = choose_by_time(
         operator.kind,
         relevance,

@@ -27,7 +27,7 @@ _WORDS: dict[OperatorKind, str] = {
 _SHADES = "(?:(?:right|just|shortly|immediately|directly|justo) )?"
 _OUT = {
     kind: re.compile(
-        rf"^\W*{_SHADES}(?:{found})\b[^,?]+,|,?\s*\b{_SHADES}(?:{found})\s[^?？.;]+"
+        rf"^\W*{_SHADES}(?:{found})\b[^,?]+,|\b{_SHADES}(?:{found})\s[^?？.;]+?(?=[?？.;]|$|\sas\s)"
         if kind in ("predecessor", "successor")
         else rf"\b(?:{found})\b,?",
         re.IGNORECASE,
@@ -54,5 +54,5 @@ def core_of(kind: OperatorKind, question: str) -> str | None:
     """
     pattern = _DATE if kind == "as_of" else _OUT[kind]
     core, times = pattern.subn(" ", question)
-    core = re.sub(r"\s+(?=[?？,.]|$)", "", " ".join(core.split()))
+    core = re.sub(r"[ ,]{1,4}(?=[?？.]|$)", "", " ".join(core.split()))
     return core if times and lexical_tokens(core) else None
