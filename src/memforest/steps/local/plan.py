@@ -107,8 +107,7 @@ def plan_question(
     )
     dates = find_dates(asked.text, reference, zone, ("en", "es"))
     undated = asked.without([(span.start_char, span.end_char) for span in dates])
-    spoken = undated.without((), who.acts)
-    return with_wording(plan, question, [name for name, _ in reading.entities], undated.text, spoken)
+    return with_wording(plan, question, [name for name, _ in reading.entities], undated, who.acts)
 
 
 def _lexicon_of(question: str) -> Lexicon:

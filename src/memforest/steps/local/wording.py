@@ -8,7 +8,7 @@ and nouns are English; names, topic and keywords are of every language.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,8 +21,8 @@ from memforest.language.operator import (
     gap_of,
     read_operator,
 )
-from memforest.steps.local.core import core_of
 from memforest.steps.local.mentions import MaskedQuestion
+from memforest.steps.local.timeless import core_of
 from memforest.text import lexical_tokens, lexical_words
 from memforest.types import Complexity, QuestionPlan, TimeOperator
 
@@ -34,7 +34,11 @@ _NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
 
 
 def with_wording(
-    plan: QuestionPlan, question: str, named: Sequence[str], undated: str, spoken: MaskedQuestion
+    plan: QuestionPlan,
+    question: str,
+    named: Sequence[str],
+    undated: MaskedQuestion,
+    acts: Collection[str],
 ) -> QuestionPlan:
     """Return a plan with what the words of its question say beyond it.
 
@@ -43,8 +47,9 @@ def with_wording(
         question: as it was typed.
         named: display names of all entities that it mentions, in order.
         undated: the question with its dates blanked.
-        spoken: the question without its dates, and without what only says who told it.
+        acts: its words for acts of speech (lower case), which only say who told it.
     """
+    spoken = undated.without((), acts)
     known = spoken.named
     capitals = (
         found.group()
@@ -56,7 +61,7 @@ def with_wording(
     return replace(
         plan,
         operator=operator,
-        core=None if operator is None else core_of(operator.kind, undated),
+        core=None if operator is None else core_of(operator.kind, undated.text),
         owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
         mentions=mentions,
         topic=_topic(plan, spoken.text),
