@@ -7,6 +7,8 @@ from datetime import datetime, timezone
 import pytest
 
 from memforest.steps.local.plan import plan_question
+from memforest.steps.local.timeless import core_of
+from memforest.types import OperatorKind
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 NAMES = {"noor": "Noor"}
@@ -59,3 +61,11 @@ def test_the_words_for_the_time_are_left_out(question: str, expected: str) -> No
 def test_a_question_without_such_words_has_no_core(question: str) -> None:
     """Then nothing is chosen by its time."""
     assert core(question) is None
+
+
+@pytest.mark.parametrize("kind", ["predecessor", "current", "as_of"])
+@pytest.mark.parametrize("piece", ["before ", ", ", " ", "right ", "before as "])
+def test_long_questions_take_time_in_proportion(kind: OperatorKind, piece: str) -> None:
+    """Repeated signs and words are read once: a quadratic pattern would not come to an end here."""
+    core = core_of(kind, f"Where {piece * 20_000}did Noor live?")
+    assert core is None or core.startswith("Where")

@@ -189,6 +189,20 @@ def test_other_people_s_turns_are_not_chosen(tmp_path: Path) -> None:
         assert "garage" in ask(forest, question).evidence[0].quote
 
 
+def test_a_stated_beginning_counts_for_a_date(tmp_path: Path) -> None:
+    """What was said after the day, and tells that it began before it, answers too; what began later does not."""
+    began = [
+        ("Ana", "I bought the ladder for the cellar."),
+        ("Ana", "Soup with too much salt again."),
+        ("Ana", "On 2 March 2024 I carried the ladder to the attic."),
+        ("Ana", "I carried the ladder to the shed."),
+    ]
+    with MemForest(tmp_path, config()) as forest:
+        fill(forest, began)
+        found = ask(forest, "Where was Ana's ladder on 2 March 2024?").evidence[0]
+    assert ("attic" in found.quote, found.why) == (True, "as_of: said last of what answers")
+
+
 # -- how much is read -------------------------------------------------------------------------------
 
 
