@@ -81,22 +81,26 @@ def shown(evidence: Sequence[Evidence]) -> list[str]:
 @pytest.mark.parametrize(
     ("question", "word", "why"),
     [
-        ("Where does Ana's ladder stand now?", "garage", "current: said last of what answers"),
-        ("Where did Ana's ladder stand on 4 March 2024?", "attic", "as_of: said last of what answers"),
+        ("Which place does Ana's ladder have now?", "garage", "current: said last of what answers"),
+        ("Which place did Ana's ladder have on 4 March 2024?", "attic", "as_of: said last of what answers"),
         (
-            "Where did Ana's ladder stand before the shed?",
+            "Which place did Ana's ladder have before the shed?",
             "attic",
             "predecessor: said last of what answers before the shed",
         ),
         (
-            "Where did Ana's ladder stand after the attic?",
+            "Which place did Ana's ladder have after the attic?",
             "shed",
             "successor: said first of what answers after the attic",
         ),
-        ("Where did Ana's ladder stand first?", "cellar", "first: said first of what answers"),
-        ("Since when has Ana's ladder stood there?", "cellar", "since: said first of what answers"),
+        ("Which place did Ana's ladder have first?", "cellar", "first: said first of what answers"),
+        ("Since when has Ana had the ladder there?", "cellar", "since: said first of what answers"),
         ("When did Ana last change the ladder's place?", "garage", "last: said last of what answers"),
-        ("Did Ana's ladder go back to the garage?", "garage", "changed_back: said last of what answers"),
+        (
+            "Which place did Ana's ladder go back to, the garage?",
+            "garage",
+            "changed_back: said last of what answers",
+        ),
     ],
 )
 def test_what_answers_by_its_time_leads(forest: MemForest, question: str, word: str, why: str) -> None:
@@ -115,22 +119,23 @@ def test_what_answers_by_its_time_leads(forest: MemForest, question: str, word: 
 
 def test_the_judge_reads_the_core_and_each_turn_alone(forest: MemForest) -> None:
     """Once for both: the order of the candidates and the choice."""
-    ask(forest, "Where did Ana's ladder stand before the shed?")
+    ask(forest, "Which place did Ana's ladder have before the shed?")
     ((question, texts),) = READ
-    assert question == "Where did Ana's ladder stand?"
+    assert question == "Which place did Ana's ladder have?"
     assert sorted(texts) == sorted(f"{who}: {text}" for who, text in SAID)
 
 
 @pytest.mark.parametrize(
     ("question", "options"),
     [
-        ("Where does Ana's ladder stand?", {}),  # a time in the tense alone
-        ("Where did Ana's ladder stand before the pantry?", {}),  # nothing tells of the pantry
-        ("Where did Ana's ladder stand before the cellar?", {}),  # nothing was said before
-        ("Where did Ana's ladder stand in January 2024?", {}),
+        ("Which place does Ana's ladder have?", {}),  # a time in the tense alone
+        ("Which place did Ana's ladder have before the pantry?", {}),  # nothing tells of the pantry
+        ("Which place did Ana's ladder have before the cellar?", {}),  # nothing was said before
+        ("Which place did Ana's ladder have in January 2024?", {}),
+        ("What did Ana do with the ladder before the shed?", {}),  # an event
         ("Which salt does Ana like now?", {}),  # the only answers are below even odds: see the judge
-        ("Where does Ana's ladder stand now?", {"ranking": Ranking(time_order=0)}),
-        ("Where does Ana's ladder stand now?", {"ranking": Ranking(rerank=0)}),
+        ("Which place does Ana's ladder have now?", {"ranking": Ranking(time_order=0)}),
+        ("Which place does Ana's ladder have now?", {"ranking": Ranking(rerank=0)}),
     ],
 )
 def test_nothing_leads(forest: MemForest, question: str, options: dict[str, Any]) -> None:
@@ -143,7 +148,7 @@ def test_nothing_leads(forest: MemForest, question: str, options: dict[str, Any]
 def test_a_scale_that_is_unknown_chooses_nothing(place: Path) -> None:
     """Numbers that are promised to be no logits order the candidates; how likely one answers they do not say."""
     plain = CallableReranker(judge, model_id="judge")
-    question = "Where did Ana's ladder stand before the shed?"
+    question = "Which place did Ana's ladder have before the shed?"
     with MemForest(place, config(reranker=plain)) as forest:
         found = ask(forest, question)
     assert {one.why for one in found.evidence} == {""}
@@ -153,7 +158,7 @@ def test_a_scale_that_is_unknown_chooses_nothing(place: Path) -> None:
 def test_without_a_reranker_nothing_is_chosen(place: Path) -> None:
     """The same memory without one: nothing leads."""
     with MemForest(place, config(reranker=None)) as forest:
-        assert {one.why for one in ask(forest, "Where does Ana's ladder stand now?").evidence} == {""}
+        assert {one.why for one in ask(forest, "Which place does Ana's ladder have now?").evidence} == {""}
 
 
 def test_a_timeline_that_leads_is_left_alone(tmp_path: Path) -> None:
@@ -180,7 +185,7 @@ def test_other_people_s_turns_are_not_chosen(tmp_path: Path) -> None:
     """Three turns by or about the person are enough to leave out all others; with fewer everybody's count."""
     said = [("Ana", f"The ladder stands in the {one}.") for one in PLACES[:3]]
     others = [("Ben", "The ladder stands in the garage.")]
-    question = "Where does Ana's ladder stand now?"
+    question = "Which place does Ana's ladder have now?"
     with MemForest(tmp_path / "many", config()) as forest:
         fill(forest, [*said, *others])
         assert "shed" in ask(forest, question).evidence[0].quote
@@ -199,7 +204,7 @@ def test_a_stated_beginning_counts_for_a_date(tmp_path: Path) -> None:
     ]
     with MemForest(tmp_path, config()) as forest:
         fill(forest, began)
-        found = ask(forest, "Where was Ana's ladder on 2 March 2024?").evidence[0]
+        found = ask(forest, "Which place did Ana's ladder have on 2 March 2024?").evidence[0]
     assert ("attic" in found.quote, found.why) == (True, "as_of: said last of what answers")
 
 

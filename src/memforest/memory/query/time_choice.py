@@ -36,9 +36,14 @@ _WHY = {
 
 
 def operator_of(plan: QuestionPlan, found: Searched) -> TimeOperator | None:
-    """Return the operator by which a question's answer is to be chosen: None if a timeline leads or it shows none."""
+    """Return the operator by which a question's answer is to be chosen: None if it shows none, or a timeline leads.
+
+    None also if the question asks for an event ("What did Ana do before ..."), as far as the planner tells that.
+    """
     operator = plan.operator or plan.kind_operator
-    if plan.core is None or operator is None or any(one.why for one in found.evidence):
+    if plan.core is None or operator is None or operator.held_by == ():
+        return None
+    if any(one.why for one in found.evidence):
         return None
     return operator
 
