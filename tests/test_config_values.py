@@ -110,6 +110,7 @@ def test_sections_are_laid_over_each_other_setting_by_setting(tmp_path: Path) ->
         ("max_cache_mb", 0),
         ("top_k", 1),
         ("rerank_top", 1),
+        ("rerank_tokens", 1),
         ("browse_calls", 0),
     ],
 )

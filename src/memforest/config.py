@@ -87,7 +87,7 @@ class Ranking(Settings):
     """Flow down from the nodes of the scenes of the facts that a turn supports, shared over their levels."""
     time_order: float = 0.5
     """Standing on the asked side of the event that a before/after question names; 0 also keeps the answers that a
-    timeline gives from leading."""
+    timeline gives, or that are chosen by their time, from leading."""
     browse: float = 0.0
     """Relevance of the path by which beam browse reached the leaf."""
     guided: float = 1.0
@@ -147,6 +147,9 @@ class Config(Settings):
     question and a list of texts to numbers."""
     rerank_top: Count = 20
     """How many candidates the reranker reads, at least 1. It orders them; no other comes among them."""
+    rerank_tokens: Count = 1050
+    """How many tokens the reranker reads a query, with the question once a candidate; at least 1. They are estimated (four
+    ASCII characters or one other a token), the candidates are read in the order of their rank, and one is read in any case."""
     ranking: Ranking = field(default_factory=Ranking)
     """Weights of the query's score flow."""
     answer_threshold: Annotated[float, Bound(ge=0, le=1)] = ANSWER_THRESHOLD

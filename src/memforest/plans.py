@@ -110,6 +110,8 @@ class QuestionPlan:
     - `dates`: the stretches of the question that name the window or `as_of`, as they stand in it; they are no part of
       `topic` and `keywords`. `open_year`: all of them name days without
       their year. Where the caller gave no reference date, the window is then moved to the last such days of the memory.
+    - `core`: the question without the words for its time ("before *moving to Miami*", "now", a date), for a reader who is to
+      say what answers before it is asked when that was; None where the question has no such words.
     - `owners`: those of the entities whose thing is asked about ("*Ana*'s gym"). `mentions`: every name in the
       question, also one in its anchor; names in it that the catalogue lacks may be among them.
     - `topic`: words for what is asked about, without names, dates and words of change; None where nothing says.
@@ -134,6 +136,7 @@ class QuestionPlan:
     operator: TimeOperator | None = None
     dates: tuple[str, ...] = ()
     open_year: bool = False
+    core: str | None = None
     owners: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
     topic: tuple[str, ...] | None = None

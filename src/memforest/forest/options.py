@@ -105,6 +105,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
         index=read_indexes(options.get("index")),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
         rerank_top=config.rerank_top,
+        rerank_tokens=config.rerank_tokens,
         mode=_mode(options.get("mode")) or config.mode,
         browse_calls=config.browse_calls,
         budget=read_budget("query", options.get("budget")) or config.query_budget,

@@ -31,6 +31,9 @@ class LocalReranker:
         ConfigError: if `workers` is below 1.
     """
 
+    logits = True
+    """Its scores are logits; see `Reranker.score`."""
+
     def __init__(self, model: OnnxModel, *, workers: int | None = None) -> None:
         self.model_id = model.model_id
         self._encoder = shared_cross_encoder(model)
@@ -71,17 +74,19 @@ class CallableReranker:
     Args:
         fn: the function.
         model_id: identity of the model behind it, shown in traces. Not empty.
+        logits: whether its numbers are logits; see `Reranker.score`.
 
     Raises:
         ConfigError: if `fn` is not callable or `model_id` is empty.
     """
 
-    def __init__(self, fn: Callable[[str, list[str]], Any], *, model_id: str) -> None:
+    def __init__(self, fn: Callable[[str, list[str]], Any], *, model_id: str, logits: bool = False) -> None:
         if not callable(fn):
             raise ConfigError(f"fn must be callable, got {type(fn).__name__}")
         if not model_id:
             raise ConfigError("model_id must not be empty; traces say by it who ranked")
         self.model_id = model_id
+        self.logits = logits
         self._fn = fn
         self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
             getattr(fn, "__call__", None)  # noqa: B004 - asked for its kind, not whether it exists

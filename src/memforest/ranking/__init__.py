@@ -1,9 +1,10 @@
 """Pure scoring over arrays; higher is better everywhere.
 
 `scores` standardises, fuses and orders; `propagation` sends relevance along the edges of any forest and goes from leaves to
-their ancestors; `parts` has single parts of a score. Nothing here knows a snapshot, an index or a file.
+their ancestors; `parts` has single parts of a score; `by_time` chooses one of several answers. Nothing here knows a snapshot, an index or a file.
 """
 
+from memforest.ranking.by_time import choose_by_time
 from memforest.ranking.parts import activation, robustness, time_overlap
 from memforest.ranking.propagation import (
     Ancestors,
@@ -42,6 +43,7 @@ __all__ = [
     "best_first",
     "bm25_idf",
     "bm25_weight",
+    "choose_by_time",
     "cosines",
     "cosines_of_two",
     "group_place",

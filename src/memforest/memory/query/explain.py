@@ -10,7 +10,7 @@ from memforest.interval import from_ms
 from memforest.memory.results import Evidence
 from memforest.systems.base import Search
 
-__all__ = ["Searched", "explanation", "leaf_key"]
+__all__ = ["LeafKey", "Searched", "explanation", "leaf_key"]
 
 LeafKey = tuple[str, str, int | None, str | None]
 
@@ -19,8 +19,8 @@ LeafKey = tuple[str, str, int | None, str | None]
 class Searched:
     """What a search found, best first.
 
-    `trees` are the recalled ones as (title, score). `before` is the turn before each candidate for the reranker.
-    `browsed` is how near the path was by which browse reached evidence. `places` are the places of the candidates
+    `trees` are the recalled ones as (title, score). `before` is the turn before each candidate for the reranker,
+    `order` its place in the order in which turns were said. `browsed` is how near the path was by which browse reached evidence. `places` are the places of the candidates
     before the reranker ordered them, from 1.
     """
 
@@ -29,6 +29,7 @@ class Searched:
     trees: list[tuple[str, float]]
     notes: Mapping[str, Any] = field(default_factory=dict)
     before: Sequence[str] = ()
+    order: Sequence[int] = ()
     browsed: Mapping[LeafKey, float] = field(default_factory=dict)
     places: Mapping[LeafKey, int] = field(default_factory=dict)
     reranker: str | None = None

@@ -30,7 +30,13 @@ from memforest.memory.query.evidence import (
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
 from memforest.memory.query.reading import in_memory, memory_notes, search_tokens
-from memforest.memory.query.rerank import rerank_text, reranked, said_before
+from memforest.memory.query.rerank import (
+    WARNING_CHARS,
+    Reading,
+    said_before,
+    said_order,
+    second_look,
+)
 from memforest.memory.query.surface_names import surface_names
 from memforest.memory.results import AskResult, QueryResult
 from memforest.memory.summaries import Summaries
@@ -38,7 +44,6 @@ from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
-from memforest.models.inputs import finite_scores
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache
@@ -61,8 +66,6 @@ __all__ = ["Query", "QueryPath"]
 T = TypeVar("T")
 Row = NDArray[np.float32]
 _Rows = tuple[Row | None, Row | None]
-WARNING_CHARS = 600
-"""Most of an error in a warning: what a server said is cut shorter, and the setting to mend comes after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Query:
     index: tuple[str, ...] | None
     ranking: Ranking
     rerank_top: int = 20
+    rerank_tokens: int = 1050
     mode: str | None = None
     budget: Budget = field(default_factory=Budget)
     browse_calls: int = 32
@@ -122,8 +126,14 @@ class QueryPath:
         prepared = await index.prepare(host, replace(request, mode=mode))
         found, prepared = await self._searched(asked, index, host, prepared)
         unranked: list[str] = []
-        if self._reranks(asked):
-            found, unranked = await _timed(timer, "rerank", partial(self._rerank, asked, found))
+        if self.steps.reranker is not None and self._reranks(asked):
+            reading = Reading(
+                asked.rerank_top, asked.rerank_tokens, asked.ranking.rerank, asked.ranking.time_order != 0
+            )
+            look = partial(
+                second_look, self.steps.reranker, asked.question, prepared.request.plan, found, reading
+            )
+            found, unranked = await _timed(timer, "rerank", look)
         evidence = tuple(within_budget(found.evidence[: asked.top_k], asked.max_tokens))
         why = (
             {"explain": explanation(prepared.request, found, evidence, prepared.trace)}
@@ -297,6 +307,7 @@ class QueryPath:
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,
             before=said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else [],
+            order=said_order(snapshot, best[: asked.rerank_top]) if reranks else [],
             browsed={
                 leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
             },
@@ -306,35 +317,6 @@ class QueryPath:
                 *memories.warnings,
             ),
         )
-
-    async def _rerank(self, asked: Query, found: Searched) -> tuple[Searched, list[str]]:
-        """Rerank the best candidates by their score plus the reranker's.
-
-        A reranker that fails leaves the order as it is, with a warning.
-        """
-        reranker = self.steps.reranker
-        assert reranker is not None
-        first = found.evidence[: asked.rerank_top]
-        texts = [rerank_text(before, one) for before, one in zip(found.before, first, strict=True)]
-        try:
-            told = await reranker.score(asked.question, texts)
-            scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
-        except ModelError as exc:
-            return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
-        ordered = reranked(first, scores, asked.ranking.rerank)
-        evidence = [*ordered, *found.evidence[len(first) :]]
-        # The first facts of the new order are among the facts of the candidates and the first ones of the old.
-        here = {leaf_key(one) for one in evidence}
-        facts = [one for one in evidence if one.kind == "fact"]
-        facts += [one for one in found.facts if leaf_key(one) not in here]
-        done = replace(
-            found,
-            evidence=evidence,
-            facts=facts,
-            reranker=reranker.model_id,
-            places={leaf_key(one): place for place, one in enumerate(first, 1)},
-        )
-        return done, []
 
     async def ask(self, asked: Query, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""

@@ -1,24 +1,60 @@
-"""Reranking the best candidates: the text that the reranker reads, and the sum of its scores and the ranking's."""
+"""Reranking the best candidates: what the reranker reads, and the sum of its scores and the ranking's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.errors import ModelError
+from memforest.memory.query.explain import Searched, leaf_key
+from memforest.memory.query.time_choice import answer_by_time, led, operator_of
 from memforest.memory.results import Evidence
+from memforest.models.inputs import finite_scores
+from memforest.ports import Reranker
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import turn_text
 from memforest.store import evidence as rows
 from memforest.store.tx import Tx
 from memforest.systems.base import Hit, NodeHit
+from memforest.systems.places import turn_places
+from memforest.text import cut
+from memforest.tokens import count_tokens
+from memforest.types import QuestionPlan
 
-__all__ = ["rerank_text", "reranked", "said_before"]
+__all__ = [
+    "WARNING_CHARS",
+    "Reading",
+    "rerank_text",
+    "reranked",
+    "said_before",
+    "said_order",
+    "second_look",
+    "within_tokens",
+]
 
-BEFORE_CHARS = 400
-"""Most of the turn before, from its end: a long one must not push the candidate out of the model's window."""
+WARNING_CHARS = 600
+"""Most of an error in a warning: what a server said is cut shorter, and the setting to mend comes after it."""
+BEFORE_CHARS = 120
+"""Most of the turn before, from its end: it says what "it" is, and costs as much to read as the candidate."""
+_FRAME = 3
+"""Tokens that a cross-encoder puts around the two texts of a pair: [CLS] and two [SEP]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How much the reranker reads, how much it counts, and whether an answer may be chosen `by_time`.
+
+    `top` is the most candidates and `tokens` about the most tokens (`Config.rerank_top`, `Config.rerank_tokens`); `weight` is
+    `Ranking.rerank`.
+    """
+
+    top: int
+    tokens: int
+    weight: float
+    by_time: bool
 
 
 def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit | NodeHit]) -> list[str]:
@@ -32,6 +68,12 @@ def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit | NodeHit]) -> li
     return found
 
 
+def said_order(snapshot: Snapshot, hits: Sequence[Hit | NodeHit]) -> list[int]:
+    """Return the place of each hit's turn in the order in which turns were said; -1 for a node."""
+    places = turn_places(snapshot)
+    return [int(places[hit.turn]) if isinstance(hit, Hit) else -1 for hit in hits]
+
+
 def rerank_text(before: str, one: Evidence) -> str:
     """Return what the reranker reads of a candidate: the turn, after the one before it.
 
@@ -41,6 +83,51 @@ def rerank_text(before: str, one: Evidence) -> str:
     if one.kind == "memory":
         return one.text
     return f"{before[-BEFORE_CHARS:]} {turn_text(one.speaker, one.quote)}".strip()
+
+
+def within_tokens(question: str, texts: Sequence[str], most: int) -> int:
+    """Return how many texts, from the first on, are read with a question each in `most` tokens; one at least.
+
+    Tokens are estimated (`count_tokens`), with the frame of a pair.
+    """
+    each = np.array([count_tokens(question) + count_tokens(text) + _FRAME for text in texts])
+    return max(1, int(np.searchsorted(np.cumsum(each), most, side="right")))
+
+
+async def second_look(
+    reranker: Reranker, question: str, plan: QuestionPlan, found: Searched, reading: Reading
+) -> tuple[Searched, list[str]]:
+    """Order the best candidates by their score plus the reranker's, and let one lead that answers by its time.
+
+    Where the answer is to be chosen by its time, the core of the question and each turn alone are read, else the question and each
+    turn behind the one before it. A reranker that fails leaves the order as it is, with a warning.
+    """
+    operator = operator_of(plan, found) if reading.by_time and getattr(reranker, "logits", False) else None
+    asked = question if operator is None or plan.core is None else plan.core
+    pool = found.evidence[: reading.top]
+    before = found.before if operator is None else [""] * len(pool)
+    texts = [rerank_text(*pair) for pair in zip(before, pool, strict=True)]
+    texts = texts[: within_tokens(asked, texts, reading.tokens)]
+    try:
+        told = await reranker.score(asked, texts)
+        scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
+    except ModelError as exc:
+        return found, [f"{cut(str(exc), WARNING_CHARS)}: ranked without the reranker"]
+    first = pool[: len(texts)]
+    done = replace(
+        found,
+        evidence=[*reranked(first, scores, reading.weight), *found.evidence[len(first) :]],
+        reranker=reranker.model_id,
+        places={leaf_key(one): place for place, one in enumerate(first, 1)},
+    )
+    chosen = None if operator is None else answer_by_time(plan, operator, found, scores)
+    if chosen is not None:
+        done = led(done, *chosen)
+    # The first facts of the new order are among the facts of the candidates and the first ones of the old.
+    here = {leaf_key(one) for one in done.evidence}
+    facts = [one for one in done.evidence if one.kind == "fact"]
+    facts += [one for one in found.facts if leaf_key(one) not in here]
+    return replace(done, facts=facts), []
 
 
 def reranked(first: Sequence[Evidence], scores: NDArray[np.float64], weight: float) -> list[Evidence]:

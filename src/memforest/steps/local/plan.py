@@ -106,8 +106,8 @@ def plan_question(
         speakers=who.speakers,
         asker=who.asker,
     )
-    spoken = asked.without(time.places, who.acts)
-    plan = with_wording(plan, question, [name for name, _ in reading.entities], spoken)
+    undated = asked.without(time.places)
+    plan = with_wording(plan, question, [name for name, _ in reading.entities], undated, who.acts)
     return as_talk(plan, asked.masked)
 
 

@@ -8,13 +8,14 @@ are of the languages with a table, nouns English; names, topic and keywords are 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from memforest.language.lexicon import load_lexicon
 from memforest.language.operator import asks_how, asks_since, gap_of, operator_words, read_operator
 from memforest.steps.local.mentions import MaskedQuestion
+from memforest.steps.local.timeless import core_of
 from memforest.text import lexical_tokens, lexical_words
 from memforest.types import Complexity, QuestionPlan, TimeOperator
 
@@ -24,7 +25,11 @@ _NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
 
 
 def with_wording(
-    plan: QuestionPlan, question: str, named: Sequence[str], spoken: MaskedQuestion
+    plan: QuestionPlan,
+    question: str,
+    named: Sequence[str],
+    undated: MaskedQuestion,
+    acts: Collection[str],
 ) -> QuestionPlan:
     """Return a plan with what the words of its question say beyond it.
 
@@ -32,8 +37,10 @@ def with_wording(
         plan: with everything else.
         question: as it was typed.
         named: display names of all entities that it mentions, in order.
-        spoken: the question without its dates, and without what only says who told it.
+        undated: the question with its dates blanked.
+        acts: its words for acts of speech (lower case), which only say who told it.
     """
+    spoken = undated.without((), acts)
     known = spoken.named
     capitals = (
         found.group()
@@ -41,9 +48,11 @@ def with_wording(
         if found.start() not in known and _is_name(found)
     )
     mentions = tuple(dict.fromkeys((*named, *capitals)))
+    operator = _operator(plan, question)
     return replace(
         plan,
-        operator=_operator(plan, question),
+        operator=operator,
+        core=None if operator is None else core_of(operator.kind, undated.text),
         owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
         mentions=mentions,
         topic=_topic(plan, spoken.text),
