@@ -23,8 +23,8 @@ __all__ = ["answer_by_time", "led", "operator_of"]
 
 LEAD = 1_000.0
 """Added to what is chosen, as an index adds it to what a timeline says: it stands in front of all that is only similar."""
-OF_CHANGE = frozenset(("predecessor", "successor", "changed_back", "last"))
-"""Operators with which a question hardly asks for anything but what changed."""
+OF_CHANGE = frozenset(("current", "first", "last", "predecessor", "successor", "changed_back"))
+"""Operators with which a question mostly asks for a state; dates and beginnings stand in as many about events."""
 _FEWEST = 3
 """Fewest candidates about a person for the others to be left out."""
 _COVERED = 0.5
@@ -33,7 +33,6 @@ _WHY = {
     "predecessor": "said last of what answers before {anchor}",
     "successor": "said first of what answers after {anchor}",
     "first": "said first of what answers",
-    "since": "said first of what answers",
 }
 
 
@@ -62,14 +61,9 @@ def answer_by_time(
         relevance: logits of how well the first of them answer the core.
     """
     read = found.evidence[: len(relevance)]
-    end = plan.end or plan.as_of
-    if operator.kind == "as_of" and end is None:
-        return None
     anchor = (plan.anchor if plan.kind == operator.kind else None) or operator.anchor
     turn = np.array([one.kind != "memory" for one in read], dtype=np.bool_)
     within = turn & _about(plan.entities, read)
-    if operator.kind == "as_of" and end is not None:
-        within &= np.array([min(one.said, one.start) < end for one in read], dtype=np.bool_)
     row = choose_by_time(
         operator.kind,
         relevance,

@@ -105,9 +105,11 @@ def _fits(
     named = any(segment.value in anchor for segment in thread.segments)
     if operator.kind in ("since", "predecessor", "successor") and anchor and not named:
         return False
-    if thread.exchanged:
+    if thread.exchanged and plan.kind in _CHOICES:
         return True
-    return thread.nearness >= NEAR_ENOUGH and 1 < len({one.value for one in thread.segments}) <= MOST_VALUES
+    if thread.nearness < NEAR_ENOUGH:
+        return False
+    return thread.exchanged or 1 < len({one.value for one in thread.segments}) <= MOST_VALUES
 
 
 WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
@@ -168,18 +170,20 @@ def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) 
         most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
         within = min(most, 1 + len(snapshot.turns.ids) // share)
     bounds = segment.start_ms, segment.end_ms
-    return Answer(rows, why, plan.kind in _ORDERED, *bounds, within, _asked_day(plan))
+    return Answer(rows, why, plan.kind in _ORDERED, *bounds, within, _asked_day(plan, sure=thread.exchanged))
 
 
-def _asked_day(plan: QuestionPlan) -> tuple[int, int] | None:
+def _asked_day(plan: QuestionPlan, *, sure: bool) -> tuple[int, int] | None:
     """Return the time that a question for a state names, in ms, if it is so short that what was said in it binds."""
-    if plan.kind != "as_of" or plan.start is None or plan.end is None or plan.end - plan.start > LONGEST_DAY:
+    longest = LONGEST_DAY if sure else LONGEST_MONTH
+    if plan.kind != "as_of" or plan.start is None or plan.end is None or plan.end - plan.start > longest:
         return None
     return round(plan.start.timestamp() * 1000), round(plan.end.timestamp() * 1000)
 
 
-LONGEST_DAY = timedelta(days=7)
-"""In the longest stretch of time of which what was said in it counts more than what was so then."""
+LONGEST_DAY, LONGEST_MONTH = timedelta(days=7), timedelta(days=31)
+"""The longest stretches of time of which what was said in them counts more than what was so then: where values are known to
+take each other's place, and where they are not."""
 
 
 def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
