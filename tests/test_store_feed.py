@@ -88,7 +88,7 @@ def noted(tx: Tx, after: int) -> set[Noted]:
 # -- what is noted ----------------------------------------------------------------------------------
 
 MAKE = "; ".join(INSERTS[kind].format(7) for kind in INSERTS)
-OCCURRENCE = "INSERT INTO occurrence VALUES (9, 7, 7, 'Ana', 0, '[]', NULL, NULL, 'x', NULL)"
+OCCURRENCE = "INSERT INTO occurrence VALUES (9, 7, 7, 'Ana', 0, '[]', NULL, NULL, 'x', NULL, NULL)"
 
 
 @pytest.mark.parametrize(
