@@ -1,4 +1,4 @@
-"""Rankings, answers and row counts of two LoCoMo conversations are those of the version before several indexes."""
+"""Rankings, answers and row counts of two LoCoMo conversations stay as they were when last measured."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FIRST = rankings.conversations(FILE) if FILE else []
 def test_rankings_answers_and_rows_are_as_before(at: int, embedder: str, tmp_path: Path) -> None:
     """The first conversation is ingested session by session, the second at once.
 
-    The digests were written at commit d0dd975 by ``python tests/rankings.py FILE tests/data/rankings.json``. Whoever
-    changes a ranking on purpose measures it (`benchmarks/locomo_recall.py`) and writes them again.
+    The digests are written by ``python tests/rankings.py FILE tests/data/rankings.json``. Whoever changes a ranking on
+    purpose measures it (`benchmarks/locomo_recall.py`) and writes them again.
     """
     golden = json.loads(rankings.GOLDENS.read_text(encoding="utf-8"))[f"{at} {embedder}"]
     now = rankings.measured(FIRST[at], embedder, tmp_path, together=at > 0)
