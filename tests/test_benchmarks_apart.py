@@ -29,7 +29,7 @@ CALENDAR = "data/time/"
 """What the calendar reads (numbers, weekdays, months) is no benchmark's, in whatever list it stands."""
 
 remains = pytest.mark.xfail(
-    strict=True, reason="the list `things` and the kinds of data/states go with the engines for time order"
+    strict=True, reason="the kinds of data/states go with the second engine for time order"
 )
 
 
