@@ -110,9 +110,7 @@ def test_aliases_of_an_older_file_stand_for_what_may_use_them(tmp_path: Path) ->
     with db.write() as tx:
         tx.execute("INSERT INTO session VALUES (1, 's', 'ingested', 1, 0, '{}')")
         tx.execute("INSERT INTO cell VALUES (1, 1, 0, 0, 0, 'extracted', NULL, 'local-1', '[]')")
-        tx.execute(
-            "INSERT INTO fact VALUES (1, 'f', 'x', 'Bo', NULL, NULL, 'unknown', 0, 0, 't', '[]', 0)"
-        )
+        tx.execute("INSERT INTO fact VALUES (1, 'f', 'x', 'Bo', NULL, NULL, 'unknown', 0, 0, 't', '[]', 0)")
         tx.execute("INSERT INTO entity VALUES (1, 'melanie', 'Melanie', 'participant', 1)")
         tx.execute("INSERT INTO entity VALUES (2, 'alexandria', 'Alexandria', 'participant', 1)")
         for row, text in ((1, "Mel lives in Oslo."), (2, "She lives in Oslo.")):
