@@ -26,7 +26,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["LANGUAGES", "asks_how", "asks_since", "gap_of", "operator_words", "read_operator"]
+__all__ = [
+    "LANGUAGES", "asks_for_list", "asks_how", "asks_since", "asks_when", "gap_of", "language_of", "operator_words", "read_operator",
+]  # fmt: skip
 
 LANGUAGES = ("en", "es", "fr", "de")
 """Languages with a table, in the order in which they are preferred."""
@@ -77,7 +79,7 @@ def _words(code: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=64)
-def _language_of(question: str) -> str | None:
+def language_of(question: str) -> str | None:
     """Return the language with a table that most words of a question are of; None if few are of any."""
     words = _WORD.findall(question.lower())
     signs = {code: _words(code).union(_table(code)["words"]["language"].split()) for code in LANGUAGES}
@@ -109,7 +111,7 @@ def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
         ('predecessor', 'Kurier')
     """
     whole = text = _plain(question)
-    code = _language_of(whole)
+    code = language_of(whole)
     if code is None:
         return TimeOperator("as_of") if dated else None
     patterns = _patterns_of(code)
@@ -150,13 +152,23 @@ def _neighbour(kind: OperatorKind, anchor: str, dated: bool) -> TimeOperator | N
 
 def _asks(name: str, question: str) -> bool:
     text = _plain(question)
-    code = _language_of(text)
+    code = language_of(text)
     return code is not None and _find(name, text, _patterns_of(code)) is not None
 
 
 def asks_how(question: str) -> bool:
     """Return whether a question asks how or why something was, which no state answers."""
     return _asks("manner", question)
+
+
+def asks_when(question: str) -> bool:
+    """Return whether a question asks for a time: "When", "In which year"."""
+    return _asks("asks_when", question)
+
+
+def asks_for_list(question: str) -> bool:
+    """Return whether a question asks for several things: "How many", "What are", "Which books has she"."""
+    return _asks("asks_list", question)
 
 
 def asks_since(question: str) -> bool:
@@ -166,14 +178,14 @@ def asks_since(question: str) -> bool:
 
 def operator_words(question: str) -> frozenset[str]:
     """Return the words by which a question's language asks for a time, as search tokens: none is its topic."""
-    code = _language_of(_plain(question))
+    code = language_of(_plain(question))
     return frozenset() if code is None else frozenset(lexical_tokens(" ".join(_words(code))))
 
 
 def gap_of(question: str) -> frozenset[str]:
     """Return the prepositions behind which the thing asked for stands: "What does she work *on*", "*Where*"."""
     text = _plain(question)
-    code = _language_of(text)
+    code = language_of(text)
     if code is None:
         return frozenset()
     if _asks("where", question):

@@ -1,93 +1,246 @@
-"""Finds the states that a statement asserts: (Bob, residence, Miami), and what it says of their change.
+"""Finds the states that a statement tells outright: (Bob, residence, Miami), and what it says of their change.
 
-A statement is read from the left: its subject (a known name, "Caroline's brother Tom", "Caroline's new
-car"), the front of its predicate, and then the lexicon's patterns of that verb, matched right behind it.
-Because everything in front of the value has to be understood, an unknown construction yields nothing:
-a wrong state is worse than a missed one. Questions, wishes, plans, quotations and travel are no states.
+Three ways of telling are known, from a small table per language (``data/states``): a few states that have verbs of
+their own ("lives in", "works at"), whatever is somebody's ("Bob's bank is Monzo" tells of a "bank", which nobody
+listed), and changes from one thing to another ("swapped the oolong for sencha"), which do not say of what.
 
-Spanish and English are read; a statement in any other language has no states. Work is linear in the text.
+A predicate is read from its beginning, right behind its subject, and a value is a name unless the way of telling
+says otherwise. So an unknown construction yields nothing: a wrong state is worse than a missed one. Questions,
+wishes, plans, conditions and hearsay are no states. English and Spanish are read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import resources
+from itertools import islice
+from typing import Any, Literal
 
-from memforest.language.lexicon import LANGUAGES, UNSPECIFIED, Lexicon, Pattern, holds_many, load_lexicon
-from memforest.language.predicate import (
-    MODAL,
-    Change,
-    Predicate,
-    Token,
-    change_of,
-    is_own,
-    lower_in_place,
-    read_predicate,
-    tokenise,
-)
+from memforest.language.language import load_word_lists
 from memforest.language.sentences import MAX_PIECE_CHARS, Piece, split_sentences
-from memforest.language.value import Span, accept_value
 from memforest.types import State
 
-__all__ = ["UNSPECIFIED", "find_states", "holds_many"]
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
-_Found = tuple[str, Change, Span, "Span | None"]
+__all__ = ["LANGUAGES", "UNSPECIFIED", "asked_state", "find_states", "holds_many"]
 
-MAX_REACH = 200
-"""Characters behind a verb in which its value has to begin and end."""
-MAX_CLAUSES = 8
-"""Verbs read per sentence."""
+LANGUAGES = ("en", "es")
+"""Languages with a table, in the order in which they are tried."""
+UNSPECIFIED = "unspecified"
+"""The attribute of a change that does not say what it is a change of."""
 
+Change = Literal["is", "start", "end"]
+Span = tuple[int, int]
+
+_NAME, _OTHER = "§", "¤"
+"""Stand for every character of a known name, so that one pattern fits all: the subject's own, and other people's."""
+_MAX_WORDS = 5
+"""Words of a value."""
+_MAX_CLAUSES = 12
+"""Clauses read per sentence."""
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»|「[^「」]*」')
-_JOINT = re.compile(r"\s*,\s*(?:and\s+|y\s+)?|\s+(?:and|&|y|e)\s+", re.IGNORECASE)
-# A text without this is one sentence, and need not be cut.
-_SENTENCE_INSIDE = re.compile(r"[.!?…؟।。！？｡][^.]|\n")
 _WORDS_OF_SPEECH = 4
 _QUESTION_END = ("?", "？", "؟")
+# A text without this is one sentence, and need not be cut.
+_SENTENCE_INSIDE = re.compile(r"[.!?…؟।。！？｡][^.]|\n")
+_TOKEN = re.compile(r"(?:[^\s,;:!?()\[\]\"“”«»\0—–]|[,:](?=\d))+")
+_ABBREVIATED = re.compile(r"(?:[A-Z]|Dr|Mr|Mrs|Ms|St|Prof)\.$")
+_DATED = re.compile(r"\b(?:19|20)\d\d\b")
+_UNTIL = re.compile(r"\b(?:until|till|hasta)\b")
+_PHRASE = re.compile(r"(?:[^\W\d_][\w-]* ?){1,4}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Telling:
+    """One way of telling: of which attribute, which change, and the pattern of the predicate.
+
+    The pattern's group ``v`` is the value, ``o`` the one before it, ``n`` the noun that names the attribute. A value at
+    the pattern's end is only its beginning: it goes on as long as a value can. `plain` values need no capital.
+    """
+
+    attribute: str
+    change: Change
+    regex: re.Pattern[str]
+    plain: bool = False
+    past: bool = False
+    """Told in the past: over, unless it is dated."""
+    opens: str = ""
+    """The group at the pattern's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One language's table, compiled. `words` are its lists by role."""
+
+    words: Mapping[str, frozenset[str]]
+    clause: re.Pattern[str]
+    unreal: re.Pattern[str]
+    conditional: re.Pattern[str]
+    lead: re.Pattern[str]
+    """Adverbs in front of a subject."""
+    front: re.Pattern[str]
+    """Adverbs and reports of the subject's in front of a predicate."""
+    pronoun: re.Pattern[str]
+    tellings: tuple[_Telling, ...]
+    nouns: tuple[_Telling, ...]
+    """Those behind "Ada's bank", and those of "Ada changed her bank"."""
+    changed: tuple[_Telling, ...]
+    inverse: re.Pattern[str]
+    of: re.Pattern[str] | None
+    ask: tuple[tuple[str, re.Pattern[str]], ...]
 
 
 def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
-    """Return the states that a resolved third-person statement asserts, in its order.
+    """Return the states that a resolved third-person statement tells, in its order.
 
     Args:
         text: the statement, e.g. ``"Bob moved from Davis to Miami in July 2024."``.
-        subjects: the names that it mentions; only these (and a capitalised name behind "X's brother")
-            can be the entity of a state.
+        subjects: the names that it mentions; only these (and a name behind "X's brother") can be the entity of a state.
 
     Example:
         >>> find_states("Bob moved from Davis to Miami in July 2024.", subjects=["Bob"])
         (State(entity='Bob', attribute='residence', value='Miami', previous='Davis', change='start'),)
     """
-    names = _sorted_names(tuple(subjects))
-    if not names:
+    names = _pattern_of(tuple(subjects))
+    if names is None:
         return ()
-    flat = _mask_speech(text.replace("’", "'"))
+    flat = _without_speech(text.replace("’", "'"))
     found: dict[State, None] = {}
     whole = len(flat) <= MAX_PIECE_CHARS and not _SENTENCE_INSIDE.search(flat)
-    pieces = [Piece(0, len(flat), flat)] if whole else split_sentences(flat)
-    for piece in pieces:
+    for piece in [Piece(0, len(flat), flat)] if whole else split_sentences(flat):
         if piece.text.endswith(_QUESTION_END) or piece.text.startswith("¿"):
             continue
-        tokens = tokenise(piece.text)
+        given = text[piece.start : piece.end]
         for code in LANGUAGES:
-            reader = _Sentence(text[piece.start : piece.end], piece.text, tokens, load_lexicon(code), names)
-            states = list(reader.states())
-            found.update(dict.fromkeys(states))
+            states = dict.fromkeys(_Reader(piece.text, given, names, _table(code)).states())
+            found |= states
             if states:
                 break
     return tuple(found)
 
 
+def asked_state(question: str, mask: str) -> str | None:
+    """Return the attribute that a question asks for: one with verbs of its own, else a noun of somebody's.
+
+    Args:
+        question: lower case, with `mask` for every name.
+        mask: as in the question.
+
+    Example:
+        >>> asked_state("where did § live before lille?", "§"), asked_state("who is §'s new dentist?", "§")
+        ('residence', 'dentist')
+    """
+    for code in LANGUAGES:
+        table = _table(code)
+        for attribute, pattern in table.ask:
+            if pattern.search(question):
+                return attribute
+        owned = re.search(rf"(?:{mask}'s?|\b(?:his|her|their|my|our)) (?P<n>{_PHRASE.pattern})", question)
+        if owned is None and table.of is not None:
+            owned = re.search(table.of.pattern.replace(_NAME, mask), question)
+        if owned is not None:
+            words = owned["n"].split()
+            end = next((i for i, word in enumerate(words) if word in table.words["ends_noun"]), len(words))
+            noun, _ = _noun(" ".join(words[:end]), table)
+            return noun or None
+    return None
+
+
+def holds_many(attribute: str) -> bool:
+    """Return whether several values of an attribute hold at once, so that a new one ends none of the old.
+
+    >>> holds_many("brother"), holds_many("residence")
+    (True, False)
+    """
+    noun = attribute.rpartition(".")[2].rpartition(" ")[2]
+    return any(noun in _table(code).words["many"] for code in LANGUAGES)
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def _table(code: str) -> _Table:
+    path = resources.files("memforest") / "data" / "states" / f"{code}.toml"
+    raw: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    lists: Mapping[str, str] = raw["words"]
+    words = {role: frozenset(text.split()) for role, text in lists.items()}
+    words["no_value"] = words["stops"] | words["pronouns"] | words["unreal"]
+    words["calendar"] = load_word_lists(code).lists.get("not_names", frozenset())
+    words["ends_noun"] |= words["stops"]
+    macros = {name: text.replace("{name}", f"{_NAME}+") for name, text in raw["macros"].items()}
+    nouns, joins = raw["nouns"], _any_of(lists["joins"])
+    owned = macros | {"n": r"(?P<n>(?-i:[^\W\d_A-Z][\w-]*)(?: (?-i:[^\W\d_A-Z][\w-]*)){0,2}?)"}
+    front = rf"(?:(?:{_any_of(lists['adverbs'])}),? |{raw['report']['says'].replace('{name}', f'{_NAME}+')})*"
+    return _Table(
+        words=words,
+        clause=re.compile(rf"[,;:] (?:(?P<join>{joins}) )?|(?<!\w)(?P<alone>{joins}) ", re.IGNORECASE),
+        unreal=re.compile(rf"(?:(?:{_any_of(lists['helping'])}) )*(?:{_any_of(lists['unreal'])}|\w+n't)(?!\w)", re.IGNORECASE),
+        conditional=re.compile(rf"(?:{_any_of(lists['conditional'])})(?!\w)", re.IGNORECASE),
+        lead=re.compile(rf"(?:(?:{_any_of(lists['adverbs'])}),? )*", re.IGNORECASE),
+        front=re.compile(front, re.IGNORECASE),
+        pronoun=re.compile(rf"(?:{_any_of(lists['pronouns'])}) ", re.IGNORECASE),
+        tellings=tuple(
+            one for name, slot in raw["slots"].items() for one in _tellings_of(name, slot, macros)
+        )
+        + tuple(_compiled(UNSPECIFIED, raw["turns"], macros, plain=True)),
+        nouns=tuple(_compiled("", nouns, macros)),
+        changed=tuple(_compiled("", {"start": nouns["changed"]}, owned)),
+        inverse=re.compile(
+            rf"{macros['be']} (?P<owner>{_OTHER}+)'s (?P<n>{_PHRASE.pattern})(?=[\s.,;!]|$)", re.IGNORECASE
+        ),
+        of=re.compile(nouns["of"], re.IGNORECASE) if "of" in nouns else None,
+        ask=tuple((name, re.compile(text)) for name, slot in raw["slots"].items() for text in slot["ask"]),
+    )
+
+
+def _any_of(text: str) -> str:
+    return "|".join(sorted(text.split(), key=len, reverse=True))
+
+
+def _tellings_of(attribute: str, slot: Mapping[str, Any], macros: Mapping[str, str]) -> Iterator[_Telling]:
+    """Yield the ways of telling one of the states that have verbs of their own."""
+    parts, plain = macros | {"at": slot.get("at", "")}, bool(slot.get("plain"))
+    if base := slot.get("base"):
+        parts |= {"base": base}
+        yield from _compiled(attribute, {"end": ["{over} {base}"], "is": ["{base}"]}, parts, plain=plain)
+    yield from _compiled(attribute, slot, parts, plain=plain)
+
+
+def _compiled(
+    attribute: str, sources: Mapping[str, Any], parts: Mapping[str, str], *, plain: bool = False
+) -> Iterator[_Telling]:
+    changes: tuple[tuple[str, Change], ...] = (("start", "start"), ("end", "end"), ("is", "is"), ("was", "is"))
+    for name, change in changes:
+        for source in sources.get(name, ()):
+            text = source
+            for _ in range(3):  # macros in macros
+                for part, pattern in parts.items():
+                    text = text.replace(f"{{{part}}}", pattern)
+            opens = text[-2:-1] if text.endswith(("{v}", "{o}")) else ""
+            for group in "vo":
+                text = text.replace(f"{{{group}}}", rf"(?P<{group}>\S{'' if group == opens else '.{0,60}?'})")
+            yield _Telling(attribute, change, re.compile(text, re.IGNORECASE), plain, name == "was", opens)
+
+
 @lru_cache(maxsize=512)
-def _sorted_names(subjects: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return (lower case, as given) pairs, the longest first."""
-    pairs = {lower_in_place(name.replace("’", "'")): name for name in subjects if name.strip()}
-    return tuple(sorted(pairs.items(), key=lambda pair: (-len(pair[0]), pair[0])))
+def _pattern_of(subjects: tuple[str, ...]) -> tuple[re.Pattern[str], Mapping[str, str]] | None:
+    """Return the pattern of some names, the longest first, and (lower case -> as given); None without names."""
+    given = {name.replace("’", "'").lower(): name for name in subjects if name.strip()}
+    if not given:
+        return None
+    found = "|".join(re.escape(name) for name in sorted(given, key=lambda name: (-len(name), name)))
+    return re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])", re.IGNORECASE), given
 
 
-def _mask_speech(text: str) -> str:
+def _without_speech(text: str) -> str:
     """Return `text` with quotations of several words blanked by NUL; a quoted name stays."""
     if not any(mark in text for mark in '"“«「'):
         return text
@@ -98,367 +251,286 @@ def _mask_speech(text: str) -> str:
     return _QUOTED.sub(blank, text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """Who a clause is about: entities, and the noun phrase behind "X's" if there is one.
+def _noun(text: str, table: _Table) -> tuple[str, bool]:
+    """Return the name of an attribute from a noun phrase, without "new", and whether the phrase makes it a former one."""
+    words = text.lower().split()
+    former = any(word in table.words["former"] for word in words)
+    drop = table.words["qualifiers"] | table.words["former"] | table.words["determiners"]
+    while words and words[0] in drop:
+        del words[0]
+    while words and words[-1] in drop:
+        del words[-1]
+    favourite = table.words["favourite"]
+    return " ".join(max(favourite) if word in favourite else word for word in words), former
 
-    `at` is the index of the first word of the predicate.
-    """
+
+# -- one sentence ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Subject:
+    """Whom a clause is about, and where it ends and its predicate begins; `noun` is "brother" for "Ada's brother"."""
 
     entities: tuple[str, ...]
-    noun: tuple[str, ...]
-    at: int
-    start: int
     end: int
+    at: int
+    noun: str = ""
 
 
-class _Sentence:
-    """One sentence under one lexicon."""
+class _Reader:
+    """One sentence under one table."""
 
-    __slots__ = ("flat", "index", "lexicon", "low", "names", "text", "tokens")
+    __slots__ = ("everybody", "given", "known", "masked", "table", "text")
 
     def __init__(
-        self, text: str, flat: str, tokens: list[Token], lexicon: Lexicon, names: tuple[tuple[str, str], ...]
+        self, text: str, given: str, names: tuple[re.Pattern[str], Mapping[str, str]], table: _Table
     ) -> None:
-        self.text = text
-        self.flat = flat
-        self.low = lower_in_place(flat)
-        self.tokens = tokens
-        self.index = {token.start: i for i, token in enumerate(tokens)}
-        self.lexicon = lexicon
-        self.names = names
-
-    # -- clauses ---------------------------------------------------------------------------------
+        pattern, as_given = names
+        self.text, self.given, self.table = text, given, table
+        self.known = {found.start(): as_given[found.group().lower()] for found in pattern.finditer(text)}
+        self.everybody = self.masked = pattern.sub(lambda found: _NAME * len(found.group()), text)
 
     def states(self) -> Iterator[State]:
         """Yield the states of every clause whose subject is known."""
-        if self.lexicon.forms.keys().isdisjoint(token.low for token in self.tokens):
+        table = self.table
+        if not self.known or table.conditional.match(self.masked):
             return
-        subject = self._first_subject()
-        at = subject.at if subject else len(self.tokens)
-        if at < len(self.tokens) and self.tokens[at].low in self.lexicon.words["who"]:
-            at += 1
-        for _ in range(MAX_CLAUSES):
-            if subject is None or at >= len(self.tokens):
-                return
-            head = self._predicate(subject, at)
-            if isinstance(head, Predicate):
-                yield from self._read(subject, head)
-            following = self._next_clause(subject, at + 1, free=head != MODAL)
-            if following is None:
-                return
-            subject, at = following
-
-    def _first_subject(self) -> _Subject | None:
-        """Return the subject of the first clause, behind at most two leading phrases ("In May, …")."""
-        at = 0
-        for _ in range(3):
-            if at >= len(self.tokens):
-                return None
-            subject = self._subject(at)
-            if subject is not None:
-                return subject
-            word = self.tokens[at].low
-            comma = self.flat.find(", ", self.tokens[at].end, self.tokens[at].end + 80)
-            if word in self.lexicon.words["leading"] and comma > 0:
-                at = self.index.get(comma + 2, len(self.tokens))
-            elif word in self.lexicon.words["adverbs"]:
-                at += 1
-            else:
-                return None
-        return None
-
-    def _next_clause(self, subject: _Subject, at: int, *, free: bool) -> tuple[_Subject, int] | None:
-        """Return the next clause from word `at` on: its subject (maybe the same again) and its first word."""
-        words = self.lexicon.words
-        for i in range(at, len(self.tokens)):
-            token = self.tokens[i]
-            gap = self.flat[self.tokens[i - 1].end : token.start]
-            joined = token.low in words["but"] or token.low in words["who"]
-            if not (joined or gap.lstrip().startswith((",", ";"))):
+        subject: _Subject | None = None
+        for start, before, join in self._clauses():
+            self.masked = self.everybody
+            at = _end(table.lead, self.masked, start)
+            named = self._subject(at)
+            if named is not None:
+                subject = named
+            elif subject is None or (join in table.words["who"] and before != subject.end):
+                subject = None
                 continue
-            after = i + 1 if joined else i
-            while after < len(self.tokens) and self.tokens[after].low in words["but"] | words["adverbs"]:
-                after += 1
-            if after >= len(self.tokens):
-                return None
-            new = self._subject(after)
-            if new is not None:
-                return new, new.at
-            if free and self.tokens[after].low in words["pronouns"]:
-                return subject, after + 1
-            if (
-                free
-                and self._is_finite(self.tokens[after].low)
-                and (token.low not in words["who"] or i == subject.at)
-            ):
-                return subject, after
-        return None
+            else:
+                subject = replace(subject, at=_end(table.pronoun, self.masked, at))
+            self._mask_others(subject)
+            predicate = _end(table.front, self.masked, subject.at)
+            unreal = table.unreal.match(self.masked, predicate) is not None
+            yield from self._told(subject, predicate, only_ends=unreal)
+            if unreal:
+                subject = None
 
-    def _is_finite(self, word: str) -> bool:
-        """Return whether a word can only be a verb of its own clause: "lives", "moved", "has", not "work"."""
-        if self.lexicon.roles.get(word) in ("be", "have", "do", "inceptive", "cessative"):
-            return True
-        return any(
-            tag in ("now", "past") and word != lemma for lemma, tag in self.lexicon.forms.get(word, ())
-        )
+    def _mask_others(self, subject: _Subject) -> None:
+        """Mark the names of other people than a clause is about: "Ada quit *Tom*'s job"."""
+        for start, name in self.known.items():
+            if name not in subject.entities:
+                end = self._name_end(start)
+                self.masked = f"{self.masked[:start]}{_OTHER * (end - start)}{self.masked[end:]}"
+
+    def _clauses(self) -> Iterator[tuple[int, int, str]]:
+        """Yield where a clause may begin, where the joint in front of it does, and the word that joins it."""
+        yield 0, 0, ""
+        for one in islice(self.table.clause.finditer(self.everybody), _MAX_CLAUSES):
+            yield one.end(), one.start(), one["join"] or one["alone"] or ""
 
     # -- subjects --------------------------------------------------------------------------------
 
-    def _name_at(self, at: int) -> tuple[str, int] | None:
-        """Return the known name that starts at word `at`, and the index of the word behind it."""
-        if at >= len(self.tokens):
-            return None
-        start = self.tokens[at].start
-        for low, name in self.names:
-            if self.low.startswith(low, start):
-                end = start + len(low)
-                if end == len(self.low) or not (self.low[end].isalnum() or self.low[end] == "_"):
-                    return name, end
-        return None
-
     def _subject(self, at: int) -> _Subject | None:
-        """Return the subject that starts at word `at`: names, "X's noun" or "X's brother Tom"."""
-        named = self._name_at(at)
-        if named is None:
+        """Return the subject that begins at a place: names, "Ada's brother" or "Ada's brother Tom"."""
+        if at not in self.known:
             return self._of_subject(at)
-        name, end = named
-        start = self.tokens[at].start
-        if self.low.startswith("'s ", end) or (self.low.startswith("' ", end) and self.low[end - 1] in "sxz"):
-            return self._owned(name, start, self._word_from(end + 2))
-        entities = [name]
-        behind = self._word_from(end)
-        while behind < len(self.tokens):
-            more = self._joined_name(behind, end)
-            if more is None:
-                break
-            entities.append(more[0])
-            end = more[1]
-            behind = self._word_from(end)
-        return _Subject(tuple(entities), (), behind, start, end)
+        entities, end = [self.known[at]], self._name_end(at)
+        while more := _AND.match(self.masked, end):
+            entities.append(self.known[more.end()])
+            end = self._name_end(more.end())
+        owned = _OWNED.match(self.masked, end)
+        if owned:
+            return self._owned(entities[-1], owned.end())
+        return _Subject(tuple(entities), end, end + 1)
 
-    def _joined_name(self, behind: int, end: int) -> tuple[str, int] | None:
-        """Return the next of several names joined by "and" or a comma, and where it ends."""
-        gap = self.flat[end : self.tokens[behind].start]
-        token = self.tokens[behind]
-        if token.low in self.lexicon.words["and"] and gap.strip(" ,") == "":
-            following = self._name_at(behind + 1)
-        elif gap.strip() in (",", "&"):
-            following = self._name_at(behind)
-        else:
-            return None
-        if following is None or self.low.startswith("'s", following[1]):
-            return None
-        return following
+    def _name_end(self, at: int) -> int:
+        return _end(_MASKED, self.everybody, at)
 
-    def _word_from(self, position: int) -> int:
-        """Return the index of the first word that starts at `position` or later."""
-        for i, token in enumerate(self.tokens):
-            if token.start >= position:
-                return i
-        return len(self.tokens)
-
-    def _owned(self, owner: str, start: int, at: int) -> _Subject | None:
-        """Return the subject "owner's …": another known name behind it, or its noun phrase."""
-        words: list[str] = []
-        for i in range(at, min(at + 6, len(self.tokens))):
-            token = self.tokens[i]
-            named = self._name_at(i)
-            kin = bool(words) and words[-1] in self.lexicon.words["kin"]
-            if named is not None and words:
-                return _Subject((named[0],), (), self._word_from(named[1]), start, named[1])
-            if self._ends_noun(token.low, plural=kin and words[-1].endswith("s")):
-                return _Subject((owner,), tuple(words), i, start, token.start) if words else None
-            if kin and self.flat[token.start].isupper():
-                return _Subject((self.text[token.start : token.end],), (), i + 1, start, token.end)
-            if words and self.flat[self.tokens[i - 1].end : token.start].strip():
+    def _owned(self, owner: str, at: int) -> _Subject | None:
+        """Return the subject "owner's ...": a name behind the noun, or the noun where a predicate follows it."""
+        for words in range(1, 4):
+            noun = re.compile(rf"(?:[^\W\d_A-Z][\w-]* ){{{words}}}").match(self.masked, at)
+            if noun is None:
                 return None
-            words.append(token.low)
+            front = _end(self.table.front, self.masked, noun.end())
+            if any(one.regex.match(self.masked, front) for one in (*self.table.nouns, *self.table.tellings)):
+                return _Subject((owner,), noun.end() - 1, noun.end(), noun.group().strip())
+            name = self._value(noun.end(), None, plain=False)
+            if name is not None and name[0] == noun.end():
+                return _Subject((self.given[slice(*name)],), name[1], name[1] + 1)
         return None
-
-    def _ends_noun(self, word: str, *, plural: bool) -> bool:
-        """Return whether a noun phrase ends before `word`, because it is a verb."""
-        role = self.lexicon.roles.get(word)
-        if role == "adverbs":
-            return word not in self.lexicon.words["qualifiers"]
-        return (
-            role is not None
-            or word.endswith("n't")
-            or self._is_finite(word)
-            or (plural and word in self.lexicon.forms)
-        )
 
     def _of_subject(self, at: int) -> _Subject | None:
-        """Return the subject "el trabajo de Bob": a noun phrase, "de" and a known name."""
-        of = self.lexicon.words["of"]
-        if not of or self.tokens[at].low not in self.lexicon.words["articles"]:
+        """Return the subject "el trabajo de Bob"."""
+        found = self.table.of.match(self.masked, at) if self.table.of else None
+        if found is None:
             return None
-        for i in range(at + 2, min(at + 6, len(self.tokens))):
-            named = self._name_at(i) if self.tokens[i - 1].low in of else None
-            if named is not None:
-                noun = tuple(token.low for token in self.tokens[at : i - 1])
-                return _Subject((named[0],), noun, self._word_from(named[1]), self.tokens[at].start, named[1])
-        return None
+        owner = self.known[found.start("owner")]
+        return _Subject((owner,), found.end(), found.end() + 1, found["n"])
 
     # -- predicates ------------------------------------------------------------------------------
 
-    def _predicate(self, subject: _Subject, at: int) -> Predicate | str | None:
-        """Return the predicate at word `at`; reported speech of the subject about itself is looked into."""
-        head = read_predicate(self.flat, self.tokens, at, self.lexicon, copula=bool(subject.noun))
-        if head != "report":
-            return head
-        own = {name.lower() for name in subject.entities} | self.lexicon.words["pronouns"]
-        for i in range(at + 1, min(at + 6, len(self.tokens))):
-            if self.tokens[i].low in own:
-                inner = read_predicate(self.flat, self.tokens, i + 1, self.lexicon)
-                if isinstance(inner, Predicate):
-                    inner.reported = True
-                return inner
-        return MODAL
-
-    def _read(self, subject: _Subject, head: Predicate) -> Iterator[State]:
-        """Yield the states of one clause."""
-        limit = min(len(self.flat), head.rest + MAX_REACH)
-        if subject.noun:
-            named = list(self._read_noun(subject, head, limit))
-            if named or subject.noun[-1] not in self.lexicon.words["kin"]:
-                yield from named
+    def _told(self, subject: _Subject, at: int, *, only_ends: bool) -> Iterator[State]:
+        """Yield the states of a predicate; of one that is not so only what it says to be over."""
+        if subject.noun and not only_ends:
+            own = list(self._of_noun(subject, at))
+            if own:
+                yield from own
                 return
-        prefix = f"{subject.noun[-1]}." if subject.noun else ""
-        for attribute, change, value, previous in self._matches(subject, head, limit):
-            for entity in subject.entities:
-                yield self._state(entity, prefix + attribute, value, previous, change)
-        if not subject.noun:
-            yield from self._read_inverse(subject, head)
+        told: set[str] = set()
+        for telling in self.table.tellings:
+            skip = telling.attribute in told or (telling.attribute == UNSPECIFIED and told)
+            if skip or (only_ends and telling.change != "end"):
+                continue
+            spans = self._match(telling, at)
+            if spans is not None:
+                told.add(telling.attribute)
+                prefix = f"{subject.noun.split()[-1]}." if subject.noun else ""
+                for entity in subject.entities:
+                    yield self._state(entity, prefix + telling.attribute, telling, spans)
+        if not (told or subject.noun or only_ends):
+            yield from self._changed(subject, at)
+            yield from self._inverse(subject, at)
+
+    def _of_noun(self, subject: _Subject, at: int) -> Iterator[State]:
+        """Yield the state of "Ada's bank is Monzo"."""
+        attribute, former = _noun(subject.noun, self.table)
+        favourite = not self.table.words["favourite"].isdisjoint(attribute.split())
+        for telling in self.table.nouns if attribute else ():
+            spans = self._match(replace(telling, plain=favourite), at)
+            if spans is not None:
+                over = former or (telling.change == "is" and self._is_past(at))
+                yield self._state(subject.entities[0], attribute, telling, spans, over=over)
+                return
+
+    def _is_past(self, at: int) -> bool:
+        return self.masked[at:].split(maxsplit=1)[0].lower() in self.table.words["was"]
+
+    def _changed(self, subject: _Subject, at: int) -> Iterator[State]:
+        """Yield the state of "Ada changed her bank from Chase to Monzo"."""
+        for telling in self.table.changed:
+            found = telling.regex.match(self.masked, at)
+            spans = self._match(telling, at)
+            attribute = _noun(found["n"], self.table)[0] if found else ""
+            if spans is not None and attribute:
+                yield self._state(subject.entities[0], attribute, telling, spans)
+                return
+
+    def _inverse(self, subject: _Subject, at: int) -> Iterator[State]:
+        """Yield the state of "Tom is Ada's new manager": Ada's, with Tom as the value."""
+        found = self.table.inverse.match(self.masked, at)
+        if found is None or len(subject.entities) != 1:
+            return
+        words = found["n"].split()
+        ends = next((i for i, w in enumerate(words) if w.lower() in self.table.words["ends_noun"]), len(words))
+        attribute, former = _noun(" ".join(words[:ends]), self.table)
+        if attribute:
+            over = former or self._is_past(at)
+            owner = self.known[found.start("owner")]
+            yield State(owner, attribute, subject.entities[0], None, "end" if over else "is")
+
+    def _match(self, telling: _Telling, at: int) -> tuple[Span, Span | None] | None:
+        """Return the value that a predicate tells, and the one before it; None where either cannot be one."""
+        found = telling.regex.match(self.masked, at)
+        if found is None:
+            return None
+        bare = telling.attribute == UNSPECIFIED
+        spans: list[Span | None] = []
+        for group in ("v", "o") if "o" in found.re.groupindex else ("v",):
+            end = None if telling.opens == group else found.end(group)
+            spans.append(self._value(found.start(group), end, plain=telling.plain, bare=bare))
+        value, before = spans[0], spans[-1]
+        if value is None or before is None:
+            return None
+        return value, before if len(spans) > 1 else None
 
     def _state(
-        self, entity: str, attribute: str, value: Span, previous: Span | None, change: Change
+        self, entity: str, attribute: str, telling: _Telling, spans: tuple[Span, Span | None], *, over: bool = False
     ) -> State:
         """Return a state whose values are cut from the text as it was written, white space folded."""
-        before = None if previous is None else " ".join(self.text[previous[0] : previous[1]].split())
-        return State(entity, attribute, " ".join(self.text[value[0] : value[1]].split()), before, change)
+        value, before = spans
+        rest = self.text[value[1] :]
+        over = over or (telling.past and not (_DATED.search(rest) and not _UNTIL.search(rest)))
+        cut = [None if span is None else " ".join(self.given[slice(*span)].split()) for span in (value, before)]
+        return State(entity, attribute, cut[0] or "", cut[1], "end" if over else telling.change)
 
-    def _tail(self, head: Predicate) -> tuple[bool, bool, bool]:
-        """Return whether the text behind a verb dates it, says that it ended, and says "any more"."""
-        if not (head.past or head.negated):
-            return False, False, False
-        tail = self.low[head.rest : head.rest + MAX_REACH]
-        words = self.lexicon.words
-        return (
-            self.lexicon.dated.search(tail) is not None,
-            any(f" {word} " in tail for word in words["until"]),
-            any(word in tail for word in words["ceased_tail"]),
-        )
+    # -- values ----------------------------------------------------------------------------------
 
-    def _matches(self, subject: _Subject, head: Predicate, limit: int) -> Iterator[_Found]:
-        """Yield (attribute, change, value, previous) of the first pattern that fits, per attribute."""
-        seen: set[str] = set()
-        dated, ended, any_more = self._tail(head)
-        for pattern in self.lexicon.patterns(head.lemma):
-            if pattern.attribute in seen or (seen and not pattern.attribute) or pattern.sense == "noun_start":
-                continue
-            match = pattern.regex.match(self.flat, head.rest, limit)
-            if match is None or not is_own(match, subject.entities):
-                continue
-            change = change_of(pattern.sense, head, dated=dated, ended=ended, any_more=any_more)
-            fitted = self._fit(pattern, match, head) if change else None
-            if not change or not fitted:
-                continue
-            attribute, value, previous = fitted
-            seen.add(attribute)
-            yield attribute, change, value, previous
-            for more in self._more(pattern, value, limit):
-                yield attribute, change, more, None
+    def _value(self, start: int, end: int | None, *, plain: bool, bare: bool = False) -> Span | None:
+        """Return where the value at a place begins and ends, or None if no value can stand there.
 
-    def _more(self, pattern: Pattern, value: Span, limit: int) -> Iterator[Span]:
-        """Yield the further values of an enumeration ("a dog and a cat") if the attribute holds many."""
-        kind = dict(pattern.types).get("value", "")
-        known = self.lexicon.attributes.get(pattern.attribute)
-        for _ in range(MAX_CLAUSES if known and known.many and kind in self.lexicon.kinds else 0):
-            joint = _JOINT.match(self.flat, value[1], limit)
-            span = joint and accept_value(self.flat, (joint.end(), limit), kind, self.lexicon, last=True)
-            if not span:
-                return
-            value = span
-            yield value
-
-    def _fit(
-        self, pattern: Pattern, match: re.Match[str], head: Predicate
-    ) -> tuple[str, Span, Span | None] | None:
-        """Return (attribute, value, previous) if every value of the match has its type."""
-        attribute, noun_type = pattern.attribute, ""
-        spans: dict[str, Span] = {"value": head.surface}
-        types = dict(pattern.types)
-        if types.pop("noun", None):
-            noun = self.lexicon.noun(match["noun"].lower().split())
-            if noun is None:
-                return None
-            attribute, noun_type = noun.attribute, noun.type
-        for group, kind in types.items():
-            if match[group] is None:
-                continue
-            kind = noun_type if noun_type and kind in ("np", "solid") else kind
-            span = accept_value(
-                self.flat, match.span(group), kind, self.lexicon, last=match.end(group) == match.end()
-            )
-            if span is None or (group == "value" and self._is_bare_noun(span, attribute)):
-                return None
-            if group == "previous" and self.low[span[0] : span[1]] in self.lexicon.nouns:
-                continue  # "his old laptop" names the attribute, no value
-            spans[group] = span
-        if not attribute and "previous" not in spans:
+        Args:
+            start: of its text, articles included.
+            end: of its text, if that is known; then all of it has to be a value.
+            plain: whether it may be written small.
+            bare: whether then no "a" may stand in front of it, behind which a thing is new and has no name.
+        """
+        tokens = self._tokens(start, end)
+        words = self.table.words
+        articles = 0
+        front = words["determiners"] | words["former"]
+        while articles < len(tokens) and tokens[articles].group().lower() in front:
+            articles += 1
+        indefinite = any(one.group().lower() in words["indefinite"] for one in tokens[:articles])
+        tokens = tokens[articles:]
+        size = 0
+        if tokens and _is_strong(tokens[0].group()):
+            size = self._named(tokens)
+        elif plain and not (bare and indefinite):
+            size = next((i for i, one in enumerate(tokens) if not self._is_plain(one.group())), len(tokens))
+        chosen = tokens[:size]
+        if not chosen or all(one.group().lower() in words["calendar"] | words["no_value"] for one in chosen):
             return None
-        return attribute or UNSPECIFIED, spans["value"], spans.get("previous")
+        last = chosen[-1].end()
+        if _MASKED.match(chosen[-1].group()) and self.masked.startswith("'s", last - 2):
+            return None
+        return None if end is not None and self.masked[last:end].strip(" .") else (chosen[0].start(), last)
 
-    def _is_bare_noun(self, span: Span, attribute: str) -> bool:
-        """Return whether a value only names its attribute: "joined a gym" does not say which."""
-        return self.lexicon.nouns.get(self.low[span[0] : span[1]]) == attribute
+    def _tokens(self, start: int, end: int | None) -> list[re.Match[str]]:
+        """Return the words of a value's text up to the first mark."""
+        found: list[re.Match[str]] = []
+        for one in _TOKEN.finditer(self.masked, start, len(self.masked) if end is None else end):
+            if found and self.masked[found[-1].end() : one.start()].strip():
+                break
+            text = one.group()
+            if text.endswith(".") and not _ABBREVIATED.search(text):
+                cut = _TOKEN.match(self.masked, one.start(), one.start() + len(text.rstrip(".")))
+                return [*found, cut] if cut else found
+            found.append(one)
+            if len(found) == _MAX_WORDS + 2:
+                break
+        return found
 
-    def _read_noun(self, subject: _Subject, head: Predicate, limit: int) -> Iterator[State]:
-        """Yield the state of "X's noun is value" and "X's noun changed from a to b"."""
-        noun = self.lexicon.noun(subject.noun)
-        if noun is None or len(noun.attribute.split()) > 4 or head.negated:
-            return
-        if head.lemma in ("be", "become", "ser", "llamar"):
-            span = accept_value(self.flat, (head.rest, limit), noun.type, self.lexicon, last=True)
-            over = noun.former or head.past or head.phase == "end"
-            if span is not None and (noun.known or not over):
-                change: Change = "start" if head.lemma == "become" else "end" if over else "is"
-                yield self._state(subject.entities[0], noun.attribute, span, None, change)
-            return
-        for pattern in self.lexicon.patterns(head.lemma):
-            match = (
-                pattern.regex.match(self.flat, head.rest, limit) if pattern.sense == "noun_start" else None
-            )
-            if match is None or head.progressive:
-                continue
-            value = accept_value(self.flat, match.span("value"), noun.type, self.lexicon, last=True)
-            previous = None
-            if match["previous"] is not None:
-                previous = accept_value(
-                    self.flat, match.span("previous"), noun.type, self.lexicon, last=False
-                )
-            if value is not None:
-                yield self._state(subject.entities[0], noun.attribute, value, previous, "start")
-                return
+    def _named(self, tokens: Sequence[re.Match[str]]) -> int:
+        """Return how many words a name has: those with a capital, and what joins them."""
+        size = 1
+        while size < len(tokens):
+            word = tokens[size].group()
+            following = tokens[size + 1].group() if size + 1 < len(tokens) else ""
+            if _is_strong(word) and word.lower() not in self.table.words["calendar"]:
+                size += 1
+            elif word.lower() in self.table.words["connectors"] and following and _is_strong(following):
+                size += 2
+            else:
+                break
+        return min(size, _MAX_WORDS)
 
-    def _read_inverse(self, subject: _Subject, head: Predicate) -> Iterator[State]:
-        """Yield the state of "Tom is Bob's new manager": Bob's, with Tom as the value."""
-        if (
-            head.lemma not in ("be", "become")
-            or head.negated
-            or head.progressive
-            or len(subject.entities) != 1
-        ):
-            return
-        inner = self._name_at(self._word_from(head.rest))
-        if inner is None or not self.low.startswith("'s ", inner[1]):
-            return
-        words = [token.low for token in self.tokens[self._word_from(inner[1] + 2) :][:5]]
-        for size in range(len(words), 0, -1):
-            noun = self.lexicon.noun(words[:size])
-            if noun is not None and noun.known and (noun.type in ("name", "org") or ":" in noun.attribute):
-                over = head.past or noun.former
-                change: Change = "end" if over else "start" if head.lemma == "become" else "is"
-                yield self._state(inner[0], noun.attribute, (subject.start, subject.end), None, change)
-                return
+    def _is_plain(self, word: str) -> bool:
+        return word[0].isalpha() and word.lower() not in self.table.words["no_value"]
+
+
+_MASKED = re.compile(f"[{_NAME}{_OTHER}]+")
+_OWNED = re.compile(r"(?:'s|(?<=[sxz])') ")
+_AND = re.compile(rf"(?:, | and | & |, and | y | e )(?={_NAME})")
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Return where a pattern that may be empty ends at a place."""
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _is_strong(word: str) -> bool:
+    """Return whether a word may open a name: by its capital, a digit, a currency, or a script without capitals."""
+    if any(ch.isupper() for ch in word):
+        return word not in ("I", "I'm")
+    return not word[0].islower()

@@ -202,7 +202,7 @@ def _before(state: StateSeen) -> tuple[int, str, int, int, str, int, int]:
 
 
 def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
-    """Return the latest observations of an attribute before another one, in time order."""
+    """Return the latest observations of an attribute before another one, in time order; all if `most` is negative."""
     rows = tx.execute(
         f"""{_STATES} WHERE {_BEFORE}
             ORDER BY s.at_ms DESC, tie DESC, s.fact DESC, s.id DESC LIMIT ?""",

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.superseding import superseded_by
-from memforest.facts.timeline import Change, Observation, Segment, observe
-from memforest.language.lexicon import holds_many
-from memforest.language.states import UNSPECIFIED
+from memforest.facts.timeline import Change, Observation, Segment, observe, same_value, superseded
+from memforest.language.states import UNSPECIFIED, holds_many
 from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
 from memforest.store import snapshot as rows
 from memforest.store.snapshot import StateSeen
@@ -25,7 +24,9 @@ __all__ = ["Timelines", "known_values", "observations", "superseded_facts", "tim
 MARKS = (0, 16, 128, 1024)
 """How many observations before its end a timeline can be read on from: what is told of last month stands there."""
 
-Timelines = Mapping[tuple[int, str], tuple[Segment, ...]]
+LineKey = tuple[int, str, int]
+"""Entity, attribute, and which of its timelines: only of what is unspecified there are several, by the things that changed."""
+Timelines = Mapping[LineKey, tuple[Segment, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +82,40 @@ def _ends(segments: Sequence[Segment], before: _Line | None) -> tuple[NDArray[np
     return np.concatenate([facts, new[:, 0]]), np.concatenate([ends, new[:, 1]])
 
 
-_Lines = Mapping[tuple[int, str], _Line]
+_Lines = Mapping[LineKey, _Line]
 
 
 def _all_lines(snapshot: Snapshot) -> _Lines:
     seen: dict[tuple[int, str], list[StateSeen]] = {}
     for state in snapshot.states:
         seen.setdefault((state.entity, state.attribute), []).append(state)
-    return {key: _line(key[1], found) for key, found in seen.items()}
+    return {
+        (*key, number): _line(key[1], states)
+        for key, found in seen.items()
+        for number, states in enumerate(_chains(key[1], found))
+    }
+
+
+def _chains(attribute: str, states: list[StateSeen]) -> list[list[StateSeen]]:
+    """Return the observations of an attribute by timeline: all in one, but of what is unspecified those linked by a value.
+
+    Who swapped the oolong for sencha and later one gym for another has changed two things, and neither ended the other.
+    """
+    if attribute != UNSPECIFIED:
+        return [states]
+    chains: list[list[StateSeen]] = []
+    for state in states:
+        linked = [chain for chain in chains if any(_linked(state, other) for other in chain)]
+        chains = [chain for chain in chains if chain not in linked]
+        chains.append([*(other for chain in linked for other in chain), state])
+    place = {id(state): i for i, state in enumerate(states)}
+    return sorted((sorted(chain, key=lambda one: place[id(one)]) for chain in chains), key=lambda c: place[id(c[0])])
+
+
+def _linked(one: StateSeen, other: StateSeen) -> bool:
+    return any(
+        same_value(a, b) for a in (one.value, one.previous) for b in (other.value, other.previous) if a and b
+    )
 
 
 def _later_lines(snapshot: Snapshot, delta: Delta, before: _Lines) -> _Lines:
@@ -97,9 +124,11 @@ def _later_lines(snapshot: Snapshot, delta: Delta, before: _Lines) -> _Lines:
     for key in delta.states:
         first = bisect_left(snapshot.states, key, key=_key)
         states = list(snapshot.states[first : bisect_right(snapshot.states, key, lo=first, key=_key)])
-        lines.pop(key, None)
+        for old in [line for line in lines if line[:2] == key] if key[1] == UNSPECIFIED else [(*key, 0)]:
+            lines.pop(old, None)
         if states:
-            lines[key] = _line(key[1], states, before.get(key))
+            for number, chain in enumerate(_chains(key[1], states)):
+                lines[(*key, number)] = _line(key[1], chain, before.get((*key, number)))
     return dict(sorted(lines.items()))
 
 
@@ -112,14 +141,14 @@ _lines = once_per_snapshot(_all_lines, _later_lines)
 
 @once_per_snapshot
 def timelines(snapshot: Snapshot) -> Timelines:
-    """Return (entity, attribute) -> its segments in time order; facts are row ids of the store."""
+    """Return the segments of every timeline in time order; facts are row ids of the store."""
     return {key: line.segments for key, line in _lines(snapshot).items()}
 
 
 def known_values(snapshot: Snapshot) -> set[tuple[str, str]]:
     """Return every (attribute, value in lower case) that was observed of anybody."""
     lines = _lines(snapshot).items()
-    return {(name, value) for (_, name), line in lines if name != UNSPECIFIED for value in line.values}
+    return {(name, value) for (_, name, _), line in lines if name != UNSPECIFIED for value in line.values}
 
 
 def observations(states: Iterable[StateSeen]) -> list[Observation]:
@@ -165,10 +194,21 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
     pasts: dict[tuple[int, str], _StoredPast] = {}
     for state in rows.states_with_ids(tx, new):
         if not holds_many(state.attribute):
-            past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
             (seen,) = observations([state])
-            found |= {(fact, state.attribute) for fact in superseded_by(seen, past)}
+            if state.attribute == UNSPECIFIED:
+                ended = _superseded_in_chain(tx, state, seen)
+            else:
+                past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
+                ended = superseded_by(seen, past)
+            found |= {(fact, state.attribute) for fact in ended}
     return found
+
+
+def _superseded_in_chain(tx: Tx, state: StateSeen, seen: Observation) -> set[int]:
+    """Return the facts that a change of something unspecified superseded: of those before it only its own chain counts."""
+    before = [*rows.states_before(tx, state, -1), state]
+    chain = next(chain for chain in _chains(UNSPECIFIED, before) if state in chain)
+    return superseded(observations(chain), [seen])
 
 
 class _StoredPast:

@@ -195,7 +195,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
 def _successors(context: ViewContext) -> dict[int, str]:
     """Return, per fact of a value that ended, the value that took its place; of several, where it held longest."""
     found: dict[int, tuple[int, str, str, str]] = {}
-    for (entity, attribute), segments in timelines(context.snapshot).items():
+    for (entity, attribute, _), segments in timelines(context.snapshot).items():
         key = context.snapshot.entities[entity].key
         for segment, following in pairwise(segments):
             ended = (segment.end_ms or 0, key, attribute, following.value)

@@ -70,7 +70,6 @@ def _about(plan: QuestionPlan, kind: QuestionKind, operator: TimeOperator | None
         attribute=None,
         anchor=None,
         topic=(),
-        topic_attribute=None,
         keywords=(),
     )
 

@@ -108,10 +108,5 @@ def _anchor_term(known: Vocabulary, anchor: str) -> dict[str, float]:
 
 
 def _known_of(known: Vocabulary, attribute: str | None) -> frozenset[str]:
-    """Return the values that statements are known to give to a listed attribute, or to one asked for alike."""
-    found = known.attributes.get(attribute or "", frozenset())
-    return found or known.attributes.get(_ASKED_AS.get(attribute or "", ""), frozenset())
-
-
-_ASKED_AS = {"hometown": "residence", "school": "employer"}
-"""Attributes that people ask for by the other's name: "her home town these days"."""
+    """Return the values that statements are known to give to an attribute."""
+    return known.attributes.get(attribute or "", frozenset())

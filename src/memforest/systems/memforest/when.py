@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.timeline import Segment, same_value
-from memforest.language.lexicon import holds_many
+from memforest.language.states import holds_many
 from memforest.ranking import Scores, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
@@ -28,7 +28,7 @@ from memforest.systems.base import Search
 from memforest.systems.memforest.threads import Thread, find_thread
 from memforest.systems.memforest.topic import Topic
 from memforest.systems.memforest.vocabulary import vocabulary
-from memforest.systems.states import timelines
+from memforest.systems.states import Timelines, timelines
 from memforest.text import entity_key, lexical_tokens
 from memforest.types import QuestionPlan, TimeOperator
 
@@ -71,7 +71,7 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
     at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
     lexical = _lexical(tx, snapshot, request)
-    topic = Topic("", dense, lexical, operator.anchor, _attribute(plan), plan.gap)
+    topic = Topic("", dense, lexical, operator.anchor, plan.attribute, plan.gap)
     for name in _whose(tx, snapshot, plan):
         thread = find_thread(tx, snapshot, replace(topic, who=name))
         if thread is not None:
@@ -126,10 +126,6 @@ NEAR_ENOUGH = 0.5
 def _operator(plan: QuestionPlan) -> TimeOperator | None:
     """Return the time operator of a question about somebody: the plan's, else the one that its kind is."""
     return (plan.operator or plan.kind_operator) if plan.entities else None
-
-
-def _attribute(plan: QuestionPlan) -> str | None:
-    return plan.topic_attribute or plan.attribute
 
 
 def _inflected(token: str) -> list[str]:
@@ -217,7 +213,7 @@ def _find_timeline(snapshot: Snapshot, plan: QuestionPlan) -> tuple[str, Sequenc
         if entity is None:
             continue
         if plan.attribute is not None:
-            segments = known.get((entity, plan.attribute))
+            segments = known.get((entity, plan.attribute, 0))
             if segments and not (holds_many(plan.attribute) and plan.kind in ("current", "as_of")):
                 return plan.attribute, segments
         elif plan.anchor is not None:
@@ -228,11 +224,11 @@ def _find_timeline(snapshot: Snapshot, plan: QuestionPlan) -> tuple[str, Sequenc
 
 
 def _by_anchor(
-    known: Mapping[tuple[int, str], Sequence[Segment]], entity: int, anchor: str
+    known: Timelines, entity: int, anchor: str
 ) -> tuple[str, Sequence[Segment]] | None:
     """Return the attribute of an entity that has a value which the anchor names ("moving to Miami")."""
     wanted = set(lexical_tokens(anchor))
-    for (owner, attribute), segments in sorted(known.items()):
+    for (owner, attribute, _), segments in sorted(known.items()):
         if owner == entity and any(
             (value := set(lexical_tokens(segment.value))) and value <= wanted for segment in segments
         ):
