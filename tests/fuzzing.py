@@ -124,8 +124,7 @@ def random_text(random: Random) -> str:
 def _listed_words() -> tuple[str, ...]:
     """Return the single words of the package's own lists: what its rules look for."""
     found = set(
-        aspect.kin()
-        | aspect.roles()
+        aspect.listed("persons")
         | aspect.past_forms()
         | operator.operator_words("What did Ann use before that?")
     )
@@ -367,6 +366,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.local.spanish.lacks_content_spanish": lambda t: spanish.lacks_content_spanish(t, NAMES),
     "steps.local.spanish.strip_address_spanish": lambda t: spanish.strip_address_spanish(t, NAMES),
     "language.stance.stances_of": _stances,
+    "language.aspect.is_person": lambda t: [aspect.is_person(word) for word in t.lower().split()],
     "language.turning.most_used": lambda t: turning.most_used(t.split(), _uses(t)),
     "language.turning.turning_points": _stances,
     "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
@@ -375,7 +375,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.whose.answers_about": lambda t: whose.answers_about(phrases.read_statement(t), "Ann", ("Bob",)),
     "language.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),
     "language.whose.is_joined": lambda t: whose.is_joined(t, "Ann", "Bob"),
-    "language.whose.is_person_with_role": _phrase(whose.is_person_with_role),
     "language.whose.is_somebody_elses": _phrase(lambda t, p: whose.is_somebody_elses(t, "Ann", p)),
     "language.whose.mentioned": lambda t: whose.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
     "language.whose.owner_of": _phrase(lambda t, p: whose.owner_of(t, p, NAMES)),

@@ -242,6 +242,8 @@ def test_instead_of_names_what_is_not_so() -> None:
         "Noor's brother, Tom, trains at Kinetik.",
         "Noor's friend Tom trains at Kinetik.",
         "Noor's landlord sold the Corvid.",
+        "Noor's trainer drives a Corvid.",
+        "Noor's hairdresser plays the oboe.",
         "Noor ate at home while half of Ana's sourdough went stale.",
         "Tom joined Kinetik.",
         "Ana and Tom joined Kinetik.",
@@ -347,7 +349,7 @@ def test_other_languages_have_no_stances(text: str) -> None:
 
 def test_an_occupation_that_stands_for_somebody_is_not_had() -> None:
     """Thanking the head nurse is about a colleague, being one about oneself."""
-    assert heard("Noor thanked the head nurse.") == {}
+    assert heard("Noor thanked the head nurse.") == {"head nurse": "event"}
     assert heard("Noor is the head nurse.") == {"head nurse": "is"}
 
 

@@ -13,14 +13,13 @@ from importlib import resources
 from typing import Any
 
 from memforest.language.language import load_word_lists
-from memforest.language.lexicon import load_lexicon
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-__all__ = ["kin", "listed", "past_forms", "roles", "rules", "word_list"]
+__all__ = ["is_person", "listed", "past_forms", "rules", "word_list"]
 
 
 def word_list(name: str) -> frozenset[str]:
@@ -28,14 +27,31 @@ def word_list(name: str) -> frozenset[str]:
     return load_word_lists("en").lists[name]
 
 
-def kin() -> frozenset[str]:
-    """Return words for relatives."""
-    return load_lexicon("en").words["kin"]
+@lru_cache(maxsize=4_096)
+def is_person(word: str) -> bool:
+    """Return whether a common noun (lower case) names somebody, by its form or its class: "dentist", "aunt", "guest".
+
+    Who does something is called by the verb ("trainer", "driver") or by a suffix that things seldom have.
+    """
+    one = word.removesuffix("s")
+    if word in _persons() or one in _persons():
+        return True
+    if len(one) > LONGEST_SUFFIX and one.endswith(_OF_PERSONS):
+        return True
+    verbs = word_list("common_verbs")
+    return one.endswith("er") and (
+        one[:-1] in verbs or one[:-2] in verbs or (one[:-3] in verbs and one[-3] == one[-4])
+    )
 
 
-def roles() -> frozenset[str]:
-    """Return words for occupations."""
-    return load_lexicon("en").kinds["role"]
+@lru_cache(maxsize=1)
+def _persons() -> frozenset[str]:
+    return listed("persons").union(*(word_list(f"kinship_{one}") for one in ("male", "female", "other")))
+
+
+_OF_PERSONS = ("man", "woman", "person", "ist", "ian", "eer", "yer", "grapher", "dresser", "keeper", "giver")
+LONGEST_SUFFIX = 5
+"""Letters of the longest suffix that is common; a word that is no longer names nobody by it."""
 
 
 @lru_cache(maxsize=1)

@@ -2,11 +2,9 @@
 
 "Bob still trains at Ironworks", "Bob left Ironworks for Fitbox", "Bob might try Fitbox": three stances to a gym,
 and nothing in them is about gyms. This module reads the stance of a sentence to each noun phrase in it from
-aspect, tense and modality alone, so that a timeline can be made of any attribute, also of those that the
-state lexicon (`memforest.language.states`) has never heard of.
+aspect, tense and modality alone, so that a timeline can be made of any attribute.
 
-English has rules (``data/stance/en.toml``); a statement in another language has no stances, and questions
-about it are answered from its states.
+English has rules (``data/stance/en.toml``); a statement in another language has no stances.
 """
 
 from __future__ import annotations
@@ -15,14 +13,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
-from memforest.language.aspect import past_forms, rules, word_list
+from memforest.language.aspect import is_person, past_forms, rules, word_list
 from memforest.language.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
 from memforest.language.whose import (
     answers_about,
     is_affected,
     is_elliptical,
     is_joined,
-    is_person_with_role,
     is_somebody_elses,
     mentioned,
     owner_of,
@@ -67,7 +64,7 @@ def stances_of(
         best = max(chosen, key=lambda p: terms[p.term])
         found = {phrase: _stance(sentence.text, phrase, who) for phrase in chosen}
         for phrase, stance in found.items():
-            if is_somebody_elses(sentence.text, who, phrase) or is_person_with_role(sentence.text, phrase):
+            if is_somebody_elses(sentence.text, who, phrase):
                 continue
             if phrase is best or (stance in _CHANGES and found[best] in _CHANGES and stance != found[best]):
                 yield phrase.term, "is" if statement.asked and stance == "event" else stance
@@ -145,7 +142,9 @@ _DOES = re.compile(r" [a-z]+s (?:[^\W\d_a-z]\w*|him|her|them|me|us|it|the|a|an|m
 
 
 def _is_known(before: str, phrase: Phrase) -> bool:
-    """Return whether "the" stands in front of a phrase: something that is already known of the person."""
+    """Return whether "the" stands in front of a thing: something that is already known of the person."""
+    if not phrase.named and is_person(phrase.term.split()[-1]):
+        return False  # "thanked the head nurse": somebody who is one
     return re.search(r"\bthe (?:\w+ )?$", before, re.IGNORECASE) is not None or phrase.term.startswith("the ")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from memforest.language.aspect import kin, past_forms, roles, rules, word_list
+from memforest.language.aspect import is_person, past_forms, rules, word_list
 from memforest.language.phrases import TOKEN, Phrase, Statement
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "is_affected",
     "is_elliptical",
     "is_joined",
-    "is_person_with_role",
     "is_somebody_elses",
     "mentioned",
     "owner_of",
@@ -57,13 +56,11 @@ def subject_of(text: str, who: str, others: Collection[str], previous: str) -> s
     found = _FOUND.search(text)
     if found is not None and any(name == found.group(1) for _, name in places):
         return found.group(1)
-    person = rules()["persons"].search(text)
+    person = next((m.start() for m in TOKEN.finditer(text, 0, 32) if is_person(m.group().lower())), 32)
     if not places:
-        return "?" if person and person.start() < 24 else ""
+        return "?" if person < 24 else ""
     at, name = min(places, key=lambda pair: (pair[0], -len(pair[1])))
-    if person and person.start() < at and TOKEN.match(text) and person.start() < 16:
-        return "?"
-    return name
+    return "?" if person < min(at, 16) else name
 
 
 _FOUND = re.compile(r"\b(?:find|catch|meet|reach) ([^\W\d_][\w-]*(?: [^\W\d_a-z][\w-]*)?) (?:at|in|on)\b")
@@ -106,12 +103,6 @@ def is_joined(text: str, who: str, subject: str) -> bool:
     return subject not in ("", "?") and re.match(joined, text) is not None
 
 
-def _is_person(word: str) -> bool:
-    """Return whether a common noun names somebody by its form or its class: "postman", "guest"."""
-    by_form = word.endswith(("man", "woman", "person", "ist")) and len(word) > 5
-    return by_form or rules()["persons"].fullmatch(word) is not None
-
-
 def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
     """Return whether a phrase belongs to somebody whom the person only has: "Bob's dentist trains at …"."""
     owner = text.find(f"{who}'s ")
@@ -122,7 +113,7 @@ def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
         return False
     words = [token.group() for token in TOKEN.finditer(between)]
     for i, word in enumerate(words[:4]):
-        if word in kin() or word in roles() or _is_person(word):
+        if is_person(word):
             return who.lower() not in words[i + 1 :]
         if word in word_list("finite") or word in past_forms() or word in word_list("prepositions"):
             return False
@@ -131,18 +122,3 @@ def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
 
 _APPOSED = re.compile(r"(?:[\w-]+ ){0,3}[\w-]+, ")
 """What stands between an owner and the name of what is owned: "Bob's *new doctor,* Dr Sun"."""
-
-
-_BEING = re.compile(
-    r"\b(?:is|was|are|be|been|being|as|becom\w+|became|to|into|from|now|still|an?|says?|for|title|job|role|post|position|of)"
-    r"\s+(?:(?:the|an?|our|their|his|her|\w+) )?$",
-    re.IGNORECASE,
-)
-
-
-def is_person_with_role(text: str, phrase: Phrase) -> bool:
-    """Return whether an occupation stands for somebody who has it: "the teacher left", not "is a teacher"."""
-    words = phrase.term.split()
-    if phrase.named or words[-1] not in roles():
-        return False
-    return _BEING.search(text[: phrase.start]) is None
