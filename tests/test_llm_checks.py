@@ -303,7 +303,7 @@ WORK = {"entity": "Ann", "attribute": "employer", "value": "Northwind"}
     [
         ({}, ("Ann", "employer", "Northwind", None)),
         ({"entity": "ANN"}, ("Ann", "employer", "Northwind", None)),
-        ({"attribute": "Place_of work"}, ("Ann", "employer", "Northwind", None)),
+        ({"attribute": "Place_of  work"}, ("Ann", "place of work", "Northwind", None)),
         ({"attribute": "guild"}, ("Ann", "guild", "Northwind", None)),
         ({"previous": "Faro"}, ("Ann", "employer", "Northwind", "Faro")),
         ({"previous": "Lisbon"}, ("Ann", "employer", "Northwind", None)),

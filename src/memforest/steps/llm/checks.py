@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from memforest.language.attribution import Voices, attribute
@@ -22,10 +22,8 @@ from memforest.language.entities import (
     merge_mentions,
 )
 from memforest.language.language import Code, detect_language
-from memforest.language.lexicon import LANGUAGES, load_lexicon
 from memforest.language.participants import called
 from memforest.language.pieces import is_question
-from memforest.language.states import find_states
 from memforest.steps.llm.chatter import is_chatter
 from memforest.steps.llm.dating import Dated, date_statement
 from memforest.steps.llm.grounding import is_name, language_of, support_of, unsupported
@@ -245,36 +243,18 @@ def _topics(topics: Iterable[str], source: Source) -> tuple[str, ...]:
 
 
 def _states(statement: Statement, text: str, mentions: Sequence[Mention]) -> tuple[State, ...]:
-    """Return the states that the local code reads, and those that the model listed and the text supports."""
-    names = {key: one.name for one in mentions if (key := entity_key(one.name)) is not None}
-    found = find_states(text, subjects=tuple(names.values()))
+    """Return the states that the model listed and the text supports; of a plan or a denial none."""
     if statement.kind == "plan" or statement.negated:
-        return found
-    listed = [one for relation in statement.relations if (one := _state(relation, text, names)) is not None]
-    read = [_narrowed(one, listed) for one in found]
-    # What the rules read goes before: "pet: Toby" is not also "pet: beagle".
-    known = {(entity_key(one.entity), fold(what)) for one in read for what in (one.value, one.attribute)}
-    new = [
-        one
-        for one in listed
-        if not known & {(entity_key(one.entity), fold(what)) for what in (one.value, one.attribute)}
-    ]
-    return tuple(dict.fromkeys((*read, *new)))
-
-
-def _narrowed(state: State, listed: Sequence[State]) -> State:
-    """Return a state with the model's value where the rules read on: "Porto", not "Porto for a job"."""
-    for one in listed:
-        same = (one.entity, one.attribute) == (state.entity, state.attribute)
-        if same and fold(state.value).startswith(fold(one.value) + " "):
-            return replace(state, value=one.value)
-    return state
+        return ()
+    names = {key: one.name for one in mentions if (key := entity_key(one.name)) is not None}
+    found = (_state(relation, text, names) for relation in statement.relations)
+    return tuple(dict.fromkeys(one for one in found if one is not None))
 
 
 def _state(relation: Relation, text: str, names: dict[str, str]) -> State | None:
     """Return a listed relation whose entity is mentioned and whose value stands in the text."""
     entity = names.get(entity_key(relation.entity) or "")
-    attribute_name = _attribute(relation.attribute)
+    attribute_name = " ".join(fold(relation.attribute).replace("_", " ").split())
     value, whole = " ".join(relation.value.split()), folded(text)
     if entity is None or not attribute_name or len(attribute_name) > _MAX_TOPIC_CHARS:
         return None
@@ -287,13 +267,3 @@ def _state(relation: Relation, text: str, names: dict[str, str]) -> State | None
     before = relation.previous
     previous = before if before is not None and stands_in(folded(before), whole) else None
     return State(entity, attribute_name, value, previous, relation.change)
-
-
-def _attribute(name: str) -> str:
-    """Return an attribute as the lexicon calls it ("home", "residence"); one that it does not know, folded."""
-    folded_name = " ".join(fold(name).replace("_", " ").split())
-    for code in LANGUAGES:
-        known = load_lexicon(code).nouns.get(folded_name)
-        if known is not None:
-            return known
-    return folded_name
