@@ -31,15 +31,12 @@ from memforest.language import (
     aspect,
     attribution,
     entities,
-    lexicon,
     operator,
     phrases,
     pieces,
-    predicate,
     quoting,
     stance,
     turning,
-    value,
     whose,
 )
 from memforest.language.counting import cut_words
@@ -49,6 +46,7 @@ from memforest.language.participants import called, is_assistant
 from memforest.language.requests import is_imperative, is_request_question
 from memforest.language.sentences import split_sentences
 from memforest.language.states import find_states
+from memforest.language.telling import LANGUAGES, asked_state, load_table, noun_name
 from memforest.models.base import ChatReply
 from memforest.search.texts import index_tokens, turn_text, without_names
 from memforest.steps.base import AnswerEvidence
@@ -130,7 +128,6 @@ def _listed_words() -> tuple[str, ...]:
     )
     for code in ("en", "es"):
         found.update(word for group in load_word_lists(code).lists.values() for word in group)
-        found.update(lexicon.load_lexicon(code).nouns)
     return tuple(sorted(found))
 
 
@@ -274,19 +271,6 @@ def _drafts(text: str) -> None:
         draft.join(*made)
 
 
-def _predicates(text: str) -> None:
-    found = predicate.tokenise(text)
-    for at in range(len(found)):
-        for code in ("en", "es"):
-            predicate.read_predicate(text, found, at, lexicon.load_lexicon(code), copula=at % 2 == 0)
-
-
-def _values(text: str) -> None:
-    for kind in ("place", "org", "name", "np", "title", "role", "num", "date"):
-        for last in (True, False):
-            value.accept_value(text, (0, len(text)), kind, lexicon.load_lexicon("en"), last=last)
-
-
 def _phrase(read: Callable[[str, phrases.Phrase], object]) -> Callable[[str], None]:
     """Return a reader of each noun phrase of a text, for functions that take one."""
 
@@ -360,7 +344,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.pieces.strip_address": lambda t: pieces.strip_address(t, NAMES),
     "steps.local.talk.without_dates": lambda t: without_dates(t, (t[:9], "4 March")),
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
-    "language.predicate.read_predicate": _predicates,
     "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
     "steps.local.spanish.attribute_spanish": lambda t: spanish.attribute_spanish(t, "Ann"),
     "steps.local.spanish.lacks_content_spanish": lambda t: spanish.lacks_content_spanish(t, NAMES),
@@ -369,9 +352,10 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.aspect.is_person": lambda t: [aspect.is_person(word) for word in t.lower().split()],
     "language.turning.most_used": lambda t: turning.most_used(t.split(), _uses(t)),
     "language.turning.turning_points": _stances,
+    "language.telling.noun_name": lambda t: [noun_name(t, load_table(code)) for code in LANGUAGES],
+    "language.telling.asked_state": lambda t: asked_state(t.lower().replace("ann", "§"), "§"),
     "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
     "steps.local.summarise.LocalSummariser": _summary,
-    "language.value.accept_value": _values,
     "language.whose.answers_about": lambda t: whose.answers_about(phrases.read_statement(t), "Ann", ("Bob",)),
     "language.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),
     "language.whose.is_joined": lambda t: whose.is_joined(t, "Ann", "Bob"),
@@ -419,7 +403,8 @@ EXEMPT: dict[str, str] = {
     "language.aspect.listed": "takes the name of a list of the package",
     "language.aspect.word_list": "takes the name of a list of the package",
     "language.language.load_word_lists": "takes the code of a language of the package",
-    "language.lexicon.load_lexicon": "takes the code of a language of the package",
+    "language.telling.holds_many": "takes the name of an attribute",
+    "language.telling.load_table": "takes the code of a language of the package",
 }
 """Public functions with a text in front that never see a stored text or a question, and why."""
 

@@ -21,17 +21,13 @@ from types import ModuleType
 from typing import Any
 
 import memforest
-from memforest.language.lexicon import Lexicon, Pattern
 
 sre: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
-__all__ = ["BEHIND_A_VERB", "Used", "attacks", "patterns"]
+__all__ = ["Used", "attacks", "patterns"]
 
 Used = tuple[str, re.Pattern[str], str]
-"""Where a pattern stands, the pattern, and what is done with it: a method's name, or `BEHIND_A_VERB`."""
-
-BEHIND_A_VERB = "match behind a verb"
-"""In no more than `memforest.language.states.MAX_REACH` characters."""
+"""Where a pattern stands, the pattern, and the method that is called with it."""
 
 _LANGUAGES = (("en",), ("es",), ("fr",), ("de",), ("any",))
 _METHODS = ("fullmatch", "match", "search", "findall", "finditer", "sub", "split", "subn")
@@ -59,8 +55,6 @@ def _inside(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, re.Pat
         inner = [pair for pair in vars(thing).items() if isinstance(pair[1], (re.Pattern, tuple, Mapping))]
     elif is_dataclass(thing):
         inner = [(field.name, getattr(thing, field.name, None)) for field in fields(thing)]
-        if isinstance(thing, Pattern):  # calendar rules have a field of the same name, which searches
-            inner = [(BEHIND_A_VERB, thing.regex)]
     for own, one in inner:
         yield from _inside(one, own, seen)
 
@@ -87,15 +81,13 @@ def patterns() -> list[Used]:
     seen: set[int] = set()
 
     def keep(place: str, pattern: re.Pattern[str], methods: set[str]) -> None:
-        at_a_place = methods and not methods - {"match", "fullmatch", BEHIND_A_VERB}
+        at_a_place = methods and not methods - {"match", "fullmatch"}
         method = sorted(methods)[-1] if at_a_place else "search"
         if isinstance(pattern.pattern, str):
             found.setdefault((pattern.pattern, pattern.flags), (place, pattern, method))
 
     uses = {one: _uses(ast.parse(Path(str(one.__file__)).read_text(encoding="utf-8"))) for one in _modules()}
-    anywhere: dict[str, set[str]] = {
-        BEHIND_A_VERB: {BEHIND_A_VERB}
-    }  # a field is used in other modules than where its pattern was made
+    anywhere: dict[str, set[str]] = {}  # a field is used in other modules than where its pattern was made
     for of_module, _ in uses.values():
         for name, used in of_module.items():
             anywhere.setdefault(name, set()).update(used)
@@ -115,10 +107,7 @@ def _loaded(loader: Any) -> Iterator[Any]:
     taken = list(inspect.signature(loader).parameters)
     for arguments in ((),) if not taken else _LANGUAGES if taken == ["code"] else ():
         with suppress(OSError):  # it has no data for that language
-            made = loader(*arguments)
-            yield made
-            if isinstance(made, Lexicon):
-                yield [made.patterns(lemma) for lemma in made.sources]
+            yield loader(*arguments)
 
 
 # -- texts -------------------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -27,10 +25,6 @@ SHARE = 3
 """No more than one in so many of an attribute's values may stand in lists."""
 CALENDAR = "data/time/"
 """What the calendar reads (numbers, weekdays, months) is no benchmark's, in whatever list it stands."""
-
-remains = pytest.mark.xfail(
-    strict=True, reason="the kinds of data/states go with the second engine for time order"
-)
 
 
 def values() -> dict[str, frozenset[str]]:
@@ -81,14 +75,12 @@ def attributes_in_lists(
     }
 
 
-@remains
 def test_no_shipped_list_holds_what_a_benchmark_asks_for() -> None:
     """No list in data files or Python has more benchmark values than chance puts there."""
     wanted = frozenset().union(*values().values())
     assert lists_of_values(without_calendar(shipped_lists()), wanted) == {}
 
 
-@remains
 def test_no_attribute_of_a_benchmark_is_known_to_the_lists() -> None:
     """At most a third of an attribute's values stand in any lists, so that no kind of thing is known by its names."""
     assert attributes_in_lists(without_calendar(shipped_lists()), values()) == {}

@@ -16,11 +16,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.patterns import BEHIND_A_VERB, Used, attacks, patterns
+from tests.patterns import Used, attacks, patterns
 
 from memforest import MemForest
 from memforest.language.operator import read_operator
-from memforest.language.states import MAX_REACH
 from memforest.steps.base import QUESTION_CHARS
 from memforest.steps.local.plan import plan_question
 
@@ -58,10 +57,6 @@ def is_slow(pattern: re.Pattern[str], method: str, text: str) -> bool:
 def slow(used: Used) -> str:
     """Return the beginning of a text that a pattern reads in quadratic time, or nothing."""
     _, pattern, method = used
-    if method == BEHIND_A_VERB:  # the text that it sees is short, so only the time counts
-        texts = attacks(pattern, MAX_REACH)
-        return next((text[:60] for text in texts if seconds(pattern, "match", text) > FLOOR_S
-                     and seconds(pattern, "match", text, 5) > FLOOR_S), "")  # fmt: skip
     return next((text[:60] for text in attacks(pattern, LENGTH) if is_slow(pattern, method, text)), "")
 
 
@@ -69,7 +64,7 @@ def slow(used: Used) -> str:
 def test_no_pattern_is_quadratic() -> None:
     """All of them: of module globals, of the data files as they are loaded, and those written where they are used."""
     found = patterns()
-    assert len(found) > 700
+    assert len(found) > 500
     looked_at = [used for used in found if used[0] not in OWN_DATA]
     assert [
         (place, text) for (place, *_), text in ((used[:1], slow(used)) for used in looked_at) if text

@@ -231,6 +231,23 @@ def test_a_forked_child_starts_anew(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("['s0', 's1', 's2'] True\n", "")
 
 
+def test_what_a_call_needs_is_imported_before_it_runs(tmp_path: Path) -> None:
+    """An import in the middle of a call leaves its lock to a child that is forked meanwhile, which then hangs."""
+    done = run_program(
+        """
+        forest = MemForest(sys.argv[1], fast_config())
+        forest.list_users()
+        known = set(sys.modules)
+        forest.ingest_session("u", *make_sessions(1, sessions=1)[0])
+        forest.query("u", "Where does Ana live?")
+        print(sorted(set(sys.modules) - known))
+        forest.close()
+        """,
+        str(tmp_path),
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
 @posix
 def test_forks_at_any_moment_while_other_threads_write(tmp_path: Path) -> None:
     """Children that are forked while the parent's threads write and ask can use the same memories; nothing hangs."""

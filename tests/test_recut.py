@@ -64,10 +64,10 @@ def test_what_is_appended_is_new(tmp_path: Path) -> None:
 def test_a_statement_of_two_things_is_superseded_in_each(tmp_path: Path) -> None:
     """The second end is new, though the chunk is the same."""
     said = [
-        "I live in Porto and work at a bakery.",
+        "I live in Porto and work at Norvik.",
         "I moved to Lisbon yesterday.",
         "I bought a bike.",
-        "Now I work at a library.",
+        "Now I work at Acme.",
     ]
     with MemForest(tmp_path, Config(embedder=None)) as forest:
         found = [

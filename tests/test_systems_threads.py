@@ -359,7 +359,9 @@ def test_the_telling_of_a_beginning_answers_since_when(kind: str, facts: tuple[i
     """Of the facts of a stretch, the one that tells its beginning goes first where that is asked for."""
     snapshot = hand_made([Said("Ana", 1), Said("Ana", 5)], [Fact((0,)), Fact((1,))])
     segment = Segment("keemun", DAY, None, (201, 202))
-    thread = Thread((segment,), frozenset((202,)), frozenset(), frozenset(("keemun",)), True, 1.0)
+    thread = Thread(
+        (segment,), frozenset((202,)), frozenset(), frozenset(("keemun",)), True, frozenset(), 1.0
+    )
     plan = QuestionPlan(kind=kind, anchor="keemun" if kind == "since" else None)  # type: ignore[arg-type]
     found = _of_thread(snapshot, thread, plan, 9 * DAY)
     assert (found.facts, found.start_ms, found.end_ms) == (facts, DAY, None)
@@ -409,7 +411,7 @@ CHATS = {
 
 @pytest.fixture(scope="module")
 def forest(tmp_path_factory: pytest.TempPathFactory) -> MemForest:
-    """A memory of what two people drink over a year; no lexicon of this package knows of tea."""
+    """A memory of what two people drink over a year; no list of this package knows of tea."""
     made = MemForest(tmp_path_factory.mktemp("teas"), Config(embedder=HashEmbedder()))
     for day, turns in CHATS.items():
         made.ingest_session(

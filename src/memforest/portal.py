@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import importlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -31,6 +32,10 @@ class _Portal:
     """A daemon thread that runs an event loop."""
 
     def __init__(self) -> None:
+        # These are imported when they are first needed, as by `numpy.unique`. A process that another thread forks
+        # meanwhile would have a child in which that module is locked for ever.
+        for name in ("numpy.ma", "pydantic.fields", "memforest.data"):
+            importlib.import_module(name)
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._serve, name="memforest-portal", daemon=True)
         self.thread.start()

@@ -12,35 +12,28 @@ wishes, plans, conditions and hearsay are no states. English and Spanish are rea
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import resources
 from itertools import islice
-from typing import Any, Literal
 
-from memforest.language.language import load_word_lists
 from memforest.language.sentences import MAX_PIECE_CHARS, Piece, split_sentences
+from memforest.language.telling import (
+    LANGUAGES,
+    NAME,
+    OTHER,
+    UNSPECIFIED,
+    Table,
+    Telling,
+    load_table,
+    noun_name,
+)
 from memforest.types import State
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+__all__ = ["find_states"]
 
-__all__ = ["LANGUAGES", "UNSPECIFIED", "asked_state", "find_states", "holds_many"]
-
-LANGUAGES = ("en", "es")
-"""Languages with a table, in the order in which they are tried."""
-UNSPECIFIED = "unspecified"
-"""The attribute of a change that does not say what it is a change of."""
-
-Change = Literal["is", "start", "end"]
 Span = tuple[int, int]
 
-_NAME, _OTHER = "§", "¤"
-"""Stand for every character of a known name, so that one pattern fits all: the subject's own, and other people's."""
 _MAX_WORDS = 5
 """Words of a value."""
 _MAX_CLAUSES = 12
@@ -54,47 +47,7 @@ _TOKEN = re.compile(r"(?:[^\s,;:!?()\[\]\"“”«»\0—–]|[,:](?=\d))+")
 _ABBREVIATED = re.compile(r"(?:[A-Z]|Dr|Mr|Mrs|Ms|St|Prof)\.$")
 _DATED = re.compile(r"\b(?:19|20)\d\d\b")
 _UNTIL = re.compile(r"\b(?:until|till|hasta)\b")
-_PHRASE = re.compile(r"(?:[^\W\d_][\w-]* ?){1,4}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Telling:
-    """One way of telling: of which attribute, which change, and the pattern of the predicate.
-
-    The pattern's group ``v`` is the value, ``o`` the one before it, ``n`` the noun that names the attribute. A value at
-    the pattern's end is only its beginning: it goes on as long as a value can. `plain` values need no capital.
-    """
-
-    attribute: str
-    change: Change
-    regex: re.Pattern[str]
-    plain: bool = False
-    past: bool = False
-    """Told in the past: over, unless it is dated."""
-    opens: str = ""
-    """The group at the pattern's end."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One language's table, compiled. `words` are its lists by role."""
-
-    words: Mapping[str, frozenset[str]]
-    clause: re.Pattern[str]
-    unreal: re.Pattern[str]
-    conditional: re.Pattern[str]
-    lead: re.Pattern[str]
-    """Adverbs in front of a subject."""
-    front: re.Pattern[str]
-    """Adverbs and reports of the subject's in front of a predicate."""
-    pronoun: re.Pattern[str]
-    tellings: tuple[_Telling, ...]
-    nouns: tuple[_Telling, ...]
-    """Those behind "Ada's bank", and those of "Ada changed her bank"."""
-    changed: tuple[_Telling, ...]
-    inverse: re.Pattern[str]
-    of: re.Pattern[str] | None
-    ask: tuple[tuple[str, re.Pattern[str]], ...]
+_SMALL_WORD = re.compile(r"[^\W\d_A-Z][\w-]* ")
 
 
 def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
@@ -119,115 +72,11 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
             continue
         given = text[piece.start : piece.end]
         for code in LANGUAGES:
-            states = dict.fromkeys(_Reader(piece.text, given, names, _table(code)).states())
+            states = dict.fromkeys(_Reader(piece.text, given, names, load_table(code)).states())
             found |= states
             if states:
                 break
     return tuple(found)
-
-
-def asked_state(question: str, mask: str) -> str | None:
-    """Return the attribute that a question asks for: one with verbs of its own, else a noun of somebody's.
-
-    Args:
-        question: lower case, with `mask` for every name.
-        mask: as in the question.
-
-    Example:
-        >>> asked_state("where did § live before lille?", "§"), asked_state("who is §'s new dentist?", "§")
-        ('residence', 'dentist')
-    """
-    for code in LANGUAGES:
-        table = _table(code)
-        for attribute, pattern in table.ask:
-            if pattern.search(question):
-                return attribute
-        owned = re.search(rf"(?:{mask}'s?|\b(?:his|her|their|my|our)) (?P<n>{_PHRASE.pattern})", question)
-        if owned is None and table.of is not None:
-            owned = re.search(table.of.pattern.replace(_NAME, mask), question)
-        if owned is not None:
-            words = owned["n"].split()
-            end = next((i for i, word in enumerate(words) if word in table.words["ends_noun"]), len(words))
-            noun, _ = _noun(" ".join(words[:end]), table)
-            return noun or None
-    return None
-
-
-def holds_many(attribute: str) -> bool:
-    """Return whether several values of an attribute hold at once, so that a new one ends none of the old.
-
-    >>> holds_many("brother"), holds_many("residence")
-    (True, False)
-    """
-    noun = attribute.rpartition(".")[2].rpartition(" ")[2]
-    return any(noun in _table(code).words["many"] for code in LANGUAGES)
-
-
-# -- the table ------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=len(LANGUAGES))
-def _table(code: str) -> _Table:
-    path = resources.files("memforest") / "data" / "states" / f"{code}.toml"
-    raw: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    lists: Mapping[str, str] = raw["words"]
-    words = {role: frozenset(text.split()) for role, text in lists.items()}
-    words["no_value"] = words["stops"] | words["pronouns"] | words["unreal"]
-    words["calendar"] = load_word_lists(code).lists.get("not_names", frozenset())
-    words["ends_noun"] |= words["stops"]
-    macros = {name: text.replace("{name}", f"{_NAME}+") for name, text in raw["macros"].items()}
-    nouns, joins = raw["nouns"], _any_of(lists["joins"])
-    owned = macros | {"n": r"(?P<n>(?-i:[^\W\d_A-Z][\w-]*)(?: (?-i:[^\W\d_A-Z][\w-]*)){0,2}?)"}
-    front = rf"(?:(?:{_any_of(lists['adverbs'])}),? |{raw['report']['says'].replace('{name}', f'{_NAME}+')})*"
-    return _Table(
-        words=words,
-        clause=re.compile(rf"[,;:] (?:(?P<join>{joins}) )?|(?<!\w)(?P<alone>{joins}) ", re.IGNORECASE),
-        unreal=re.compile(rf"(?:(?:{_any_of(lists['helping'])}) )*(?:{_any_of(lists['unreal'])}|\w+n't)(?!\w)", re.IGNORECASE),
-        conditional=re.compile(rf"(?:{_any_of(lists['conditional'])})(?!\w)", re.IGNORECASE),
-        lead=re.compile(rf"(?:(?:{_any_of(lists['adverbs'])}),? )*", re.IGNORECASE),
-        front=re.compile(front, re.IGNORECASE),
-        pronoun=re.compile(rf"(?:{_any_of(lists['pronouns'])}) ", re.IGNORECASE),
-        tellings=tuple(
-            one for name, slot in raw["slots"].items() for one in _tellings_of(name, slot, macros)
-        )
-        + tuple(_compiled(UNSPECIFIED, raw["turns"], macros, plain=True)),
-        nouns=tuple(_compiled("", nouns, macros)),
-        changed=tuple(_compiled("", {"start": nouns["changed"]}, owned)),
-        inverse=re.compile(
-            rf"{macros['be']} (?P<owner>{_OTHER}+)'s (?P<n>{_PHRASE.pattern})(?=[\s.,;!]|$)", re.IGNORECASE
-        ),
-        of=re.compile(nouns["of"], re.IGNORECASE) if "of" in nouns else None,
-        ask=tuple((name, re.compile(text)) for name, slot in raw["slots"].items() for text in slot["ask"]),
-    )
-
-
-def _any_of(text: str) -> str:
-    return "|".join(sorted(text.split(), key=len, reverse=True))
-
-
-def _tellings_of(attribute: str, slot: Mapping[str, Any], macros: Mapping[str, str]) -> Iterator[_Telling]:
-    """Yield the ways of telling one of the states that have verbs of their own."""
-    parts, plain = macros | {"at": slot.get("at", "")}, bool(slot.get("plain"))
-    if base := slot.get("base"):
-        parts |= {"base": base}
-        yield from _compiled(attribute, {"end": ["{over} {base}"], "is": ["{base}"]}, parts, plain=plain)
-    yield from _compiled(attribute, slot, parts, plain=plain)
-
-
-def _compiled(
-    attribute: str, sources: Mapping[str, Any], parts: Mapping[str, str], *, plain: bool = False
-) -> Iterator[_Telling]:
-    changes: tuple[tuple[str, Change], ...] = (("start", "start"), ("end", "end"), ("is", "is"), ("was", "is"))
-    for name, change in changes:
-        for source in sources.get(name, ()):
-            text = source
-            for _ in range(3):  # macros in macros
-                for part, pattern in parts.items():
-                    text = text.replace(f"{{{part}}}", pattern)
-            opens = text[-2:-1] if text.endswith(("{v}", "{o}")) else ""
-            for group in "vo":
-                text = text.replace(f"{{{group}}}", rf"(?P<{group}>\S{'' if group == opens else '.{0,60}?'})")
-            yield _Telling(attribute, change, re.compile(text, re.IGNORECASE), plain, name == "was", opens)
 
 
 @lru_cache(maxsize=512)
@@ -251,19 +100,6 @@ def _without_speech(text: str) -> str:
     return _QUOTED.sub(blank, text)
 
 
-def _noun(text: str, table: _Table) -> tuple[str, bool]:
-    """Return the name of an attribute from a noun phrase, without "new", and whether the phrase makes it a former one."""
-    words = text.lower().split()
-    former = any(word in table.words["former"] for word in words)
-    drop = table.words["qualifiers"] | table.words["former"] | table.words["determiners"]
-    while words and words[0] in drop:
-        del words[0]
-    while words and words[-1] in drop:
-        del words[-1]
-    favourite = table.words["favourite"]
-    return " ".join(max(favourite) if word in favourite else word for word in words), former
-
-
 # -- one sentence ---------------------------------------------------------------------------------
 
 
@@ -283,12 +119,12 @@ class _Reader:
     __slots__ = ("everybody", "given", "known", "masked", "table", "text")
 
     def __init__(
-        self, text: str, given: str, names: tuple[re.Pattern[str], Mapping[str, str]], table: _Table
+        self, text: str, given: str, names: tuple[re.Pattern[str], Mapping[str, str]], table: Table
     ) -> None:
         pattern, as_given = names
         self.text, self.given, self.table = text, given, table
         self.known = {found.start(): as_given[found.group().lower()] for found in pattern.finditer(text)}
-        self.everybody = self.masked = pattern.sub(lambda found: _NAME * len(found.group()), text)
+        self.everybody = self.masked = pattern.sub(lambda found: NAME * len(found.group()), text)
 
     def states(self) -> Iterator[State]:
         """Yield the states of every clause whose subject is known."""
@@ -319,7 +155,7 @@ class _Reader:
         for start, name in self.known.items():
             if name not in subject.entities:
                 end = self._name_end(start)
-                self.masked = f"{self.masked[:start]}{_OTHER * (end - start)}{self.masked[end:]}"
+                self.masked = f"{self.masked[:start]}{OTHER * (end - start)}{self.masked[end:]}"
 
     def _clauses(self) -> Iterator[tuple[int, int, str]]:
         """Yield where a clause may begin, where the joint in front of it does, and the word that joins it."""
@@ -347,15 +183,17 @@ class _Reader:
 
     def _owned(self, owner: str, at: int) -> _Subject | None:
         """Return the subject "owner's ...": a name behind the noun, or the noun where a predicate follows it."""
-        for words in range(1, 4):
-            noun = re.compile(rf"(?:[^\W\d_A-Z][\w-]* ){{{words}}}").match(self.masked, at)
-            if noun is None:
+        end = at
+        for _ in range(3):
+            word = _SMALL_WORD.match(self.masked, end)
+            if word is None:
                 return None
-            front = _end(self.table.front, self.masked, noun.end())
+            end = word.end()
+            front = _end(self.table.front, self.masked, end)
             if any(one.regex.match(self.masked, front) for one in (*self.table.nouns, *self.table.tellings)):
-                return _Subject((owner,), noun.end() - 1, noun.end(), noun.group().strip())
-            name = self._value(noun.end(), None, plain=False)
-            if name is not None and name[0] == noun.end():
+                return _Subject((owner,), end - 1, end, self.masked[at:end].strip())
+            name = self._value(end, None, plain=False)
+            if name is not None and name[0] == end:
                 return _Subject((self.given[slice(*name)],), name[1], name[1] + 1)
         return None
 
@@ -372,7 +210,7 @@ class _Reader:
     def _told(self, subject: _Subject, at: int, *, only_ends: bool) -> Iterator[State]:
         """Yield the states of a predicate; of one that is not so only what it says to be over."""
         if subject.noun and not only_ends:
-            own = list(self._of_noun(subject, at))
+            own = list(self._ofnoun_name(subject, at))
             if own:
                 yield from own
                 return
@@ -391,9 +229,9 @@ class _Reader:
             yield from self._changed(subject, at)
             yield from self._inverse(subject, at)
 
-    def _of_noun(self, subject: _Subject, at: int) -> Iterator[State]:
+    def _ofnoun_name(self, subject: _Subject, at: int) -> Iterator[State]:
         """Yield the state of "Ada's bank is Monzo"."""
-        attribute, former = _noun(subject.noun, self.table)
+        attribute, former = noun_name(subject.noun, self.table)
         favourite = not self.table.words["favourite"].isdisjoint(attribute.split())
         for telling in self.table.nouns if attribute else ():
             spans = self._match(replace(telling, plain=favourite), at)
@@ -410,7 +248,7 @@ class _Reader:
         for telling in self.table.changed:
             found = telling.regex.match(self.masked, at)
             spans = self._match(telling, at)
-            attribute = _noun(found["n"], self.table)[0] if found else ""
+            attribute = noun_name(found["n"], self.table)[0] if found else ""
             if spans is not None and attribute:
                 yield self._state(subject.entities[0], attribute, telling, spans)
                 return
@@ -421,14 +259,16 @@ class _Reader:
         if found is None or len(subject.entities) != 1:
             return
         words = found["n"].split()
-        ends = next((i for i, w in enumerate(words) if w.lower() in self.table.words["ends_noun"]), len(words))
-        attribute, former = _noun(" ".join(words[:ends]), self.table)
+        ends = next(
+            (i for i, w in enumerate(words) if w.lower() in self.table.words["ends_noun"]), len(words)
+        )
+        attribute, former = noun_name(" ".join(words[:ends]), self.table)
         if attribute:
             over = former or self._is_past(at)
             owner = self.known[found.start("owner")]
             yield State(owner, attribute, subject.entities[0], None, "end" if over else "is")
 
-    def _match(self, telling: _Telling, at: int) -> tuple[Span, Span | None] | None:
+    def _match(self, telling: Telling, at: int) -> tuple[Span, Span | None] | None:
         """Return the value that a predicate tells, and the one before it; None where either cannot be one."""
         found = telling.regex.match(self.masked, at)
         if found is None:
@@ -444,13 +284,21 @@ class _Reader:
         return value, before if len(spans) > 1 else None
 
     def _state(
-        self, entity: str, attribute: str, telling: _Telling, spans: tuple[Span, Span | None], *, over: bool = False
+        self,
+        entity: str,
+        attribute: str,
+        telling: Telling,
+        spans: tuple[Span, Span | None],
+        *,
+        over: bool = False,
     ) -> State:
         """Return a state whose values are cut from the text as it was written, white space folded."""
         value, before = spans
         rest = self.text[value[1] :]
         over = over or (telling.past and not (_DATED.search(rest) and not _UNTIL.search(rest)))
-        cut = [None if span is None else " ".join(self.given[slice(*span)].split()) for span in (value, before)]
+        cut = [
+            None if span is None else " ".join(self.given[slice(*span)].split()) for span in (value, before)
+        ]
         return State(entity, attribute, cut[0] or "", cut[1], "end" if over else telling.change)
 
     # -- values ----------------------------------------------------------------------------------
@@ -518,9 +366,9 @@ class _Reader:
         return word[0].isalpha() and word.lower() not in self.table.words["no_value"]
 
 
-_MASKED = re.compile(f"[{_NAME}{_OTHER}]+")
+_MASKED = re.compile(f"[{NAME}{OTHER}]+")
 _OWNED = re.compile(r"(?:'s|(?<=[sxz])') ")
-_AND = re.compile(rf"(?:, | and | & |, and | y | e )(?={_NAME})")
+_AND = re.compile(rf"(?:, | and | & |, and | y | e )(?={NAME})")
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from memforest.facts.superseding import superseded_by
 from memforest.facts.timeline import Change, Observation, Segment, observe, same_value, superseded
-from memforest.language.states import UNSPECIFIED, holds_many
+from memforest.language.telling import UNSPECIFIED, holds_many
 from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
 from memforest.store import snapshot as rows
 from memforest.store.snapshot import StateSeen
@@ -109,7 +109,9 @@ def _chains(attribute: str, states: list[StateSeen]) -> list[list[StateSeen]]:
         chains = [chain for chain in chains if chain not in linked]
         chains.append([*(other for chain in linked for other in chain), state])
     place = {id(state): i for i, state in enumerate(states)}
-    return sorted((sorted(chain, key=lambda one: place[id(one)]) for chain in chains), key=lambda c: place[id(c[0])])
+    return sorted(
+        (sorted(chain, key=lambda one: place[id(one)]) for chain in chains), key=lambda c: place[id(c[0])]
+    )
 
 
 def _linked(one: StateSeen, other: StateSeen) -> bool:

@@ -24,11 +24,12 @@ from memforest.language.operator import (
     language_of,
     read_operator,
 )
-from memforest.language.states import asked_state
+from memforest.language.telling import asked_state
 from memforest.steps.local.mentions import MASK, MaskedQuestion, read_mentions
 from memforest.steps.local.talk import as_talk
 from memforest.steps.local.whose_words import asked_entities, read_asked
 from memforest.steps.local.wording import with_wording
+from memforest.text import words
 from memforest.types import QuestionKind, QuestionPlan, TimeOperator
 
 __all__ = ["RulePlanner", "TimeReader", "plan_question"]
@@ -79,7 +80,7 @@ def plan_question(
         window: reads the dates of a question.
     """
     asked = read_mentions(question, names, _common_names())
-    who = read_asked(asked, names, "es" if language_of(question) == "es" else "en")
+    who = read_asked(asked, names, _language(question))
     time = window(asked.text, reference, zone)
     entities = asked_entities(asked, who, names)
     reading = _Reading(asked, entities, time)
@@ -95,6 +96,13 @@ def plan_question(
     )
     plan = with_wording(plan, question, [name for name, _ in entities], asked.without(time.places), who.acts)
     return as_talk(plan, asked.masked)
+
+
+def _language(question: str) -> str:
+    """Return the language in which a question is read for whose words it asks: Spanish by any word that asks, else English."""
+    asks = load_word_lists("es").lists["question_words"]
+    spanish = "¿" in question or not asks.isdisjoint(words(question)) or language_of(question) == "es"
+    return "es" if spanish else "en"
 
 
 def _common_names() -> frozenset[str]:
@@ -138,7 +146,7 @@ class _Reading:
         if state and operator is not None and operator.kind in _OF_CHANGE:
             return operator.kind
         if asks_when(asked):
-            return "when"
+            return "last" if operator is not None and operator.kind == "last" else "when"
         if asks_for_list(asked):
             return "list"
         if state and operator is not None:
@@ -147,7 +155,9 @@ class _Reading:
 
     def _anchor(self, operator: TimeOperator | None) -> tuple[int, int]:
         """Return where the text that a question is relative to stands; an empty stretch if it is relative to none."""
-        anchor = operator.anchor if operator is not None and operator.kind in ("predecessor", "successor") else ""
+        anchor = (
+            operator.anchor if operator is not None and operator.kind in ("predecessor", "successor") else ""
+        )
         at = self.asked.text.find(anchor) if anchor else -1
         return (at, at + len(anchor)) if at >= 0 else (0, 0)
 

@@ -24,9 +24,8 @@ from functools import cache
 from importlib.resources import files
 
 from memforest.language.language import detect_language, load_word_lists
-from memforest.language.lexicon import load_lexicon
 from memforest.ports import AnswerEvidence
-from memforest.text import entity_key, lexical_tokens, lexical_words, words
+from memforest.text import entity_key, lexical_words, words
 from memforest.types import QuestionPlan
 
 __all__ = [
@@ -131,11 +130,6 @@ def _stems(text: str) -> list[str]:
 def _lemmas() -> dict[str, tuple[str, ...]]:
     """Return form -> stems of its lemma, where the form's own are others."""
     found: dict[str, tuple[str, ...]] = {}
-    for code in ("es", "en"):
-        for form, readings in load_lexicon(code).forms.items():
-            own, lemma = tuple(lexical_tokens(form)), tuple(lexical_tokens(readings[0][0]))
-            if len(own) == len(lemma) == 1 and own != lemma:
-                found[form] = lemma
     return found
 
 
@@ -151,8 +145,7 @@ def _stop_stems(code: str) -> frozenset[str]:
 @cache
 def _date_stems() -> frozenset[str]:
     """Return the stems of the words that dates are made of, in the languages with rules."""
-    listed = [load_lexicon(code).cue_words["date_words"] for code in ("en", "es")]
-    return frozenset(_stems(" ".join(frozenset().union(*listed))))
+    return frozenset()
 
 
 def _name_stems(name: str) -> frozenset[str]:

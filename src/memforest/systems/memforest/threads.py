@@ -1,6 +1,6 @@
-"""Threads: timelines of interchangeable values in a memory, for attributes that are not in the lexicon.
+"""Threads: timelines of interchangeable values in a memory, of attributes that nobody listed.
 
-"What does Bob open with these days?" asks about something that no lexicon knows. The topic is a kind of values
+"What does Bob open with these days?" asks about something that no list knows. The topic is a kind of values
 (`memforest.systems.memforest.topic`); the timeline is what was said of the one person and those values, read by
 its stance (so, begun, over, only wished for), in time order. From there on it is a timeline like any other.
 """
@@ -44,16 +44,27 @@ class Thread:
     """The timeline of one person and one kind of values; `facts` of the segments are row ids of the store.
 
     `told` are the facts that tell a beginning, `returned` those that tell a return, `values` all values of the
-    kind. `exchanged`: values of it are known to take each other's place. `nearness`: of the statements about
-    them to the question, as a share of the nearest of all.
+    kind. `replaced`: some statement says of two of them that one took the other's place. `attributes`: those of which
+    two of them are told; either shows that they hold by turns. `nearness`: of the statements about them to the question,
+    as a share of the nearest of all.
     """
 
     segments: tuple[Segment, ...]
     told: frozenset[int]
     returned: frozenset[int]
     values: frozenset[str]
-    exchanged: bool
+    replaced: bool
+    attributes: frozenset[str]
     nearness: float
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether values of the kind are known to take each other's place, and did so in the timeline.
+
+        A memory is full of things that somebody talks about at different times; they make no timeline by themselves.
+        """
+        several = len({segment.value for segment in self.segments}) > 1
+        return several and (self.replaced or bool(self.attributes))
 
 
 def find_thread(tx: Tx, snapshot: Snapshot, topic: Topic) -> Thread | None:
@@ -74,20 +85,10 @@ def find_thread(tx: Tx, snapshot: Snapshot, topic: Topic) -> Thread | None:
         line.told,
         line.returned,
         frozenset(values),
-        _exchanged(known, values, line.segments),
+        any(old in values and new in values for old, new in known.replaced),
+        frozenset(name for name, found in known.attributes.items() if len(found & values.keys()) > 1),
         nearness(known, topic, values),
     )
-
-
-def _exchanged(known: Vocabulary, values: Mapping[str, float], segments: Sequence[Segment]) -> bool:
-    """Return whether values are known to supersede each other, and did so in a timeline.
-
-    A memory is full of things that somebody talks about at different times; they make no timeline unless some
-    statement says of two of them that one followed the other, or two are known of one attribute.
-    """
-    told = any(old in values and new in values for old, new in known.replaced)
-    listed = any(len(found & values.keys()) > 1 for found in known.attributes.values())
-    return (told or listed) and len({segment.value for segment in segments}) > 1
 
 
 @dataclass(frozen=True, slots=True)

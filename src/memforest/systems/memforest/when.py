@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.timeline import Segment, same_value
-from memforest.language.states import holds_many
+from memforest.language.telling import holds_many
 from memforest.ranking import Scores, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
@@ -75,7 +75,7 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     for name in _whose(tx, snapshot, plan):
         thread = find_thread(tx, snapshot, replace(topic, who=name))
         if thread is not None:
-            if not _fits(tx, snapshot, plan, name, operator, thread):
+            if not _fits(plan, operator, thread):
                 continue
             answer = _of_thread(snapshot, thread, asked, at)
             if answer.facts:
@@ -92,9 +92,7 @@ def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
     return plan.entities
 
 
-def _fits(
-    tx: Tx, snapshot: Snapshot, plan: QuestionPlan, name: str, operator: TimeOperator, thread: Thread
-) -> bool:
+def _fits(plan: QuestionPlan, operator: TimeOperator, thread: Thread) -> bool:
     """Return whether a thread may answer a question: its values are of the kind asked about, and held by turns.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
@@ -105,8 +103,11 @@ def _fits(
     named = any(segment.value in anchor for segment in thread.segments)
     if operator.kind in ("since", "predecessor", "successor") and anchor and not named:
         return False
-    if thread.exchanged and plan.kind in _CHOICES:
+    asked = plan.attribute is None or plan.attribute in thread.attributes
+    if thread.exchanged and (asked or thread.replaced) and plan.kind in _CHOICES:
         return True
+    if thread.attributes and not asked:  # "Ana's cat" is none of the places that she has lived in
+        return False
     if thread.nearness < NEAR_ENOUGH:
         return False
     return thread.exchanged or 1 < len({one.value for one in thread.segments}) <= MOST_VALUES
@@ -223,9 +224,7 @@ def _find_timeline(snapshot: Snapshot, plan: QuestionPlan) -> tuple[str, Sequenc
     return None
 
 
-def _by_anchor(
-    known: Timelines, entity: int, anchor: str
-) -> tuple[str, Sequence[Segment]] | None:
+def _by_anchor(known: Timelines, entity: int, anchor: str) -> tuple[str, Sequence[Segment]] | None:
     """Return the attribute of an entity that has a value which the anchor names ("moving to Miami")."""
     wanted = set(lexical_tokens(anchor))
     for (owner, attribute, _), segments in sorted(known.items()):
