@@ -228,7 +228,7 @@ def test_what_is_so(text: str, term: str) -> None:
 
 def test_instead_of_names_what_is_not_so() -> None:
     """What is behind "instead of" ends, it never begins."""
-    assert heard("Noor plays the bassoon instead of the oboe.") == {"bassoon": "is"}
+    assert heard("Noor plays the bassoon instead of the oboe.") == {"bassoon": "is", "oboe": "end"}
     assert heard("Instead of the oboe, Noor took up the bassoon.") == {"oboe": "end", "bassoon": "start"}
 
 

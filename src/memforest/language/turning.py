@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from memforest.language.aspect import rules
+from memforest.language.aspect import Stance, rules
 from memforest.language.phrases import Phrase, Sentence
-from memforest.language.stance import Stance
 
 __all__ = ["Place", "held_phrases", "most_used", "places", "turning_points"]
 
