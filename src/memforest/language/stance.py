@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from memforest.language.aspect import Stance, is_person, past_forms, rules, word_list
 from memforest.language.contrast import contrasted
 from memforest.language.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
+from memforest.language.role import held_by
 from memforest.language.whose import (
     answers_about,
     is_affected,
@@ -117,9 +118,8 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
         return "unreal"
     if wording["over"].search(clause):
         return "over"
-    role = _ROLE.search(before)
-    if role is not None:
-        return _of_role(role.group(), text[phrase.end :])
+    if role := held_by(text, phrase):
+        return _of_role(role, text[phrase.end :])
     behind = text[phrase.end : phrase.end + 32].replace(f" and {who} ", " ").replace(f" {who}", " me")
     turned = _turn(wording["kept"].sub(" ", before), behind)
     if turned is not None:
@@ -131,14 +131,6 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
     if _modifies(text, phrase) and (not phrase.named or wording["regard"].search(clause)):
         return "event"
     return "event" if _is_past(clause, who) and not _is_known(before, phrase) else "is"
-
-
-_ROLE = re.compile(
-    r"(?:\b(?:his|her|their|my|our)|'s) (?:[\w-]+ ){1,4}?(?:is|was|were|are|became|has been|had been|will be)"
-    r"(?: (?:now|still|again|currently|once more|a|an|the|certain|some|guy|man|woman|girl|lady|one|someone|somebody|called|named)){0,5}\s+$",
-    re.IGNORECASE,
-)
-"""A role that somebody has for a person, and who has it: "*Bob's new physio is a man called* Piet"."""
 
 
 def _of_role(role: str, behind: str) -> Stance:
