@@ -196,8 +196,11 @@ def _named_end(tokens: list[Token], at: int) -> int:
     if not word[0].isupper() or word == "I":
         return at
     following = tokens[at + 1][0] if at + 1 < len(tokens) else "."
-    if word.lower() in _breaks() and not following[0].isupper():
+    low = word.lower()
+    if low in _breaks() and not following[0].isupper():
         return at
+    if low.endswith("s") and low[:-1] in word_list("not_names"):
+        return at  # "on Mondays"
     if at == 0 and not following[0].isupper() and _is_verbal(word.lower()):
         return at  # "Living in Davis ..." begins a sentence, not a name
     end = at + 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from memforest.language.aspect import Stance, is_person, past_forms, rules, word_list
+from memforest.language.aspect import Stance, past_forms, rules, word_list
 from memforest.language.contrast import contrasted
 from memforest.language.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
 from memforest.language.role import held_by
@@ -54,7 +54,8 @@ def stances_of(
     names = (who, *others)
     for sentence, subject in _subjects(statement, who, others, speaker):
         owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}
-        chosen = [phrase for phrase, owner in owners.items() if owner in ("", who)]
+        openers = {p: _opener(sentence.text, p, names) for p in owners}
+        chosen = [p for p, owner in owners.items() if owner in ("", who) and openers[p] in ("", who)]
         if not chosen:
             continue
         found = {phrase: _stance(sentence.text, phrase, who) for phrase in chosen}
@@ -62,6 +63,7 @@ def stances_of(
         found |= turned
         opening = chosen[0].start <= len("The ") and found[chosen[0]] in _CHANGES
         told = subject == "" and statement.speaker == who and (opening or bool(turned))
+        told = told or who in openers.values()
         if not told and not _concerns(statement, sentence.text, who, subject, owners.values()):
             continue
         best = max(chosen, key=lambda p: terms[p.term])
@@ -94,6 +96,14 @@ def _subjects(
             subject = previous
         previous = subject if subject not in ("", "?") else mentioned(sentence.text, who, others, previous)
         yield sentence, subject
+
+
+def _opener(text: str, phrase: Phrase, names: Collection[str]) -> str:
+    """Return the person with whom the clause of a phrase opens, if it is not the first of its sentence."""
+    start, _ = _clause(text, phrase)
+    opening = text[start : start + _REACH]
+    found = next((n for n in names if start and place_of(opening, n) == 0), "")
+    return "" if re.match(r"(?!\s)|\s+and\b", opening[len(found) :]) else found
 
 
 def _concerns(statement: Statement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
@@ -130,7 +140,7 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
         return "is"
     if _modifies(text, phrase) and (not phrase.named or wording["regard"].search(clause)):
         return "event"
-    return "event" if _is_past(clause, who) and not _is_known(before, phrase) else "is"
+    return "event" if _is_past(clause, who) else "is"
 
 
 def _of_role(role: str, behind: str) -> Stance:
@@ -191,13 +201,6 @@ _DOES = re.compile(r" [a-z]+s (?:[^\W\d_a-z]\w*|him|her|them|me|us|it|the|a|an|m
 """A word in -s with an object behind it is a verb: "the cello *calms her*"."""
 
 
-def _is_known(before: str, phrase: Phrase) -> bool:
-    """Return whether "the" stands in front of a thing: something that is already known of the person."""
-    if not phrase.named and (len(before) < len("The x") or is_person(phrase.term.split()[-1])):
-        return False  # "the head nurse was kind", "thanked the head nurse": somebody who is one
-    return re.search(r"\bthe (?:\w+ )?$", before, re.IGNORECASE) is not None or phrase.term.startswith("the ")
-
-
 def _clause(text: str, phrase: Phrase) -> tuple[int, int]:
     """Return the clause in which a phrase stands, with a fragment that hangs on to it ("…, just dreaming")."""
     start, end = 0, len(text)
@@ -218,7 +221,7 @@ def _has_verb(conjunct: str) -> bool:
 
 
 _FRAGMENT = re.compile(
-    r"(?:(?:his|her|their|my|our|\w+'s) (?:former|old|previous|ex)\b|just|only|not|maybe|perhaps|once|for fun|and no more|back then|years ago|in those days|at the time)\b",
+    r"(?:(?:his|her|their|my|our|\w+'s) (?:former|old|previous|ex|usual|favou?rite)\b|just|only|not|maybe|perhaps|once|for fun|and no more|back then|years ago|in those days|at the time)\b",
     re.IGNORECASE,
 )
 
@@ -260,9 +263,13 @@ def _turn(before: str, behind: str) -> Stance | None:
         return "end" if _is_near(between) else None
     if not _is_near(between) or (best == "enter" and match and _HABIT.match(match.group())):
         return None
+    if _ADVISED.search(before[: last[best]]):
+        return "unreal"
     return "back" if best == "again" else "start"
 
 
+_ADVISED = re.compile(r"(?<!\bdecided )(?<!\bchose )(?<!\bmanaged )(?<!\bagreed )(?<!\bhad )(?<!\bgot )\bto $")
+"""In front of an infinitive: told to do, not done, "tells me *to* get one"; but "decided to" is a start."""
 _HABIT = re.compile(r"(?!was\b|is\b|has\b|does\b)\w+[^s\W]s\b")
 """A word of change in the simple present: "*takes* the tram", "*goes* for the tart"."""
 
