@@ -45,7 +45,7 @@ def _order(
     """Return the old and the new one of two things, or None if a sentence does not tell."""
     before, between, behind = text[: one.start], text[one.end : other.start], text[other.end :]
     wording = rules()
-    if _ONTO.fullmatch(between) and (_FROM.search(before) or _CHANGED.search(before)):
+    if _ONTO.fullmatch(between) and (_FROM.search(before) or _CHANGED.search(before) or "over to" in between):
         return one, other
     if wording["for_old"].search(between) or wording["of_new"].fullmatch(between.strip()):
         return None if found[one] == "unreal" or found[other] == "back" else (other, one)

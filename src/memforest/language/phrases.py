@@ -199,7 +199,7 @@ def _named_end(tokens: list[Token], at: int) -> int:
     low = word.lower()
     if low in _breaks() and not following[0].isupper():
         return at
-    if low.endswith("s") and low[:-1] in word_list("not_names"):
+    if low.endswith("days") and low[:-1] in word_list("not_names"):
         return at  # "on Mondays"
     if at == 0 and not following[0].isupper() and _is_verbal(word.lower()):
         return at  # "Living in Davis ..." begins a sentence, not a name

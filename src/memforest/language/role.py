@@ -17,7 +17,9 @@ _OWNER = r"(?:\b(?:his|her|their|my|our)|[\w-]+'s)"
 _IS = r"(?:is|was|were|are|became|becomes|has been|had been|will be|'s)"
 _FILLER = r"(?:now|still|again|currently|once more|an?|the|certain|some|guy|man|woman|girl|lady|one|someone|somebody|called|named|in|on|at)"
 _BEFORE = re.compile(rf"{_OWNER} ((?:[\w-]+ ){{1,4}}?){_IS}(?: {_FILLER}){{0,5}}\s+$", re.IGNORECASE)
-_BEHIND = re.compile(rf",? (?:{_IS}|as|for)(?: (?:now|still|again|currently|once more))? {_OWNER} ", re.IGNORECASE)
+_BEHIND = re.compile(
+    rf",? (?:{_IS}|as|for)(?: (?:now|still|again|currently|once more))? {_OWNER} ", re.IGNORECASE
+)
 _REACH = 64
 """Characters on either side of a phrase in which its role may stand."""
 

@@ -61,7 +61,9 @@ def stances_of(
         found = {phrase: _stance(sentence.text, phrase, who) for phrase in chosen}
         turned = contrasted(sentence.text, chosen, found)
         found |= turned
-        opening = chosen[0].start <= len("The ") and found[chosen[0]] in _CHANGES
+        opening = chosen[0].start <= len("The ") and (
+            found[chosen[0]] in _CHANGES or _TO_SPEAKER.search(sentence.text) is not None
+        )
         told = subject == "" and statement.speaker == who and (opening or bool(turned))
         told = told or who in openers.values()
         if not told and not _concerns(statement, sentence.text, who, subject, owners.values()):
@@ -70,7 +72,7 @@ def stances_of(
         for phrase, stance in found.items():
             if is_somebody_elses(sentence.text, who, phrase):
                 continue
-            changes = stance in _CHANGES and found[best] in _CHANGES and stance != found[best]
+            changes = stance in _CHANGES and stance != found[best]
             if phrase is best or phrase in turned or changes:
                 yield phrase.term, "is" if statement.asked and stance == "event" else stance
 
@@ -115,6 +117,7 @@ def _concerns(statement: Statement, text: str, who: str, subject: str, owners: C
 
 
 _OF_SPEAKER = re.compile(r"\b(?:I|my|we|our)\b")
+_TO_SPEAKER = re.compile(r"\b(?:me|us)\b")
 _CHANGES = frozenset(("start", "back", "end"))
 
 
@@ -124,9 +127,11 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
     start, end = _clause(text, phrase)
     clause = text[start:end]
     before = text[max(0, phrase.start - _REACH) : phrase.start]
+    if _is_kept(before):
+        return "is"
     if _is_unreal(text, clause):
         return "unreal"
-    if wording["over"].search(clause):
+    if wording["over"].search(clause) or _ERA.match(text, phrase.end):
         return "over"
     if role := held_by(text, phrase):
         return _of_role(role, text[phrase.end :])
@@ -136,8 +141,12 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
         return "unreal" if turned != "end" and _denied(text, phrase) else turned
     if _is_regained(text, phrase, end, who):
         return "back"
+    if _AHEAD.search(clause) or (_governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)):
+        return "event"
     if wording["steady"].search(clause) or _owned(before, who):
         return "is"
+    if phrase.start - start <= len("The ") and _HAS_DONE.match(text, phrase.end):
+        return "event"
     if _modifies(text, phrase) and (not phrase.named or wording["regard"].search(clause)):
         return "event"
     return "event" if _is_past(clause, who) else "is"
@@ -155,6 +164,32 @@ def _of_role(role: str, behind: str) -> Stance:
 
 _FORMERLY = re.compile(r"\b(?:old|last|earlier|original)\b|\b(?:was|were|had been)\b", re.IGNORECASE)
 _NEWLY = re.compile(r"\b(?:new|newest|latest|became)\b", re.IGNORECASE)
+
+
+_ERA = re.compile(r" (?:days|years|time|phase|era)\b")
+_AHEAD = re.compile(
+    r"\b(?:tomorrow|next (?:week|month|year|time|spring|summer|autumn|winter))\b", re.IGNORECASE
+)
+_AS_EVER = re.compile(r"\bas (?:ever|always|usual)\b")
+_HAS_DONE = re.compile(r" (?:has|have)(?: \w+ly| just| now)? (?!been\b|had\b|me\b)\w+(?:ed|en|t|d)\b")
+"""What a thing has done itself: "Kinetik *has opened* a second hall"."""
+
+
+def _governor_at(name: str, before: str) -> int:
+    """Return where the last wording of a class begins that governs what stands behind a text, or -1."""
+    pattern = rules()[name]
+    at = _last(pattern, before)
+    found = pattern.search(before, at) if at >= 0 else None
+    return at if found is not None and _is_near(before[found.end() :]) else -1
+
+
+def _is_kept(before: str) -> bool:
+    """Return whether a leaving is denied, so that things are as they were: "has *not left* Kinetik"."""
+    at = _governor_at("leave", before)
+    return at >= 0 and _NEGATED.search(before[:at]) is not None
+
+
+_NEGATED = re.compile(r"(?:n't|\b(?:not|never))(?: [\w']+){0,2} $", re.IGNORECASE)
 
 
 def _is_regained(text: str, phrase: Phrase, end: int, who: str) -> bool:
@@ -247,6 +282,8 @@ def _turn(before: str, behind: str) -> Stance | None:
         return "end"
     if wording["arrive"].match(behind.lstrip()):
         return "start"
+    if _GIVEN.search(before) and behind.startswith(" a "):
+        return None  # "gave it a go"
     if last["leave"] >= 0 and _FAR_FROM.match(before, last["leave"]):
         last["leave"] = -1
     best = max(last, key=lambda name: last[name])
@@ -268,12 +305,15 @@ def _turn(before: str, behind: str) -> Stance | None:
     return "back" if best == "again" else "start"
 
 
-_ADVISED = re.compile(r"(?<!\bdecided )(?<!\bchose )(?<!\bmanaged )(?<!\bagreed )(?<!\bhad )(?<!\bgot )\bto $")
+_ADVISED = re.compile(
+    r"(?<!\bdecided )(?<!\bchose )(?<!\bmanaged )(?<!\bagreed )(?<!\bhad )(?<!\bgot )\bto $"
+)
 """In front of an infinitive: told to do, not done, "tells me *to* get one"; but "decided to" is a start."""
 _HABIT = re.compile(r"(?!was\b|is\b|has\b|does\b)\w+[^s\W]s\b")
 """A word of change in the simple present: "*takes* the tram", "*goes* for the tart"."""
 
 
+_GIVEN = re.compile(r"\bg(?:ave|ives?|iven) $")
 _PUT = re.compile(
     r"\b(?:put|gave|threw|sent|packed|handed|traded|locked)(?: (?:the|an?|my|his|her|their|old|\w+'s)){0,3}\s+$",
     re.IGNORECASE,
@@ -309,7 +349,12 @@ def _last(pattern: re.Pattern[str], text: str) -> int:
 
 def _denied(text: str, phrase: Phrase) -> bool:
     """Return whether an adversative clause takes back what a sentence told: "enrolled, but it was cancelled"."""
-    return re.search(r"[,;] (?:but|then|and then|until)\b", text[phrase.end :]) is not None
+    return (
+        re.search(
+            r"[,;] (?:but|then|and then|until)\b|\bbut (?:never|did|could|was|it|they)\b", text[phrase.end :]
+        )
+        is not None
+    )
 
 
 def _owned(before: str, who: str) -> bool:

@@ -96,7 +96,20 @@ def _roled(statement: Statement) -> Iterable[str]:
 
 
 _MANY = frozenset(
-    ("friend", "buddy", "cousin", "colleague", "coworker", "classmate", "teammate", "neighbour", "neighbor", "kid", "child", "baby")
+    (
+        "friend",
+        "buddy",
+        "cousin",
+        "colleague",
+        "coworker",
+        "classmate",
+        "teammate",
+        "neighbour",
+        "neighbor",
+        "kid",
+        "child",
+        "baby",
+    )
 )
 
 
