@@ -12,7 +12,7 @@ from itertools import pairwise
 from memforest.language.aspect import Stance, rules
 from memforest.language.phrases import Phrase
 
-__all__ = ["contrasted"]
+__all__ = ["contrasted", "linked_order"]
 
 
 def contrasted(text: str, phrases: Sequence[Phrase], found: Mapping[Phrase, Stance]) -> dict[Phrase, Stance]:
@@ -43,19 +43,36 @@ def _order(
     text: str, one: Phrase, other: Phrase, found: Mapping[Phrase, Stance]
 ) -> tuple[Phrase, Phrase] | None:
     """Return the old and the new one of two things, or None if a sentence does not tell."""
-    before, between, behind = text[: one.start], text[one.end : other.start], text[other.end :]
-    wording = rules()
-    if _ONTO.fullmatch(between) and (_FROM.search(before) or _CHANGED.search(before) or "over to" in between):
-        return one, other
-    if wording["for_old"].search(between) or wording["of_new"].fullmatch(between.strip()):
-        return None if found[one] == "unreal" or found[other] == "back" else (other, one)
+    linked = linked_order(text, one, other)
+    if linked is not None:
+        taken_back = linked[0] is other and (found[one] == "unreal" or found[other] == "back")
+        return None if taken_back else linked
+    between, behind = text[one.end : other.start], text[other.end :]
     if found[other] in ("unreal", "over", "end") or not _NEXT.search(between):
         return None
-    gone = found[one] in ("end", "over") or wording["gone"].match(text[one.end :].lstrip())
+    gone = found[one] in ("end", "over") or rules()["gone"].match(text[one.end :].lstrip())
     not_it = found[one] in ("event", "unreal") and (
         found[other] in ("start", "back") or _LATELY.search(between + behind) is not None
     )
     return (one, other) if gone or not_it else None
+
+
+def linked_order(text: str, one: Phrase, other: Phrase) -> tuple[Phrase, Phrase] | None:
+    """Return the old and the new one of two things by the words that link them alone, or None if none do."""
+    before, between = text[: one.start], text[one.end : other.start]
+    if len(between) > LONGEST_LINK:
+        return None
+    handed = _FROM.search(before) or _CHANGED.search(before) or "over to" in between
+    if handed and _ONTO.fullmatch(between):
+        return one, other
+    wording = rules()
+    if wording["for_old"].search(between) or wording["of_new"].fullmatch(between.strip()):
+        return other, one
+    return None
+
+
+LONGEST_LINK = 60
+"""Characters between two things that a sentence may still set against each other by a word or two."""
 
 
 _BESIDE = re.compile(

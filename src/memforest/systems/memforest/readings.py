@@ -17,7 +17,7 @@ from typing import TypeVar
 from memforest.language.aspect import is_person, listed, word_list
 from memforest.language.phrases import Sentence, Statement, read_statement
 from memforest.language.role import role_of
-from memforest.language.turning import Place, held_phrases, most_used, places, turning_points
+from memforest.language.turning import Place, exchanged, held_phrases, most_used, places, turning_points
 from memforest.systems.memforest.kinds import Contexts, placed_in
 
 __all__ = ["READING_BYTES", "Reading", "Readings", "Terms", "Turned", "read"]
@@ -244,8 +244,10 @@ def _shown(reading: Reading, counts: Mapping[str, int]) -> _Shown:
         held += held_phrases(found, counts)
         ended = [term for term, stance in turned if stance == "end"]
         taken = [term for term, stance in turned if stance != "end"]
+        pairs = {*exchanged(sentence.text, found, counts)}
         if len(ended) == 1 and len(taken) == 1 and ended != taken:
-            replaced.append((ended[0], taken[0]))
+            pairs.add((ended[0], taken[0]))
+        replaced += sorted(pairs)
     return _Shown(tuple(begun), tuple(held), tuple(replaced))
 
 
