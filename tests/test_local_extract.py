@@ -96,6 +96,20 @@ def test_elliptical_answer_carries_its_question() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which gym are you at?", "Kinetik, still."),
+        ("Who cuts your hair?", "Yvette."),
+        ("Who cuts your hair?", "It's Yvette now."),
+        ("Do you know which gym he is at?", "I think it's Kinetik."),
+    ],
+)
+def test_an_answer_of_a_word_or_two_carries_its_question(question: str, answer: str) -> None:
+    """What only names or points to the thing asked for is kept, and says what it answers."""
+    assert only(extract(("Ben", question), ("Ana", answer))).text.startswith(f'Ana, asked "{question}": ')
+
+
+@pytest.mark.parametrize(
     ("lines", "expected"),
     [
         (

@@ -192,6 +192,7 @@ def test_a_denied_ending_leaves_things_as_they_are(text: str, term: str) -> None
     ("text", "term"),
     [
         ("Noor slipped on the stairs at Kinetik.", "kinetik"),
+        ("Noor parked the Corvid behind the bakery.", "corvid"),
         ("Noor had lunch in Fernwood.", "fernwood"),
         ("Noor baked a sourdough.", "sourdough"),
     ],
@@ -211,7 +212,6 @@ def test_an_event(text: str, term: str) -> None:
         ("Noor trains at Kinetik in Fernwood.", "kinetik"),
         ("Noor's car is a Corvid.", "corvid"),
         ("Noor's Corvid needs tyres.", "corvid"),
-        ("Noor parked the Corvid behind the bakery.", "corvid"),
         ("Noor trained at Kinetik every week.", "kinetik"),
         ("Noor has trained at Kinetik since April.", "kinetik"),
         ("Noor has been playing the oboe since April.", "oboe"),
@@ -228,7 +228,7 @@ def test_what_is_so(text: str, term: str) -> None:
 
 def test_instead_of_names_what_is_not_so() -> None:
     """What is behind "instead of" ends, it never begins."""
-    assert heard("Noor plays the bassoon instead of the oboe.") == {"bassoon": "is"}
+    assert heard("Noor plays the bassoon instead of the oboe.") == {"bassoon": "is", "oboe": "end"}
     assert heard("Instead of the oboe, Noor took up the bassoon.") == {"oboe": "end", "bassoon": "start"}
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from memforest.language.language import load_word_lists
 
@@ -19,7 +19,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["is_person", "listed", "past_forms", "rules", "word_list"]
+__all__ = ["Stance", "is_person", "listed", "past_forms", "rules", "word_list"]
+
+
+Stance = Literal["is", "event", "start", "back", "end", "over", "unreal"]
+"""``is``: so at the time of speaking. ``event``: something happened with it once, which may or may not be a
+habit. ``start`` and ``back``: it began, or began again. ``end``: it ended. ``over``: it is told as long past.
+``unreal``: a wish, a plan, a near miss, a denial, a loan or a visit."""
 
 
 def word_list(name: str) -> frozenset[str]:
@@ -73,11 +79,37 @@ def rules() -> Mapping[str, re.Pattern[str]]:
     for name, sources in _raw().items():
         if isinstance(sources, str) or name == "clause":
             continue
-        joined = "|".join(f"(?:{source})" for source in sources)
+        joined = "|".join(f"(?:{_with_forms(source)})" for source in sources)
         found[name] = re.compile(rf"(?<![\w-])(?:{joined})(?![\w-])", re.IGNORECASE)
     clauses = "|".join(re.escape(mark) for mark in _raw()["clause"])
     found["clause"] = re.compile(clauses)
     return found
+
+
+_VERBS = re.compile(r"~(?:\(\?:([a-z|]+)\)|([a-z]+))")
+
+
+def _with_forms(source: str) -> str:
+    """Return a pattern with the forms of each verb behind "~" spelt out."""
+    return _VERBS.sub(
+        lambda found: f"(?:{'|'.join(_forms(verb) for verb in (found[1] or found[2]).split('|'))})", source
+    )
+
+
+def _forms(verb: str) -> str:
+    """Return a pattern for all forms of a verb; regular ones by rule, a doubled consonant where there may be one."""
+    own = "".join(f"|{form}" for form in _irregular().get(verb, ()))
+    if verb.endswith("e"):
+        return f"{verb[:-1]}(?:es?|ed|ing){own}"
+    if verb.endswith("y") and verb[-2] not in "aeou":
+        return f"{verb[:-1]}(?:y|ies|ied|ying){own}"
+    return f"{verb}(?:e?s|{verb[-1]}?(?:ed|ing))?{own}"
+
+
+@lru_cache(maxsize=1)
+def _irregular() -> Mapping[str, Sequence[str]]:
+    found = (entry.split() for entry in _raw()["irregular"].split(","))
+    return {verb: forms for verb, *forms in found}
 
 
 @lru_cache(maxsize=8)

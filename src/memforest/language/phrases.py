@@ -28,6 +28,8 @@ MAX_WORDS = 5
 _PREFIX = re.compile(r'(?P<who>[^:"\n]{1,60}?)(?:, asked "(?P<asked>[^"]*)")?: ')
 TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|&|[^\w\s]")
 _CONNECTORS = frozenset(("&", "of", "the", "and", "de", "du", "la", "le", "del", "in", "on"))
+_TITLES = frozenset(("Mr", "Mrs", "Ms", "Dr", "Prof", "Professor"))
+"""What begins another name: "gave Ana *Dr Sun*"."""
 _APART = frozenset(("and", "&", "in", "on"))
 """Connectors on either side of which there may be two names: "Ana and Bob", "the Blue Heron in Leeds"."""
 
@@ -119,7 +121,9 @@ def _phrases(text: str) -> Iterator[Phrase]:
                 or (end == index and _is_participle(tokens, end))
             ):
                 end += 1
-            if end - index > 1 and tokens[index][0].endswith("ing") and not _is_gerund(tokens, index):
+            first = tokens[index][0]
+            verb = first.endswith("ing") and len(first) >= SHORTEST_GERUND
+            if end - index > 1 and verb and not _is_gerund(tokens, index):
                 index += 1  # "baking rye bread": the bread counts
             yield from _parts(tokens, index, end, named=False)
         index = max(end, index + 1)
@@ -133,7 +137,7 @@ def _is_inner_of(tokens: list[Token], start: int, at: int) -> bool:
 def _is_modifier(tokens: list[Token], at: int) -> bool:
     """Return whether a word that is no thing of its own stands in front of a noun: "*night* shift"."""
     follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
-    return follows and tokens[at][0] in listed("no_noun")
+    return follows and (tokens[at][0] in listed("no_noun") or tokens[at][0] in word_list("generic_topics"))
 
 
 def _is_gerund(tokens: list[Token], at: int) -> bool:
@@ -144,7 +148,7 @@ def _is_gerund(tokens: list[Token], at: int) -> bool:
         return False
     if not before[0].isalnum():
         return not following[0].isalnum()  # an answer: "Weaving, mostly."
-    ends = not following[0].isalnum() or following in STOP_WORDS or following in word_list("prepositions")
+    ends = not following[0].isalnum() or following in _breaks()
     return ends and before not in listed("before_verb") and not before.endswith(("n't", "'s", "'m", "'re"))
 
 
@@ -153,10 +157,14 @@ SHORTEST_GERUND = 6
 
 
 def _is_participle(tokens: list[Token], at: int) -> bool:
-    """Return whether a word in -ing qualifies the noun behind it: "a marketing assistant"."""
+    """Return whether a participle qualifies the noun behind it: "a marketing assistant", "the split shift"."""
     word, before = tokens[at][0], tokens[at - 1][0].lower() if at else ""
-    follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
-    return follows and word.islower() and word.endswith("ing") and before in _before_participle()
+    if not word.islower() or at + 1 == len(tokens) or not is_content(tokens[at + 1][0]):
+        return False
+    if word.endswith("ing"):
+        return before in _before_participle()
+    past = word.endswith("ed") or word in word_list("irregular_past")
+    return past and before in word_list("determiners")
 
 
 @lru_cache(maxsize=1)
@@ -188,13 +196,16 @@ def _named_end(tokens: list[Token], at: int) -> int:
     if not word[0].isupper() or word == "I":
         return at
     following = tokens[at + 1][0] if at + 1 < len(tokens) else "."
-    if word.lower() in _breaks() and not following[0].isupper():
+    low = word.lower()
+    if low in _breaks() and not following[0].isupper():
         return at
+    if low.endswith("days") and low[:-1] in word_list("not_names"):
+        return at  # "on Mondays"
     if at == 0 and not following[0].isupper() and _is_verbal(word.lower()):
         return at  # "Living in Davis ..." begins a sentence, not a name
     end = at + 1
     while end < len(tokens) and end - at < MAX_WORDS and not tokens[end - 1][0].endswith("'s"):
-        if tokens[end][0][0].isupper():
+        if tokens[end][0][0].isupper() and tokens[end][0] not in _TITLES:
             end += 1
         elif _connects(tokens, end):
             end += 2

@@ -240,11 +240,15 @@ def is_clause(text: str) -> bool:
 
 
 def opens_with_answer(text: str) -> bool:
-    """Return whether a short phrase without a verb opens `text`, and a remark follows: "Kyoto, as far as I know".
+    """Return whether `text` gives a short phrase, with a remark or what points to it: "Kyoto, as far as I know".
 
-    >>> opens_with_answer("In Kyoto, as far as I know."), opens_with_answer("She moved, I think.")
-    (True, False)
+    >>> opens_with_answer("In Kyoto, as far as I know."), opens_with_answer("I think it's Kyoto now.")
+    (True, True)
+    >>> opens_with_answer("She moved, I think.")
+    False
     """
+    if (pointed := _POINTS.match(text)) and len(text.split()) <= MOST_POINTED:
+        return (_FINITE | _PRONOUNS).isdisjoint(_lowered(text[pointed.end() :]))
     head, comma, _ = text.partition(",")
     first = _lowered(head)[:1]
     return bool(comma) and 0 < len(head.split()) <= 6 and not is_clause(head) and first != ("when",)
@@ -253,6 +257,14 @@ def opens_with_answer(text: str) -> bool:
 def _is_ed(word: str) -> bool:
     """Return whether `word` is a past form in -ed by its look."""
     return len(word) > 4 and word.endswith("ed")
+
+
+_POINTS = re.compile(
+    r"(?:(?:i|we) (?:think|believe|guess|suppose),? (?:that )?)?(?:it's|it is|that's|that is|that would be|that'd be)\b",
+    re.IGNORECASE,
+)
+MOST_POINTED = 9
+"""Words of an answer that only points to what is asked for; a longer one tells something."""
 
 
 def is_yes_no_answer(text: str) -> bool:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Literal
 
-from memforest.language.aspect import is_person, past_forms, rules, word_list
+from memforest.language.aspect import Stance, past_forms, rules, word_list
+from memforest.language.contrast import contrasted
 from memforest.language.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
+from memforest.language.role import held_by
 from memforest.language.whose import (
     answers_about,
     is_affected,
@@ -28,11 +29,6 @@ from memforest.language.whose import (
 )
 
 __all__ = ["Stance", "stances_of"]
-
-Stance = Literal["is", "event", "start", "back", "end", "over", "unreal"]
-"""``is``: so at the time of speaking. ``event``: something happened with it once, which may or may not be a
-habit. ``start`` and ``back``: it began, or began again. ``end``: it ended. ``over``: it is told as long past.
-``unreal``: a wish, a plan, a near miss, a denial, a loan or a visit."""
 
 _REACH = 48
 """Characters in front of a phrase in which the word that governs it stands."""
@@ -58,15 +54,26 @@ def stances_of(
     names = (who, *others)
     for sentence, subject in _subjects(statement, who, others, speaker):
         owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}
-        chosen = [phrase for phrase, owner in owners.items() if owner in ("", who)]
-        if not chosen or not _concerns(statement, sentence.text, who, subject, owners.values()):
+        openers = {p: _opener(sentence.text, p, names) for p in owners}
+        chosen = [p for p, owner in owners.items() if owner in ("", who) and openers[p] in ("", who)]
+        if not chosen:
+            continue
+        found = {phrase: _stance(sentence.text, phrase, who) for phrase in chosen}
+        turned = contrasted(sentence.text, chosen, found)
+        found |= turned
+        opening = chosen[0].start <= len("The ") and (
+            found[chosen[0]] in _CHANGES or _TO_SPEAKER.search(sentence.text) is not None
+        )
+        told = subject == "" and statement.speaker == who and (opening or bool(turned))
+        told = told or who in openers.values()
+        if not told and not _concerns(statement, sentence.text, who, subject, owners.values()):
             continue
         best = max(chosen, key=lambda p: terms[p.term])
-        found = {phrase: _stance(sentence.text, phrase, who) for phrase in chosen}
         for phrase, stance in found.items():
             if is_somebody_elses(sentence.text, who, phrase):
                 continue
-            if phrase is best or (stance in _CHANGES and found[best] in _CHANGES and stance != found[best]):
+            changes = stance in _CHANGES and stance != found[best]
+            if phrase is best or phrase in turned or changes:
                 yield phrase.term, "is" if statement.asked and stance == "event" else stance
 
 
@@ -93,15 +100,25 @@ def _subjects(
         yield sentence, subject
 
 
+def _opener(text: str, phrase: Phrase, names: Collection[str]) -> str:
+    """Return the person with whom the clause of a phrase opens, if it is not the first of its sentence."""
+    start, _ = _clause(text, phrase)
+    opening = text[start : start + _REACH]
+    found = next((n for n in names if start and place_of(opening, n) == 0), "")
+    return "" if re.match(r"(?!\s)|\s+and\b", opening[len(found) :]) else found
+
+
 def _concerns(statement: Statement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
     """Return whether a sentence tells something of a person."""
     spoken = statement.language == "en" and statement.speaker == who
-    left_out = subject == "" and spoken and is_elliptical(text)
+    left_out = subject == "" and spoken and (is_elliptical(text) or _OF_SPEAKER.search(text) is not None)
     together = is_joined(text, who, subject)
     return subject == who or who in owners or left_out or together or is_affected(text, who, subject)
 
 
-_CHANGES = ("start", "back", "end")
+_OF_SPEAKER = re.compile(r"\b(?:I|my|we|our)\b")
+_TO_SPEAKER = re.compile(r"\b(?:me|us)\b")
+_CHANGES = frozenset(("start", "back", "end"))
 
 
 def _stance(text: str, phrase: Phrase, who: str) -> Stance:
@@ -110,20 +127,98 @@ def _stance(text: str, phrase: Phrase, who: str) -> Stance:
     start, end = _clause(text, phrase)
     clause = text[start:end]
     before = text[max(0, phrase.start - _REACH) : phrase.start]
+    if _is_kept(before):
+        return "is"
     if _is_unreal(text, clause):
         return "unreal"
-    if wording["over"].search(clause):
+    if wording["over"].search(clause) or _ERA.match(text, phrase.end):
         return "over"
-    turned = _turn(
-        wording["kept"].sub(" ", before), text[phrase.end : phrase.end + 32].replace(f" and {who} ", " ")
-    )
+    if role := held_by(text, phrase):
+        return _of_role(role, text[phrase.end :])
+    behind = text[phrase.end : phrase.end + 32].replace(f" and {who} ", " ").replace(f" {who}", " me")
+    turned = _turn(wording["kept"].sub(" ", before), behind)
     if turned is not None:
         return "unreal" if turned != "end" and _denied(text, phrase) else turned
+    if _is_regained(text, phrase, end, who):
+        return "back"
+    if _AHEAD.search(clause) or (_governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)):
+        return "event"
     if wording["steady"].search(clause) or _owned(before, who):
         return "is"
+    if phrase.start - start <= len("The ") and _HAS_DONE.match(text, phrase.end):
+        return "event"
     if _modifies(text, phrase) and (not phrase.named or wording["regard"].search(clause)):
         return "event"
-    return "event" if _is_past(clause, who) and not _is_known(before, phrase) else "is"
+    return "event" if _is_past(clause, who) else "is"
+
+
+def _of_role(role: str, behind: str) -> Stance:
+    """Return how it stands to what has a role: "my dentist *is now* …", "my new dentist is …", "my old dentist was …"."""
+    wording = rules()
+    if wording["over"].search(role) or _FORMERLY.search(role):
+        return "over"
+    if wording["again"].search(role) or wording["again"].match(behind.lstrip()):
+        return "back"
+    return "start" if _NEWLY.search(role) else "is"
+
+
+_FORMERLY = re.compile(r"\b(?:old|last|earlier|original)\b|\b(?:was|were|had been)\b", re.IGNORECASE)
+_NEWLY = re.compile(r"\b(?:new|newest|latest|became)\b", re.IGNORECASE)
+
+
+_ERA = re.compile(r" (?:days|years|time|phase|era)\b")
+_AHEAD = re.compile(
+    r"\b(?:tomorrow|next (?:week|month|year|time|spring|summer|autumn|winter))\b", re.IGNORECASE
+)
+_AS_EVER = re.compile(r"\bas (?:ever|always|usual)\b")
+_HAS_DONE = re.compile(r" (?:has|have)(?: \w+ly| just| now)? (?!been\b|had\b|me\b)\w+(?:ed|en|t|d)\b")
+"""What a thing has done itself: "Kinetik *has opened* a second hall"."""
+
+
+def _governor_at(name: str, before: str) -> int:
+    """Return where the last wording of a class begins that governs what stands behind a text, or -1."""
+    pattern = rules()[name]
+    at = _last(pattern, before)
+    found = pattern.search(before, at) if at >= 0 else None
+    return at if found is not None and _is_near(before[found.end() :]) else -1
+
+
+def _is_kept(before: str) -> bool:
+    """Return whether a leaving is denied, so that things are as they were: "has *not left* Kinetik"."""
+    at = _governor_at("leave", before)
+    return at >= 0 and _NEGATED.search(before[:at]) is not None
+
+
+_NEGATED = re.compile(r"(?:n't|\b(?:not|never))(?: [\w']+){0,2} $", re.IGNORECASE)
+
+
+def _is_regained(text: str, phrase: Phrase, end: int, who: str) -> bool:
+    """Return whether a clause ends in "again", of what a person has or who has them: "Kinetik *has me again*"."""
+    behind = text[phrase.end : end]
+    again = _AGAIN.search(behind)
+    if again is None:
+        return False
+    between = behind[: again.start()]
+    if not any(_is_verb(word.group()) for word in TOKEN.finditer(between)):
+        return phrase.start > len("The ")
+    return re.search(rf"\b(?:me|us|my|our|{re.escape(who)})\b", between) is not None
+
+
+_AGAIN = re.compile(r"\b(?:again|once more|(?<!from )back)\b(?! (?:then|when|in|at|on|and))")
+
+
+def _is_verb(word: str) -> bool:
+    """Return whether a word is a verb in a tense, by its form."""
+    low = word.lower()
+    return (
+        low in word_list("finite")
+        or _is_past_form(low)
+        or (low.endswith("s") and low[:-1] in word_list("common_verbs"))
+    )
+
+
+def _is_past_form(low: str) -> bool:
+    return low in past_forms() or (low.endswith("ed") and len(low) > 4)
 
 
 def _modifies(text: str, phrase: Phrase) -> bool:
@@ -141,27 +236,27 @@ _DOES = re.compile(r" [a-z]+s (?:[^\W\d_a-z]\w*|him|her|them|me|us|it|the|a|an|m
 """A word in -s with an object behind it is a verb: "the cello *calms her*"."""
 
 
-def _is_known(before: str, phrase: Phrase) -> bool:
-    """Return whether "the" stands in front of a thing: something that is already known of the person."""
-    if not phrase.named and is_person(phrase.term.split()[-1]):
-        return False  # "thanked the head nurse": somebody who is one
-    return re.search(r"\bthe (?:\w+ )?$", before, re.IGNORECASE) is not None or phrase.term.startswith("the ")
-
-
 def _clause(text: str, phrase: Phrase) -> tuple[int, int]:
     """Return the clause in which a phrase stands, with a fragment that hangs on to it ("…, just dreaming")."""
     start, end = 0, len(text)
     for match in rules()["clause"].finditer(text):
-        if match.end() <= phrase.start:
+        joins = match.group() == " and "
+        if match.end() <= phrase.start and not (joins and not _has_verb(text[match.end() :])):
             start = match.end()
-        elif match.start() >= phrase.end and not _FRAGMENT.match(text, match.end()):
+        elif match.start() >= phrase.end and not joins and not _FRAGMENT.match(text, match.end()):
             end = match.start()
             break
     return start, end
 
 
+def _has_verb(conjunct: str) -> bool:
+    """Return whether what stands behind "and" begins with a verb in the past: another thing that was done."""
+    word = TOKEN.match(conjunct)
+    return word is not None and _is_past_form(word.group())
+
+
 _FRAGMENT = re.compile(
-    r"(?:(?:his|her|their|my|our|\w+'s) (?:former|old|previous|ex)\b|just|only|not|maybe|perhaps|once|for fun|and no more)\b",
+    r"(?:(?:his|her|their|my|our|\w+'s) (?:former|old|previous|ex|usual|favou?rite)\b|just|only|not|maybe|perhaps|once|for fun|and no more|back then|years ago|in those days|at the time)\b",
     re.IGNORECASE,
 )
 
@@ -183,8 +278,12 @@ def _turn(before: str, behind: str) -> Stance | None:
     last = {name: _last(wording[name], before) for name in ("leave", "enter", "again")}
     if wording["again"].match(behind.lstrip()):
         return "back"
+    if wording["gone"].match(behind.lstrip()) or (_PUT.search(before) and _AWAY.match(behind)):
+        return "end"
     if wording["arrive"].match(behind.lstrip()):
         return "start"
+    if _GIVEN.search(before) and behind.startswith(" a "):
+        return None  # "gave it a go"
     if last["leave"] >= 0 and _FAR_FROM.match(before, last["leave"]):
         last["leave"] = -1
     best = max(last, key=lambda name: last[name])
@@ -194,15 +293,32 @@ def _turn(before: str, behind: str) -> Stance | None:
     match = wording[best].search(before, last[best])
     between = before[match.end() if match else last[best] :]
     if best == "leave":
-        left = before[last["leave"] :]
-        if re.search(r".\w.{0,40}\b(?:to|for|into|onto|and)\b", left[4:]) or _EXCHANGED.match(left):
+        if re.search(r"\w.{0,40}\b(?:to|for|into|onto|and)\b", between) or _EXCHANGED.match(
+            before[last["leave"] :]
+        ):
             return "start"
         return "end" if _is_near(between) else None
-    if not _is_near(between):
+    if not _is_near(between) or (best == "enter" and match and _HABIT.match(match.group())):
         return None
+    if _ADVISED.search(before[: last[best]]):
+        return "unreal"
     return "back" if best == "again" else "start"
 
 
+_ADVISED = re.compile(
+    r"(?<!\bdecided )(?<!\bchose )(?<!\bmanaged )(?<!\bagreed )(?<!\bhad )(?<!\bgot )\bto $"
+)
+"""In front of an infinitive: told to do, not done, "tells me *to* get one"; but "decided to" is a start."""
+_HABIT = re.compile(r"(?!was\b|is\b|has\b|does\b)\w+[^s\W]s\b")
+"""A word of change in the simple present: "*takes* the tram", "*goes* for the tart"."""
+
+
+_GIVEN = re.compile(r"\bg(?:ave|ives?|iven) $")
+_PUT = re.compile(
+    r"\b(?:put|gave|threw|sent|packed|handed|traded|locked)(?: (?:the|an?|my|his|her|their|old|\w+'s)){0,3}\s+$",
+    re.IGNORECASE,
+)
+_AWAY = re.compile(r" (?:away|aside|up|back|in|out)\b")
 _EXCHANGED = re.compile(r"(?:replac|swap|exchang)\w* .{1,40}\bwith\b", re.IGNORECASE)
 """What is behind "with" is the new thing: "replaced the kettle *with* a samovar", but not "broke up *with*"."""
 
@@ -233,22 +349,26 @@ def _last(pattern: re.Pattern[str], text: str) -> int:
 
 def _denied(text: str, phrase: Phrase) -> bool:
     """Return whether an adversative clause takes back what a sentence told: "enrolled, but it was cancelled"."""
-    return re.search(r"[,;] (?:but|then|and then|until)\b", text[phrase.end :]) is not None
+    return (
+        re.search(
+            r"[,;] (?:but|then|and then|until)\b|\bbut (?:never|did|could|was|it|they)\b", text[phrase.end :]
+        )
+        is not None
+    )
 
 
 def _owned(before: str, who: str) -> bool:
-    """Return whether a possessive stands right in front: "her Tesla", "Bob's new Tesla"."""
-    return (
-        re.search(rf"(?:\b(?:his|her|their|its|my)|{re.escape(who)}'s) (?:\w+ ){{0,2}}$", before) is not None
-    )
+    """Return whether a phrase is told to be had or been: "her Tesla", "Bob's new Tesla", "being the treasurer"."""
+    owner = rf"(?:\b(?:his|her|their|its|my|our)|{re.escape(who)}'s) (?:\w+ ){{0,2}}"
+    return re.search(rf"(?:{owner}|\b(?:as|being) (?:the|an?) )$", before, re.IGNORECASE) is not None
 
 
 def _is_past(clause: str, who: str) -> bool:
     """Return whether the first verb of a clause is a simple past."""
     for match in TOKEN.finditer(clause.replace(who, " ")):
         word = match.group().lower()
-        if word in past_forms() or (word.endswith("ed") and len(word) > 4):
+        if _is_past_form(word):
             return True
-        if word in word_list("finite") or (word.endswith("s") and word[:-1] in word_list("common_verbs")):
+        if _is_verb(word):
             return False
     return False

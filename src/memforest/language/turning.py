@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from memforest.language.aspect import rules
+from memforest.language.aspect import Stance, rules
+from memforest.language.contrast import linked_order
 from memforest.language.phrases import Phrase, Sentence
-from memforest.language.stance import Stance
 
-__all__ = ["Place", "held_phrases", "most_used", "places", "turning_points"]
+__all__ = ["Place", "exchanged", "held_phrases", "most_used", "places", "turning_points"]
 
 _REACH = 48
 """Characters in front of a phrase in which the word that governs it stands."""
@@ -72,6 +73,13 @@ def turning_points(text: str, places: Sequence[Place], uses: Mapping[str, int]) 
         left = best.end if stance == "end" else left
         found.append((best.end, best.term, stance))
     return [(term, stance) for _, term, stance in found]
+
+
+def exchanged(text: str, places: Sequence[Place], uses: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Return (old, new) terms of which a sentence tells by the words between that one took the other's place."""
+    found = [best for place in places if (best := _most_used(place, uses)) is not None]
+    orders = (linked_order(text, one, other) for one, other in pairwise(found) if one.end <= other.start)
+    return [(old.term, new.term) for old, new in filter(None, orders) if old.term != new.term]
 
 
 def held_phrases(places: Sequence[Place], uses: Mapping[str, int]) -> Iterator[str]:

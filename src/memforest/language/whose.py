@@ -56,7 +56,9 @@ def subject_of(text: str, who: str, others: Collection[str], previous: str) -> s
     found = _FOUND.search(text)
     if found is not None and any(name == found.group(1) for _, name in places):
         return found.group(1)
-    person = next((m.start() for m in TOKEN.finditer(text, 0, 32) if is_person(m.group().lower())), 32)
+    person = 32
+    if first not in ("as", "being", "still"):
+        person = next((m.start() for m in TOKEN.finditer(text, 0, 32) if is_person(m.group().lower())), 32)
     if not places:
         return "?" if person < 24 else ""
     at, name = min(places, key=lambda pair: (pair[0], -len(pair[1])))
@@ -114,11 +116,15 @@ def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
     words = [token.group() for token in TOKEN.finditer(between)]
     for i, word in enumerate(words[:4]):
         if is_person(word):
-            return who.lower() not in words[i + 1 :]
+            return who.lower() not in words[i + 1 :] and not (phrase.named and _NAMED.search(between))
         if word in word_list("finite") or word in past_forms() or word in word_list("prepositions"):
             return False
     return False
 
 
+_NAMED = re.compile(
+    r"\b(?:is|was|became|been)(?: (?:now|still|again|currently|an?|the|certain|some|guy|man|woman|one|someone|called|named))*\s*$"
+)
+"""What stands between a role and the name of who has it: "Bob's doctor *is still* Dr Sun"."""
 _APPOSED = re.compile(r"(?:[\w-]+ ){0,3}[\w-]+, ")
 """What stands between an owner and the name of what is owned: "Bob's *new doctor,* Dr Sun"."""

@@ -16,6 +16,7 @@ __all__ = [
     "GROUP_WORDS",
     "Draft",
     "acting_names",
+    "asks_for_something",
     "asks_yes_or_no",
     "can_join",
     "ended",
@@ -209,6 +210,16 @@ def uncapitalised(text: str, *, always: bool = False) -> str:
 def asks_yes_or_no(question: str) -> bool:
     """Return whether an English question is answered by yes or no."""
     return question.split(" ", 1)[0].lower().replace("’", "'") in _YES_NO_OPENERS
+
+
+def asks_for_something(question: str) -> bool:
+    """Return whether an English question wants a thing named, also one within another: "Do you know which gym …?"."""
+    return not asks_yes_or_no(question) or _INDIRECT.match(question) is not None
+
+
+_INDIRECT = re.compile(
+    r"(?:do|did|can|could) you (?:know|say|tell me|remember) (?:which|what|who|where)\b", re.IGNORECASE
+)
 
 
 def is_bare_yes(raw: str, address: frozenset[str]) -> bool:

@@ -45,6 +45,7 @@ from memforest.steps.local.context import CAPTION, Context, context_of
 from memforest.steps.local.draft import (
     Draft,
     acting_names,
+    asks_for_something,
     asks_yes_or_no,
     can_join,
     ended,
@@ -280,9 +281,9 @@ class LocalExtractor:
             or len(text.split()) > 14
             or (
                 is_clause(supply_subject(text))
-                and not (opens_with_answer(text) and not asks_yes_or_no(question))
+                and not (opens_with_answer(text) and asks_for_something(question))
             )
-        ) or skip_reason(text, context.address, assistant=False):
+        ) or skip_reason(text, context.address, assistant=False) not in (None, "fragment"):
             return None
         made = context.attribute(text)
         dates = self._spans(context, text)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from memforest.language.aspect import listed
 from memforest.language.phrases import Phrase, Statement, chosen_phrases
+from memforest.language.role import role_of
 from memforest.text import STOP_WORDS
 
 __all__ = ["Contexts", "Kind", "find_kinds", "placed_in"]
@@ -40,6 +41,8 @@ WINDOW = 3
 """Words on either side that are a value's frame."""
 BY_DISTANCE = (6, 4, 3)
 """Their weights in sixths, 1 / (1 + distance / 2), so that sums are exact whatever their order."""
+ROLE_SIXTHS = 24
+"""Weight in sixths of the role that a value has for somebody ("Piet is Bob's *physio*"): more than any word beside it."""
 
 T = TypeVar("T")
 
@@ -194,6 +197,8 @@ class _Counts:
                 frame[key] += sign * sixths
             for word in {_mask(word, names) for word in asked}:
                 frame["asked", word] += sign * 6
+            if role := role_of(sentence.text, phrase):
+                frame["role", role] += sign * ROLE_SIXTHS
             front = _front(sentence.text, phrase)
             if front is not None:
                 self.fronts[phrase.term][front] += sign

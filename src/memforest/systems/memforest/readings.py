@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from memforest.language.aspect import listed
+from memforest.language.aspect import is_person, listed, word_list
 from memforest.language.phrases import Sentence, Statement, read_statement
-from memforest.language.turning import Place, held_phrases, most_used, places, turning_points
+from memforest.language.role import role_of
+from memforest.language.turning import Place, exchanged, held_phrases, most_used, places, turning_points
 from memforest.systems.memforest.kinds import Contexts, placed_in
 
 __all__ = ["READING_BYTES", "Reading", "Readings", "Terms", "Turned", "read"]
@@ -48,6 +49,8 @@ class Reading:
     """Capitalised words that stand in, on or at something, or behind another one."""
     actors: tuple[str, ...]
     """Capitalised words that open a sentence as its subject."""
+    roled: frozenset[str]
+    """Single names that have a role for somebody which one has at a time: "Bob's flatmate is *Piet*"."""
     terms: frozenset[str]
     """Phrases that may be terms; one that begins with a number is none."""
     named: frozenset[str]
@@ -73,11 +76,41 @@ def read(text: str) -> Reading:
             for match in _ACTOR.finditer(text)
             if match["verb"].endswith(("s", "ed")) or match["verb"] in listed("acting")
         ),
+        frozenset(_roled(statement)),
         frozenset(p.term for p in phrases if p.term.split()[0].removesuffix("'s") not in counts),
         frozenset(phrase.term for phrase in phrases if phrase.named and phrase.start > 0),
         frozenset(_alone(statement)),
         tuple((s, found) for s, found in placed if any(p.stance or p.held for p in found)),
     )
+
+
+def _roled(statement: Statement) -> Iterable[str]:
+    """Yield the single names that have a role for somebody, friends and relatives left out: one has many of them."""
+    many = word_list("kinship_male") | word_list("kinship_female") | _MANY
+    for sentence in statement.sentences:
+        for phrase in sentence.phrases:
+            if phrase.named and " " not in phrase.term:
+                role = role_of(sentence.text, phrase)
+                if role and is_person(role) and role not in many:
+                    yield phrase.term
+
+
+_MANY = frozenset(
+    (
+        "friend",
+        "buddy",
+        "cousin",
+        "colleague",
+        "coworker",
+        "classmate",
+        "teammate",
+        "neighbour",
+        "neighbor",
+        "kid",
+        "child",
+        "baby",
+    )
+)
 
 
 _OPENING = re.compile(
@@ -211,8 +244,10 @@ def _shown(reading: Reading, counts: Mapping[str, int]) -> _Shown:
         held += held_phrases(found, counts)
         ended = [term for term, stance in turned if stance == "end"]
         taken = [term for term, stance in turned if stance != "end"]
+        pairs = {*exchanged(sentence.text, found, counts)}
         if len(ended) == 1 and len(taken) == 1 and ended != taken:
-            replaced.append((ended[0], taken[0]))
+            pairs.add((ended[0], taken[0]))
+        replaced += sorted(pairs)
     return _Shown(tuple(begun), tuple(held), tuple(replaced))
 
 
@@ -226,6 +261,7 @@ class Readings:
     actors: Counter[str] = field(default_factory=Counter)
     named: Counter[str] = field(default_factory=Counter)
     alone: Counter[str] = field(default_factory=Counter)
+    roled: Counter[str] = field(default_factory=Counter)
     names: frozenset[str] = frozenset()
     """Words of people's names, lower case."""
     terms: Terms = field(default_factory=dict)
@@ -254,13 +290,15 @@ class Readings:
             actors=changes.sums(self.actors, lambda one: one.actors),
             named=changes.sums(self.named, lambda one: one.named),
             alone=changes.sums(self.alone, lambda one: one.alone),
+            roled=changes.sums(self.roled, lambda one: one.roled),
             _changes=changes,
         )
 
     def acting(self, least: int, other: Set[str]) -> frozenset[str]:
         """Return capitalised words that open sentences as their subject and are never written small.
 
-        Nor does one stand in, on or at a person, and "The Blue Heron" is nobody called Heron.
+        Nor does one stand in, on or at a person, and "The Blue Heron" is nobody called Heron. Who is somebody's
+        flatmate or dentist is left out: they can be replaced as a gym can.
 
         Args:
             least: times that make a name more than an accident.
@@ -269,7 +307,10 @@ class Readings:
         return frozenset(
             name
             for name, n in self.actors.items()
-            if n >= least and name not in self.inside and name.lower() not in self.small.keys() | other
+            if n >= least
+            and name not in self.inside
+            and name.lower() not in self.small.keys() | other
+            and not self.roled[name.lower()]
         )
 
     def with_terms(self, names: frozenset[str]) -> Readings:
