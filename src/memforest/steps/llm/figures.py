@@ -1,7 +1,7 @@
 """The numbers of a text by their value: "7", "seven", "7:00" and "at 7", "25k" and "twenty-five thousand".
 
 A number has several readings, as nobody says which is meant: "7" may be an hour, and "1.500" one and a half or fifteen
-hundred. Two numbers may be the same when they share a reading. Number words are read in English and Spanish.
+hundred. Two numbers may be the same when they share a reading. Number words are read in English, Spanish and German.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from memforest.text import strip_accents
 
-__all__ = ["Figure", "figures"]
+__all__ = ["Figure", "figures", "fractions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,25 @@ _VALUES = {
     **_values("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien", 20, 10),
     **{"twice": 2, "thrice": 3, "both": 2, "couple": 2, "dozen": 12, "docena": 12, "noon": 12, "midday": 12},
 }
+# "ein" and "eine" are articles.
+_GERMAN = {
+    **_values("eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf", 1),
+    **_values("dreizehn vierzehn funfzehn sechzehn siebzehn achtzehn neunzehn", 13),
+    **_values("zwanzig dreissig vierzig funfzig sechzig siebzig achtzig neunzig", 20, 10),
+}
 _DECADES = {f"{word[:-1]}ies": value for word, value in _TENS.items()}
 _TIMES = {"hundred": 100, "thousand": 1000, "mil": 1000, "k": 1000, "million": 10**6, "billion": 10**9}
 _HALVES = ("half", "media", "medio")
+_FRACTIONS = {
+    **dict.fromkeys(("half", "mitad", "halfte"), "50%"),
+    **dict.fromkeys(("quarter", "viertel"), "25%"),
+    **dict.fromkeys(("double", "twice", "doble", "doppelt", "doppelte"), "2"),
+}
+_PERCENT = ("%", "percent", "prozent")
 _MOST_DIGITS = 24
 """What has more digits is an identifier, and compared as it stands."""
 _TOKEN = re.compile(
-    r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)"
+    r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)|%"
 )
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _CLOCK = re.compile(r"([01]?\d|2[0-4])[:.]([0-5]\d)")
@@ -78,6 +90,16 @@ def figures(text: str) -> tuple[Figure, ...]:
     return tuple(_read(list(_TOKEN.finditer(folded)), folded))
 
 
+def fractions(text: str) -> frozenset[str]:
+    """Return the readings of the fractions and multiples that a text has in words.
+
+    >>> sorted(fractions("They pay half the fees, a quarter of it in May."))
+    ['25%', '50%']
+    """
+    found = (token.group() for token in _TOKEN.finditer(strip_accents(text.casefold())))
+    return frozenset(_FRACTIONS[word] for word in found if word in _FRACTIONS)
+
+
 def _read(tokens: Sequence[re.Match[str]], text: str) -> Iterator[Figure]:
     at = 0
     while at < len(tokens):
@@ -86,6 +108,8 @@ def _read(tokens: Sequence[re.Match[str]], text: str) -> Iterator[Figure]:
             at += 1
             continue
         behind = tokens[end].group() if end < len(tokens) else ""
+        if behind in _PERCENT:
+            readings |= {f"{one}%" for one in readings}
         ordinal = not written and behind in ("st", "nd", "rd", "th")
         if ordinal:
             end += 1
@@ -151,7 +175,7 @@ def _in_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, str | None
 
 def _below_hundred(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, int | None]:
     """Return where "seven" or "twenty-five" ends, and its value; None if there is none."""
-    value = _VALUES.get(_word(tokens, at))
+    value = _VALUES.get(_word(tokens, at), _german(_word(tokens, at)))
     if value is None:
         return at, None
     unit_at = at + 1 + (_word(tokens, at + 1) == "y")
@@ -159,15 +183,40 @@ def _below_hundred(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, int |
     return (unit_at + 1, value + unit) if value in range(20, 100, 10) and 0 < unit < 10 else (at + 1, value)
 
 
+def _german(word: str) -> int | None:
+    """Return the value of a German number word below a million, without umlauts; None if it is none.
+
+    >>> _german("dreihundertzwanzig"), _german("funfundzwanzigtausend"), _german("hund")
+    (320, 25000, None)
+    """
+    for joint, factor in (("tausend", 1000), ("hundert", 100)):
+        head, found, rest = word.partition(joint)
+        if found:
+            high, low = _german_part(head, 1), _german_part(rest.removeprefix("und"), 0)
+            return None if high is None or low is None else high * factor + low
+    unit, found, ten = word.partition("und")
+    if not found:
+        return _GERMAN.get(word)
+    one, tens = _german_part(unit, None), _GERMAN.get(ten, 0)
+    return None if one is None or one > 9 or tens < 20 else tens + one
+
+
+def _german_part(word: str, empty: int | None) -> int | None:
+    """Return the value of a part of a compound, in which "ein" is a number; `empty` if there is none."""
+    return empty if not word else 1 if word == "ein" else _german(word)
+
+
 def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str]] | None:
     """Return where a time of day in words ends, and its readings: "half past seven", "seven thirty", "siete y media"."""
     words = [_word(tokens, at + step) for step in range(3)]
-    if words[0] in ("half", "quarter") and words[1] in ("past", "to", "after"):
+    if words[0] in ("half", "quarter", "viertel") and words[1] in ("past", "to", "after", "nach", "vor"):
         hour = _hour(tokens, at + 2)
-        minutes = {"half": 30, "quarter": 15}[words[0]]
+        minutes = 30 if words[0] == "half" else 15
         if hour is not None:
-            late = words[1] == "to"
+            late = words[1] in ("to", "vor")
             return at + 3, _either_half(hour - late, 60 - minutes if late else minutes)
+    if words[0] in ("half", "halb") and (hour := _hour(tokens, at + 1)) is not None:
+        return at + 2, _either_half(hour - (words[0] == "halb"), 30)  # "half nine" is 9:30, "halb neun" 8:30
     hour = _hour(tokens, at)
     if hour is None:
         return None
@@ -184,7 +233,7 @@ def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str
 def _hour(tokens: Sequence[re.Match[str]], at: int) -> int | None:
     """Return the hour that a token tells, 1 to 12; None if none."""
     text = tokens[at].group() if at < len(tokens) else ""
-    value = int(text) if text.isdecimal() and len(text) <= 2 else _VALUES.get(text, 0)
+    value = int(text) if text.isdecimal() and len(text) <= 2 else _VALUES.get(text, _german(text) or 0)
     return value if 1 <= value <= 12 and text not in ("dozen", "docena", "first", "second") else None
 
 

@@ -17,7 +17,7 @@ from memforest.language.participants import is_assistant
 from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
 from memforest.steps.llm.clauses import Clause, forms_of, is_question, split_clauses
-from memforest.steps.llm.figures import Figure, figures
+from memforest.steps.llm.figures import Figure, figures, fractions
 from memforest.text import (
     DATA_RUN,
     entity_key,
@@ -84,6 +84,11 @@ class SourceTurn:
     def by_assistant(self) -> bool:
         """Whether an AI assistant says it."""
         return is_assistant(self.turn.speaker, self.turn.role)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether it gives an order to its reader."""
+        return self.told != self.text
 
     @property
     def only_asks(self) -> bool:
@@ -172,7 +177,7 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         zone=zone,
         language=detect_language("\n".join(one.text[:400] for one in said.values())),
         words=_by_beginning((*people, *(one.told for one in everything))),
-        numbers=years.union(*(one.readings for one in found)),
+        numbers=years.union(*(one.readings for one in found), *(fractions(one.told) for one in everything)),
         days=days,
         counted=_counted(found),
         stems=frozenset(
