@@ -295,8 +295,8 @@ def test_writing_dates_loses_nothing_that_is_no_date(words: list[str]) -> None:
         ("The pitch is Thursday week.", "The pitch is on 30 May 2024.", False),
         ("We open in autumn at the earliest.", "Ann opens in autumn 2024 at the earliest.", True),
         ("We open in autumn at the earliest.", "Ann opens in autumn 2027 at the earliest.", False),
-        ("Am Sonntag ist die Versammlung im Verein.", "Am 12. Mai 2024 ist die Versammlung.", True),
-        ("Am Sonntag ist die Versammlung im Verein.", "Am 19. Mai 2024 ist die Versammlung.", False),
+        ("Am Sonntag ist die Versammlung, und wir sind nicht da.", "Am 12. Mai 2024 ist die Versammlung.", True),
+        ("Am Sonntag ist die Versammlung, und wir sind nicht da.", "Am 19. Mai 2024 ist die Versammlung.", False),
         ("I start on 3 June.", "Ann starts on 3 June 2025.", False),
     ],
 )
