@@ -66,6 +66,8 @@ def test_an_unknown_language_is_not_judged_by_what_it_denies() -> None:
         ("Ana asked for a sauna three times. We love it.", "There is no sauna for Ana.", "a denial"),
         ("I want the small boat.", "Ana wants the small boat, not a big boat.", None),
         ("We are not taking the small boat.", "Ana takes the small boat.", "a denial"),
+        ("We don't smoke.", "Ana's family are non-smokers.", None),
+        ("I need the keys by Friday.", "Ana needs the keys no later than Friday.", None),
     ],
 )
 def test_a_clause_goes_on_with_the_one_before_it(said: str, text: str, missing: str | None) -> None:

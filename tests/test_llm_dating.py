@@ -295,9 +295,21 @@ def test_writing_dates_loses_nothing_that_is_no_date(words: list[str]) -> None:
         ("The pitch is Thursday week.", "The pitch is on 30 May 2024.", False),
         ("We open in autumn at the earliest.", "Ann opens in autumn 2024 at the earliest.", True),
         ("We open in autumn at the earliest.", "Ann opens in autumn 2027 at the earliest.", False),
-        ("Am Sonntag ist die Versammlung, und wir sind nicht da.", "Am 12. Mai 2024 ist die Versammlung.", True),
-        ("Am Sonntag ist die Versammlung, und wir sind nicht da.", "Am 19. Mai 2024 ist die Versammlung.", False),
+        (
+            "Am Sonntag ist die Versammlung, und wir sind nicht da.",
+            "Am 12. Mai 2024 ist die Versammlung.",
+            True,
+        ),
+        (
+            "Am Sonntag ist die Versammlung, und wir sind nicht da.",
+            "Am 19. Mai 2024 ist die Versammlung.",
+            False,
+        ),
         ("I start on 3 June.", "Ann starts on 3 June 2025.", False),
+        ("Back home Friday the 23rd is a holiday, in autumn.", "Friday, 23 August 2024, is a holiday.", True),
+        ("We go in August, back on the 23rd.", "Ann is back on 23 August 2024.", True),
+        ("We go in August, back on the 23rd.", "Ann is back on 23 July 2024.", False),
+        ("The pitch is on Thursday.", "The pitch is on 16 May 2024.", False),
     ],
 )
 def test_a_date_that_the_calendar_does_not_read_is_refused_if_it_cannot_be_meant(

@@ -223,7 +223,7 @@ TALK = source(
         ("Ana owns two vehicles near Porto, a boat and a car.", None),
         ("Ana owns 2 vehicles near Porto, a boat and a car.", "a number"),
         ("Ana owns nine boats near Porto.", "a number"),
-        ("Ana and Bo sing opera loudly.", "its words"),
+        ("Ana and Bo sing opera loudly in choirs.", "its words"),
         ("Ana.", "its words"),
     ],
 )
@@ -238,7 +238,7 @@ def test_what_is_not_said_is_named(text: str, missing: str | None) -> None:
         ("Ana has an opera, a violin, a garden and a pepper.", "its words"),
         ("Ana has an opera, a violin, a garden and a harbour.", None),
         ("Ana plays opera.", None),
-        ("Ana has an opera with Bo and a garden pepper.", "its words"),
+        ("Ana has an opera and a violin with Bo in a garden pepper.", "its words"),
     ],
 )
 def test_a_statement_of_some_length_has_a_word_that_is_said(text: str, missing: str | None) -> None:

@@ -21,15 +21,15 @@ _RELATIVE = re.compile(
 )
 _ALSO = re.compile(r"\W*(?:or|nor|o|ni)\b", re.IGNORECASE)
 _NO_DENIAL = re.compile(
-    r"\bno,? thanks?(?: you)?\b|\boh,? no\b|\bnothing (?:beats|better)\b|(?:\bnot|n['’]t) (?:(?:too|so|that|half) )?bad\b|"
+    r"\bno,? thanks?(?: you)?\b|\boh,? no\b|\bno (?:later|sooner|earlier|fewer|less)\b|\bnothing (?:beats|better)\b|(?:\bnot|n['’]t) (?:(?:too|so|that|half) )?bad\b|"
     r"\bnever (?:been|felt|had) (?:so|such|more|better|\w+er)\b",
     re.IGNORECASE,
 )
 _NOPE = re.compile(r"\s*(?:nope|nah)\b", re.IGNORECASE)
 # What may be said with a negation or without one: "refused to", "gave up", "without".
 _SOFT = re.compile(
-    r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|"
-    r"rather|used|former|left|leav|allerg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
+    r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|non|"
+    r"rather|used|former|left|leav|all?[eé]rg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
     r"vegetarian|first|last|until|till|previous|bad|poor|wors|impossib|if|unless|without|except|"
     r"un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|"
     r"\b\w{3,20}(less)\b|\b(no way)\b|\b(sin|solo|si)\b",

@@ -88,23 +88,27 @@ def date_statement(
 def _may_be_meant(span: DateSpan, supports: Sequence[SourceTurn], source: Source) -> bool:
     """Return whether a written date may be meant by words that the calendar does not read: it is not shown to be wrong.
 
-    Its month or season is said, and the year is the next but one at most; the number of its day is said, and it is a month
-    away at most; its weekday is said, and it is two weeks away at most; or the language is one without rules and it is a
-    week away at most. Words that the calendar reads mean what it says.
+    Its month or season is said, and the year is the next but one at most; the number of its day is said, and its weekday,
+    too, or a time that has it, or it is a month away at most; its weekday is said, and it is two weeks away at most; or the
+    language is one without rules and it is a week away at most. Words that the calendar reads mean what it says.
     """
     if span.relative or span.start is None:
         return False
     yearless = _YEAR.sub("", span.text).strip(" ,")
     day = local_time(span.start, source.zone).date()
+    named = any(days.covers(span.interval) for days in source.stated)
     for said in supports:
         on = local_time(said.turn.said, source.zone).date()
         away = abs((day - on).days)
         if abs(day.year - on.year) <= 1 and _is_unread(yearless, said) and date_is_spelt(yearless, (said,)):
             return True
-        if span.precision == "day" and (
-            (away <= _MONTH and says_number(day.day, said))
-            or (away <= _FORTNIGHT and says_weekday(day.weekday(), said))
-            or (away <= _WEEK and said.language == source.language == "other")
+        if span.precision != "day":
+            continue
+        weekday = says_weekday(day.weekday(), said)
+        if says_number(day.day, said) and (weekday or named or away <= _MONTH):
+            return True
+        if (weekday and away <= _FORTNIGHT) or (
+            away <= _WEEK and said.language == source.language == "other"
         ):
             return True
     return False

@@ -50,7 +50,18 @@ _VALUES = {
     **_values("dos tres cuatro cinco seis siete ocho nueve diez", 2),
     **_values("doce trece catorce quince", 12),
     **_values("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien", 20, 10),
-    **{"twice": 2, "thrice": 3, "both": 2, "couple": 2, "dozen": 12, "docena": 12, "noon": 12, "midday": 12},
+    **{
+        "twice": 2,
+        "thrice": 3,
+        "both": 2,
+        "couple": 2,
+        "dozen": 12,
+        "docena": 12,
+        "noon": 12,
+        "midday": 12,
+        "fiver": 5,
+        "tenner": 10,
+    },
 }
 # "ein" and "eine" are articles.
 _GERMAN = {
@@ -64,6 +75,7 @@ _HALVES = ("half", "media", "medio")
 _FRACTIONS = {
     **dict.fromkeys(("half", "mitad", "halfte"), "50%"),
     **dict.fromkeys(("quarter", "viertel"), "25%"),
+    **dict.fromkeys(("third", "tercio", "drittel"), "33%"),
     **dict.fromkeys(("double", "twice", "doble", "doppelt", "doppelte"), "2"),
 }
 _PERCENT = ("%", "percent", "prozent")

@@ -48,7 +48,7 @@ _MAX_NAME_CHARS = 24
 _DOUBLED = re.compile(r"(.)\1")
 _MENDED_CHARS = 4
 """How much of a name is compared to tell whether it is one of the chunk, as it may be misspelt there."""
-_TELLING_FORMS = 3
+_TELLING_FORMS = 4
 """A statement with fewer content words may well be a paraphrase that shares none: "I'm vegetarian", "Ann eats no meat"."""
 _FUNCTION_WORD_EVERY = 5
 """A sentence of a language has a function word of it among so many words at least."""
@@ -276,9 +276,14 @@ def says_number(number: int, said: SourceTurn) -> bool:
 
 
 def says_weekday(day: int, said: SourceTurn) -> bool:
-    """Return whether a turn names a day of the week, 0 being Monday."""
+    """Return whether a turn names a day of the week, 0 being Monday, outside of what the calendar reads in it."""
     names = set(_WEEKDAYS[day].split())
-    return any(names & {word, word.removesuffix("s")} for words_of, _ in said.spelt for word in words_of)
+    read = " ".join(one.text for one in said.dates)
+    told, known = (
+        sum(word.removesuffix("s") in names or word in names for word in plain_words(text))
+        for text in (said.told, read)
+    )
+    return told > known
 
 
 def _stand(wanted: Collection[str], said: Collection[str]) -> bool:

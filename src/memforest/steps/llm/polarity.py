@@ -84,5 +84,5 @@ def _answering(turn: SourceTurn, source: Source, people: frozenset[str]) -> Iter
     for at, clause in enumerate(turn.clauses):
         few = len(clause.forms)
         joined = asked or few <= 2 if at == 0 else few <= 1 and _POINTS_BACK.search(clause.text) is not None
-        before = clause.forms | before if joined else clause.forms
-        yield replace(clause, forms=before)
+        yield replace(clause, forms=clause.forms | before if joined else clause.forms)
+        before = clause.forms | (before if few <= 1 else frozenset())
