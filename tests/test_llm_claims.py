@@ -83,7 +83,8 @@ def test_a_clause_goes_on_with_the_one_before_it(said: str, text: str, missing: 
         ("I booked you a hotel.", "Bo has a hotel.", None), ("I hope the party in the hotel was fun.", "Bo had a party in a hotel.", None),
         ("Bo booked the hotel, and I paid.", "Bo booked the hotel.", None), ("My sister owns the hotel.", "Bo's sister owns the hotel.", "who it is"),
         ("You know that I booked the hotel.", "Bo booked the hotel.", "who it is"), ("I paid Bo for the hotel.", "Bo was paid by Ana for the hotel.", None),
-        ("The hotel is booked.", "Bo booked the hotel.", None),
+        ("The hotel is booked.", "Bo booked the hotel.", None), ("I own the hotel.", "Bo's sister owns the hotel.", None),
+        ("I own the hotel.", "Bo's friends own the hotel.", "who it is"),
     ],
 )  # fmt: skip
 def test_what_somebody_says_of_themselves_is_not_the_others(

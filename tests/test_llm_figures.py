@@ -22,7 +22,7 @@ def readings_of(text: str) -> frozenset[str]:
         ("1.5 million", "1,500,000"), ("a hundred", "100"), ("two hundred and fifty", "250"), ("a dozen", "12"), ("half a dozen", "6"), ("two dozen", "24"),
         ("seven and a half", "7.5"), ("6,95", "6.95"), ("640.50", "640.5"), ("the ninth", "9th"), ("31st", "thirty-first"), ("the 90s", "the nineties"),
         ("twice", "2"), ("a year and a half", "1.5 years"), ("treinta y cinco", "35"), ("٣", "3"), ("二十五", "25"), ("每天七点", "7:00"), ("007", "7"),
-        ("half nine", "9:30"), ("a tenner", "10"), ("halb neun", "8:30"), ("viertel nach acht", "8:15"), ("dreihundertzwanzig", "320"), ("fünfundvierzig", "45"),
+        ("half nine", "9:30"), ("a tenner", "10"), ("1 hour 28 minutes", "1:28"), ("16 k", "16"), ("16 k", "16,000"), ("halb neun", "8:30"), ("viertel nach acht", "8:15"), ("dreihundertzwanzig", "320"), ("fünfundvierzig", "45"),
         ("zweitausendachthundert", "2.800"), ("dreißig", "30"),
     ],
 )  # fmt: skip
@@ -35,7 +35,7 @@ def test_the_same_number_in_another_form(one: str, other: str) -> None:
     ("one", "other"),
     [
         ("7", "17"), ("7 am", "7 pm"), ("7:00", "17:00"), ("7:30", "7:15"), ("6", "18"), ("25", "25 thousand"), ("1,500", "1.5"), ("6.95", "9.65"),
-        ("half past seven", "7"), ("sechs", "vier"), ("half nine", "halb neun"), ("twenty-five", "20"), ("48213", "48231"), ("1" * 30, "1" * 31), ("a dozen", "10"),
+        ("half past seven", "7"), ("sechs", "vier"), ("half nine", "halb neun"), ("16k", "16"), ("twenty-five", "20"), ("48213", "48231"), ("1" * 30, "1" * 31), ("a dozen", "10"),
     ],
 )  # fmt: skip
 def test_another_number(one: str, other: str) -> None:
@@ -48,6 +48,7 @@ def test_another_number(one: str, other: str) -> None:
 def test_a_fraction_is_a_percentage_and_no_other_number() -> None:
     """Half the fees are 50 percent of them, not 50 euros."""
     assert not readings_of("50 % of the fees").isdisjoint(fractions("half the fees"))
+    assert not readings_of("20 percent").isdisjoint(fractions("a fifth of the disk"))
     assert readings_of("50 euros").isdisjoint(fractions("half the fees"))
 
 

@@ -75,9 +75,14 @@ _HALVES = ("half", "media", "medio")
 _FRACTIONS = {
     **dict.fromkeys(("half", "mitad", "halfte"), "50%"),
     **dict.fromkeys(("quarter", "viertel"), "25%"),
-    **dict.fromkeys(("third", "tercio", "drittel"), "33%"),
+    **dict.fromkeys(("tercio", "drittel"), "33%"),
+    **{
+        word: f"{100 // part}%"
+        for word, part in _values("third fourth fifth sixth seventh eighth ninth tenth", 3).items()
+    },
     **dict.fromkeys(("double", "twice", "doble", "doppelt", "doppelte"), "2"),
 }
+_HOURS = ("h", "hour", "hours", "hora", "horas", "stunde", "stunden")
 _PERCENT = ("%", "percent", "prozent")
 _MOST_DIGITS = 24
 """What has more digits is an identifier, and compared as it stands."""
@@ -142,6 +147,8 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
         return *clock, True
     if token.group() in _DECADES:
         return at + 1, {str(_DECADES[token.group()]), str(1900 + _DECADES[token.group()])}, True
+    if _word(tokens, at + 1) in _HOURS and token["digits"] and (minutes := _two_digits(tokens, at + 2)):
+        return at + 3, {f"{token['digits']}:{minutes}"}, False  # "1 hour 28 minutes", "1h28"
     if token["han"]:
         return at + 1, {token.group(), *_with_hours(_han(token.group()), "")}, True
     if token["digits"]:
@@ -153,11 +160,18 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
         return at, set(), False
     if (factor := _word(tokens, end)) in _TIMES and len(token.group()) <= _MOST_DIGITS:
         scaled = {_plain(Decimal(one) * _TIMES[factor]) for one in values if _DECIMAL.fullmatch(one)}
-        return end + 1, scaled or values, not token["digits"]
+        apart = factor == "k" and tokens[end].start() > tokens[end - 1].end()  # "16 k" may be kilometres
+        return end + 1, (scaled | values if apart else scaled or values), not token["digits"]
     if _word(tokens, end) == "s" and values & {str(ten) for ten in range(10, 100, 10)}:
         return end + 1, {*values, *(f"19{one}" for one in values)}, False  # "the 90s"
     half_day, end = _half_day(tokens, end)
     return end, _with_hours(values, half_day), not token["digits"]
+
+
+def _two_digits(tokens: Sequence[re.Match[str]], at: int) -> str:
+    """Return minutes in digits, "" if there are none."""
+    text = (tokens[at]["digits"] or "") if at < len(tokens) else ""
+    return text.zfill(2) if len(text) <= 2 and text.isascii() and text and int(text) < 60 else ""
 
 
 def _word(tokens: Sequence[re.Match[str]], at: int) -> str:
