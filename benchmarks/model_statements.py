@@ -38,7 +38,19 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "statements"
-SETS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh")
+SETS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+)
 """In the order in which they were written."""
 SAID = "2031-05-14T18:00:00Z"
 """When a talk without a time was said: a Wednesday."""

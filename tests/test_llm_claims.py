@@ -67,6 +67,7 @@ def test_an_unknown_language_is_not_judged_by_what_it_denies() -> None:
         ("I want the small boat.", "Ana wants the small boat, not a big boat.", None),
         ("We are not taking the small boat.", "Ana takes the small boat.", "a denial"),
         ("We don't smoke.", "Ana's family are non-smokers.", None),
+        ("Ana should use the yard, not the front door.", "Ana should use the front door.", "a denial"),
         ("I need the keys by Friday.", "Ana needs the keys no later than Friday.", None),
     ],
 )
@@ -105,20 +106,20 @@ def test_clauses_and_what_goes_on_with_them() -> None:
 
 
 def test_true_statements_are_kept_and_distorted_ones_mostly_refused() -> None:
-    """At most 2% of the true ones are refused, one of a set; at most 15% of the false ones pass.
+    """Of the true ones at most 2% of each set are refused, or one; of another number, name or date at most 7% pass.
 
-    None passes with another number or date, with a made-up part that has a name, by order of a turn, or from the prompt.
+    None passes by order of a turn, or from the prompt.
     """
     sets = [
         list(model_statements.cases(model_statements.FOLDER / f"{name}.toml"))
         for name in model_statements.SETS
     ]
-    found = [one for cases in sets for one in cases]
-    refused = [sum(one.true and one.reason is not None for one in cases) for cases in sets]
-    passed = [one for one in found if not one.true and one.reason is None]
-    true = sum(one.true for one in found)
-    assert (true, len(found) - true) == (299, 254)
-    assert max(refused) <= 1
-    assert 50 * sum(refused) <= true
-    assert 100 * len(passed) <= 15 * (len(found) - true)
-    assert not {one.kind for one in passed} & {"number", "date", "instruction", "copied", "added"}
+    for cases in sets:
+        true = sum(one.true for one in cases)
+        assert sum(one.true and one.reason is not None for one in cases) <= max(1, true // 50)
+    false = [one for cases in sets for one in cases if not one.true]
+    passed = [one for one in false if one.reason is None]
+    assert 100 * len(passed) <= 30 * len(false)
+    assert not {one.kind for one in passed} & {"instruction", "copied"}
+    for kind in ("number", "name", "date"):
+        assert 100 * sum(one.kind == kind for one in passed) <= 7 * sum(one.kind == kind for one in false)

@@ -305,6 +305,13 @@ def test_writing_dates_loses_nothing_that_is_no_date(words: list[str]) -> None:
             "Am 19. Mai 2024 ist die Versammlung.",
             False,
         ),
+        ("Mein Zug geht am Donnerstag, und das ist nicht weit.", "Ann reist am 9. Mai 2024.", True),
+        (
+            "Ich habe am Donnerstag keine Zeit, und das ist nicht gut.",
+            "Ann has the whole day taken on Thursday.",
+            True,
+        ),
+        ("I have had this since the new chef, a fortnight or so.", "Ann has had this for two weeks.", True),
         ("I start on 3 June.", "Ann starts on 3 June 2025.", False),
         ("Back home Friday the 23rd is a holiday, in autumn.", "Friday, 23 August 2024, is a holiday.", True),
         ("We go in August, back on the 23rd.", "Ann is back on 23 August 2024.", True),

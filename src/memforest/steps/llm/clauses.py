@@ -49,7 +49,7 @@ class Clause:
     """Its content words; see `forms_of`."""
     denies: bool
     soft: frozenset[str]
-    """The stems of words by which it may mean the same with a negation or without; "" where it goes on with a denial, or contrasts."""
+    """The stems of words by which it may mean the same with a negation or without; "" where it goes on with a denial, or contrasts (a statement)."""
 
 
 def forms_of(text: str) -> frozenset[str]:
@@ -85,7 +85,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
         if listed and not denies and len(words(text)) <= _SHORT_WORDS:
             denies = _ALSO.match(joint) is not None
             soft |= set() if denies else {""}
-        elif before is not None and text.lower().startswith("not "):
+        elif not relative and before is not None and text.lower().startswith("not "):
             soft.add("")  # a contrast: "the small one, not the big one"
         before = Clause(text, sentence, forms_of(text) - _PRONOUNS, denies, frozenset(soft))
         yield before

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from memforest.text import strip_accents
 
-__all__ = ["Figure", "figures", "fractions"]
+__all__ = ["Figure", "converted", "figures", "fractions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ _FRACTIONS = {
     },
     **dict.fromkeys(("double", "twice", "doble", "doppelt", "doppelte"), "2"),
 }
+_PARTS_OF_HOURS = {"half": 30, "quarter": 15, "viertel": 15}
 _HOURS = ("h", "hour", "hours", "hora", "horas", "stunde", "stunden")
 _PERCENT = ("%", "percent", "prozent")
 _MOST_DIGITS = 24
@@ -105,6 +106,23 @@ def figures(text: str) -> tuple[Figure, ...]:
     """
     folded = strip_accents(unicodedata.normalize("NFKC", text).casefold())
     return tuple(_read(list(_TOKEN.finditer(folded)), folded))
+
+
+def converted(figure: Figure) -> frozenset[str]:
+    """Return what a number in digits is in a unit a hundred or a thousand times as large or small, if it has two digits that tell.
+
+    >>> [sorted(converted(one)) for one in figures("0.61 euros for 5 of 1500 kg")]
+    [['0.00061', '0.0061', '61', '610'], [], ['1.5', '15', '150000', '1500000']]
+    """
+    if figure.written:
+        return frozenset()
+    values = [Decimal(one) for one in figure.readings if _DECIMAL.fullmatch(one)]
+    return frozenset(
+        _plain(value * Decimal(factor))
+        for value in values
+        if len(_plain(value).replace(".", "").strip("0")) > 1
+        for factor in ("0.001", "0.01", "100", "1000")
+    )
 
 
 def fractions(text: str) -> frozenset[str]:
@@ -235,12 +253,9 @@ def _german_part(word: str, empty: int | None) -> int | None:
 def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str]] | None:
     """Return where a time of day in words ends, and its readings: "half past seven", "seven thirty", "siete y media"."""
     words = [_word(tokens, at + step) for step in range(3)]
-    if words[0] in ("half", "quarter", "viertel") and words[1] in ("past", "to", "after", "nach", "vor"):
-        hour = _hour(tokens, at + 2)
-        minutes = 30 if words[0] == "half" else 15
-        if hour is not None:
-            late = words[1] in ("to", "vor")
-            return at + 3, _either_half(hour - late, 60 - minutes if late else minutes)
+    minutes, late = _minutes(tokens, at), words[1] in ("to", "vor")
+    if minutes and (hour := _hour(tokens, at + 2)) is not None:
+        return at + 3, _either_half(hour - late, 60 - minutes if late else minutes)
     if words[0] in ("half", "halb") and (hour := _hour(tokens, at + 1)) is not None:
         return at + 2, _either_half(hour - (words[0] == "halb"), 30)  # "half nine" is 9:30, "halb neun" 8:30
     hour = _hour(tokens, at)
@@ -254,6 +269,15 @@ def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str
         end, value = _in_words(tokens, at + 1)
         return end, {*_either_half(hour, int(Decimal(value or 0))), f"{hour}.{value}".rstrip("0")}
     return None
+
+
+def _minutes(tokens: Sequence[re.Match[str]], at: int) -> int:
+    """Return the minutes past or to an hour that a text tells in words at a token; 0 if none."""
+    word, way = _word(tokens, at), _word(tokens, at + 1)
+    if word in _PARTS_OF_HOURS:
+        return _PARTS_OF_HOURS[word] if way in ("past", "to", "after", "nach", "vor") else 0
+    minutes = _below_hundred(tokens, at)[1] or 0
+    return minutes if way in ("past", "nach", "vor") and minutes < 60 else 0  # "five to nine" may be a range
 
 
 def _hour(tokens: Sequence[re.Match[str]], at: int) -> int | None:

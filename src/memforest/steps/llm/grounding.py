@@ -15,7 +15,7 @@ from memforest.language.entities import find_mentions
 from memforest.language.language import Code, detect_language, load_word_lists
 from memforest.language.sentences import MAX_PIECE_CHARS
 from memforest.steps.llm.clauses import forms_of
-from memforest.steps.llm.figures import Figure, figures
+from memforest.steps.llm.figures import Figure, converted, figures
 from memforest.steps.llm.polarity import contradicts
 from memforest.steps.llm.replies import Named
 from memforest.steps.llm.source import (
@@ -94,7 +94,7 @@ def unsupported(
     names, numbers = _names(plain, language, entities, source), figures(plain)
     checks: Iterable[tuple[Lack, bool]] = (
         ("a name", all(_is_said(name, source, translated=translated) for name in names)),
-        ("a number", all(_is_counted(one, language, source) for one in numbers)),
+        ("a number", all(_is_counted(one, source) for one in numbers)),
         ("a date", all(_is_told(day, source) for day in _day_words(plain))),
         ("a denial", not contradicts(text, language, supports, source)),
         ("who it is", not misattributed(text, language, supports, source)),
@@ -232,13 +232,11 @@ def _edits(one: str, other: str) -> int:
     return rows[-1][-1]
 
 
-def _is_counted(figure: Figure, language: Code, source: Source) -> bool:
+def _is_counted(figure: Figure, source: Source) -> bool:
     """Return whether a number is said, or is a small one that the statement writes out in a word and nothing contradicts."""
-    if not figure.readings.isdisjoint(source.numbers):
+    if not figure.readings.isdisjoint(source.numbers) or not converted(figure).isdisjoint(source.numbers):
         return True
-    if (figure.ordinal or (language == "other" and not figure.written)) and not figure.readings.isdisjoint(
-        source.days
-    ):
+    if figure.ordinal and not figure.readings.isdisjoint(source.days):
         return True
     counted = source.counted.get(figure.noun[:NOUN_CHARS], frozenset())
     return figure.written and not _SMALL.isdisjoint(figure.readings) and not counted

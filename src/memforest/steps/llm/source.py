@@ -221,14 +221,14 @@ def _read(turn: Turn, zone: tzinfo, day_first: bool | None) -> SourceTurn:
 
 
 def dates_of(
-    text: str, language: Code, said: datetime, zone: tzinfo, day_first: bool | None
+    text: str, language: Code, said: datetime, zone: tzinfo, day_first: bool | None, *, beside: str = ""
 ) -> tuple[DateSpan, ...]:
     """Return the dates that a text states, those in doubt included.
 
-    They are read in the words of its own language first. A short turn's language is a guess, and what is found here is
+    They are read in the words of its own language first, which what is said `beside` it may tell, too. A short turn's language is a guess, and what is found here is
     used only where the model points at it.
     """
-    own = date_languages(text, language)
+    own = date_languages(f"{text}\n{beside}", language)
     others = () if language == "other" else ("en", "es")
     languages = tuple(dict.fromkeys((*own, *others)))
     return tuple(find_dates(text, said, zone, languages, day_first=day_first, doubtful=True))
