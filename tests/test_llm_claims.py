@@ -45,11 +45,22 @@ def test_a_denial_is_that_of_its_clause(text: str, missing: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "missing"),
-    [("A Ana no le gusta el turno de noche.", None), ("A Ana le gusta el turno de noche.", "a denial"), ("Ana trabaja en el puerto.", None)],
+    [("Ana no recoge el dinero del regalo.", None), ("A Ana no le gusta el turno de noche.", None), ("A Ana le gusta el turno de noche.", "a denial"), ("Ana trabaja en el puerto.", None)],
 )  # fmt: skip
 def test_spanish_denies_likewise(text: str, missing: str | None) -> None:
     """By its own words."""
-    assert lack(text, source(("Ana", "Trabajo en el puerto, pero no me gusta el turno de noche."))) == missing
+    assert (
+        lack(
+            text,
+            source(
+                (
+                    "Ana",
+                    "Trabajo en el puerto, pero no me gusta el turno de noche. El dinero lo recoge Edurne, no yo.",
+                )
+            ),
+        )
+        == missing
+    )
 
 
 def test_an_unknown_language_is_not_judged_by_what_it_denies() -> None:

@@ -289,8 +289,9 @@ def test_a_translation_is_not_held_against_its_words() -> None:
 
 
 def test_a_word_before_a_name_is_none() -> None:
-    """What opens a sentence may be a name in front of a verb, not in front of another name."""
+    """What opens a sentence may be a name in front of a verb, not in front of another name; a number is none."""
     assert lack("Only Porto has an old harbour.", TALK) is None
+    assert lack("Two vehicles are near the harbour.", TALK) is None
 
 
 @pytest.mark.parametrize(

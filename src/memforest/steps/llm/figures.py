@@ -48,7 +48,11 @@ _VALUES = {
     **_TENS,
     **{f"{word[:-1]}ieth": value for word, value in _TENS.items()},
     **_values("dos tres cuatro cinco seis siete ocho nueve diez", 2),
-    **_values("doce trece catorce quince", 12),
+    **_values("doce trece catorce quince dieciseis diecisiete dieciocho diecinueve", 12),
+    **_values("veintiuno veintidos veintitres veinticuatro veinticinco veintiseis", 21),
+    **_values("veintisiete veintiocho veintinueve", 27),
+    **_values("doscientos trescientos cuatrocientos quinientos seiscientos setecientos", 200, 100),
+    **_values("ochocientos novecientos", 800, 100),
     **_values("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien", 20, 10),
     **{
         "twice": 2,
@@ -73,14 +77,10 @@ _DECADES = {f"{word[:-1]}ies": value for word, value in _TENS.items()}
 _TIMES = {"hundred": 100, "thousand": 1000, "mil": 1000, "k": 1000, "million": 10**6, "billion": 10**9}
 _HALVES = ("half", "media", "medio")
 _FRACTIONS = {
-    **dict.fromkeys(("half", "mitad", "halfte"), "50%"),
-    **dict.fromkeys(("quarter", "viertel"), "25%"),
-    **dict.fromkeys(("tercio", "drittel"), "33%"),
-    **{
-        word: f"{100 // part}%"
-        for word, part in _values("third fourth fifth sixth seventh eighth ninth tenth", 3).items()
-    },
-    **dict.fromkeys(("double", "twice", "doble", "doppelt", "doppelte"), "2"),
+    **dict.fromkeys(("half", "mitad", "medio", "media", "halfte", "halbe", "halber", "halbes"), 2),
+    **dict.fromkeys(("third", "tercio", "drittel"), 3),
+    **dict.fromkeys(("quarter", "cuarto", "viertel"), 4),
+    **_values("fifth sixth seventh eighth ninth tenth", 5),
 }
 _PARTS_OF_HOURS = {"half": 30, "quarter": 15, "viertel": 15}
 _HOURS = ("h", "hour", "hours", "hora", "horas", "stunde", "stunden")
@@ -126,13 +126,14 @@ def converted(figure: Figure) -> frozenset[str]:
 
 
 def fractions(text: str) -> frozenset[str]:
-    """Return the readings of the fractions and multiples that a text has in words.
+    """Return the readings of the fractions that a text has in words, as percentages and decimals.
 
-    >>> sorted(fractions("They pay half the fees, a quarter of it in May."))
-    ['25%', '50%']
+    >>> sorted(fractions("They pay half the fees, a third of it in May."))
+    ['0.33', '0.5', '33%', '50%']
     """
     found = (token.group() for token in _TOKEN.finditer(strip_accents(text.casefold())))
-    return frozenset(_FRACTIONS[word] for word in found if word in _FRACTIONS)
+    percents = {100 // _FRACTIONS[word] for word in found if word in _FRACTIONS}
+    return frozenset(one for each in percents for one in (f"{each}%", _plain(Decimal(each) / 100)))
 
 
 def _read(tokens: Sequence[re.Match[str]], text: str) -> Iterator[Figure]:
@@ -261,6 +262,8 @@ def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str
     hour = _hour(tokens, at)
     if hour is None:
         return None
+    if words[1] == "menos" and (less := 15 if words[2] == "cuarto" else _below_hundred(tokens, at + 2)[1]):
+        return at + 3, _either_half(hour - 1, 60 - less % 60)
     if words[1] == "y" and words[2] in (*_HALVES, "cuarto"):
         part = 30 if words[2] in _HALVES else 15
         return at + 3, {*_either_half(hour, part), f"{hour}.5" if part == 30 else f"{hour}.25"}

@@ -127,7 +127,8 @@ def _names(text: str, language: Code, entities: Collection[Named], source: Sourc
     if language != "other":  # capitals tell no names in German, and other scripts have none
         found = [one.name for one in find_mentions(text, participants=source.participants, language=language)]
     if language == "en":
-        found += acting_names(text)  # what opens a sentence as its subject is not told from a name
+        # What opens a sentence as its subject is not told from a name, but "Two" is none.
+        found += [name for name in acting_names(text) if not figures(name)]
     listed = [one.name for one in entities if is_name(one) and stands_in(folded(one.name), whole)]
     return list(dict.fromkeys((*found, *listed)))
 

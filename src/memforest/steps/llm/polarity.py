@@ -83,6 +83,7 @@ def _answering(turn: SourceTurn, source: Source, people: frozenset[str]) -> Iter
     asked = previous is not None and bool(previous.sentences) and is_question(previous.sentences[-1][0])
     for at, clause in enumerate(turn.clauses):
         few = len(clause.forms)
-        joined = asked or few <= 2 if at == 0 else few <= 1 and _POINTS_BACK.search(clause.text) is not None
+        back = few == 0 or (few == 1 and _POINTS_BACK.search(clause.text) is not None)
+        joined = asked or few <= 2 if at == 0 else back
         yield replace(clause, forms=clause.forms | before if joined else clause.forms)
         before = clause.forms | (before if few <= 1 else frozenset())
