@@ -22,7 +22,7 @@ def readings_of(text: str) -> frozenset[str]:
         ("1.5 million", "1,500,000"), ("a hundred", "100"), ("two hundred and fifty", "250"), ("a dozen", "12"), ("half a dozen", "6"), ("two dozen", "24"),
         ("seven and a half", "7.5"), ("6,95", "6.95"), ("640.50", "640.5"), ("the ninth", "9th"), ("31st", "thirty-first"), ("the 90s", "the nineties"),
         ("twice", "2"), ("a year and a half", "1.5 years"), ("treinta y cinco", "35"), ("٣", "3"), ("二十五", "25"), ("每天七点", "7:00"), ("007", "7"),
-        ("half nine", "9:30"), ("a tenner", "10"), ("1 hour 28 minutes", "1:28"), ("16 k", "16"), ("16 k", "16,000"), ("halb neun", "8:30"), ("veintitrés", "23"), ("nueve menos cuarto", "8:45"), ("quinientos", "500"), ("zwanzig nach sieben", "7:20"), ("ten past eight", "8:10"), ("viertel nach acht", "8:15"), ("dreihundertzwanzig", "320"), ("fünfundvierzig", "45"),
+        ("half nine", "9:30"), ("a tenner", "10"), ("1 hour 28 minutes", "1:28"), ("16 k", "16"), ("2.5m", "2,500,000"), ("two thousand three hundred", "2300"), ("dos mil trescientos", "2300"), ("1,5 Millionen", "1,500,000"), ("16 k", "16,000"), ("halb neun", "8:30"), ("veintitrés", "23"), ("nueve menos cuarto", "8:45"), ("quinientos", "500"), ("zwanzig nach sieben", "7:20"), ("ten past eight", "8:10"), ("viertel nach acht", "8:15"), ("dreihundertzwanzig", "320"), ("fünfundvierzig", "45"),
         ("zweitausendachthundert", "2.800"), ("dreißig", "30"),
     ],
 )  # fmt: skip

@@ -74,7 +74,12 @@ _GERMAN = {
     **_values("zwanzig dreissig vierzig funfzig sechzig siebzig achtzig neunzig", 20, 10),
 }
 _DECADES = {f"{word[:-1]}ies": value for word, value in _TENS.items()}
-_TIMES = {"hundred": 100, "thousand": 1000, "mil": 1000, "k": 1000, "million": 10**6, "billion": 10**9}
+_TIMES = {
+    "hundred": 100,
+    **dict.fromkeys(("thousand", "mil", "k"), 1000),
+    **dict.fromkeys(("million", "m", "millon", "millones", "millionen"), 10**6),
+    **dict.fromkeys(("billion", "bn"), 10**9),
+}
 _HALVES = ("half", "media", "medio")
 _FRACTIONS = {
     **dict.fromkeys(("half", "mitad", "medio", "media", "halfte", "halbe", "halber", "halbes"), 2),
@@ -177,14 +182,32 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
         values = set() if value is None else {str(value)}
     if not values:
         return at, set(), False
-    if (factor := _word(tokens, end)) in _TIMES and len(token.group()) <= _MOST_DIGITS:
-        scaled = {_plain(Decimal(one) * _TIMES[factor]) for one in values if _DECIMAL.fullmatch(one)}
-        apart = factor == "k" and tokens[end].start() > tokens[end - 1].end()  # "16 k" may be kilometres
-        return end + 1, (scaled | values if apart else scaled or values), not token["digits"]
+    if _word(tokens, end) in _TIMES and len(token.group()) <= _MOST_DIGITS:
+        return _scaled(tokens, end, values, written=not token["digits"])
     if _word(tokens, end) == "s" and values & {str(ten) for ten in range(10, 100, 10)}:
         return end + 1, {*values, *(f"19{one}" for one in values)}, False  # "the 90s"
     half_day, end = _half_day(tokens, end)
     return end, _with_hours(values, half_day), not token["digits"]
+
+
+def _scaled(
+    tokens: Sequence[re.Match[str]], at: int, values: set[str], *, written: bool
+) -> tuple[int, set[str], bool]:
+    """Return a number with its factor, which stands at a token, as `_number` does: "2.5 million", "two thousand three hundred"."""
+    factor = _word(tokens, at)
+    scaled = {Decimal(one) * _TIMES[factor] for one in values if _DECIMAL.fullmatch(one)}
+    end, rest = _in_words(tokens, at + 1 + (_word(tokens, at + 1) == "and")) if written else (0, None)
+    if (
+        _TIMES[factor] == 1000
+        and rest is not None
+        and Decimal(rest) < 1000
+        and _word(tokens, end) not in _TIMES
+    ):
+        return end, {_plain(one + Decimal(rest)) for one in scaled}, written
+    # "16 k" may be kilometres, and "2m" two metres.
+    metres = factor == "m" or (factor == "k" and tokens[at].start() > tokens[at - 1].end())
+    found = {_plain(one) for one in scaled} or values
+    return at + 1, found | values if metres else found, written
 
 
 def _two_digits(tokens: Sequence[re.Match[str]], at: int) -> str:
