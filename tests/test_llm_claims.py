@@ -45,7 +45,7 @@ def test_a_denial_is_that_of_its_clause(text: str, missing: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "missing"),
-    [("Ana no recoge el dinero del regalo.", None), ("A Ana no le gusta el turno de noche.", None), ("A Ana le gusta el turno de noche.", "a denial"), ("Ana trabaja en el puerto.", None)],
+    [("Ana no recoge el dinero del regalo.", None), ("Edurne recoge el dinero y no el regalo.", None), ("A Ana no le gusta el turno de noche.", None), ("A Ana le gusta el turno de noche.", "a denial"), ("Ana trabaja en el puerto.", None)],
 )  # fmt: skip
 def test_spanish_denies_likewise(text: str, missing: str | None) -> None:
     """By its own words."""

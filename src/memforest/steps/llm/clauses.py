@@ -85,7 +85,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
         if listed and not denies and len(words(text)) <= _SHORT_WORDS:
             denies = _ALSO.match(joint) is not None
             soft |= set() if denies else {""}
-        elif not relative and before is not None and text.lower().startswith("not "):
+        elif not relative and before is not None and text.lower().startswith(("not ", "no ")):
             soft.add("")  # a contrast: "the small one, not the big one"
         before = Clause(text, sentence, forms_of(text) - _PRONOUNS, denies, frozenset(soft))
         yield before
