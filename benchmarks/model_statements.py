@@ -6,12 +6,12 @@ Each file of `benchmarks/statements` has talks, and for each some statements tha
 and distorted ones with what was done to them. `first.toml` was written before the checks were reworked; each of the others
 after what the one before had shown was mended. No statement was changed when its figure was seen; what each set showed at
 first sight is in `docs/prompts.md`. A statement is given to the checks alone, as the only one of a reply, with the names in it listed
-as a model lists them. It has passed if a candidate comes of it. Intervals are Wilson's, at 95%.
+as a model lists them; where capitals do not tell them, as in German, a talk has those that there may be (`names`). It has passed if a candidate comes of it. Intervals are Wilson's, at 95%.
 
 Kinds of true statements: near to the words (plain), a bare answer with its question (answer, duration), "it" and "there"
 resolved (reference), a name mended (typo), numbers written otherwise (number), other words (paraphrase), denials
 (negation), another language (translated). Kinds of false ones: another number, name or date, a denial turned round
-(negation), said of somebody else (who), one word exchanged (value), two parts exchanged (relation), something true with
+(negation), an intention told as done (intent), said of somebody else (who), one word exchanged (value), two parts exchanged (relation), something true with
 something made up (added), all made up (invented), what a turn orders (instruction), a worked example (copied).
 """
 
@@ -38,7 +38,19 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "statements"
-SETS = ("first", "second", "third", "fourth", "fifth", "sixth")
+SETS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+)
 """In the order in which they were written."""
 SAID = "2031-05-14T18:00:00Z"
 """When a talk without a time was said: a Wednesday."""
@@ -63,7 +75,8 @@ def cases(path: Path) -> Iterator[Case]:
         first = len(talk.get("before", ()))
         for true in (True, False):
             for kind, text, turns, *more in talk.get("true" if true else "false", ()):
-                reason = _refused(source, text, [first + at for at in turns], dict(*more))
+                given = {"entities": _listed(text, talk), **dict(*more)}
+                reason = _refused(source, text, [first + at for at in turns], given)
                 yield Case(talk["domain"], kind, true, text, reason)
 
 
@@ -80,11 +93,17 @@ def _source(talk: Mapping[str, Any]) -> Source:
 
 
 def _refused(source: Source, text: str, turns: Sequence[int], more: Mapping[str, Any]) -> str | None:
-    names = more.get("entities") or _names(text)
-    entities = [Named.model_validate(name) for name in names]
+    entities = [Named.model_validate(name) for name in more["entities"]]
     statement = Statement(text=text, turns=list(turns), when=more.get("when"), entities=entities)
     kept, skipped = check_extraction(Extraction(statements=[statement]), source)
     return None if kept else skipped[0].reason
+
+
+def _listed(text: str, talk: Mapping[str, Any]) -> list[str]:
+    """Return the names that a model would list: those of the talk, if it tells them, else by their capitals."""
+    if "names" in talk:
+        return [name for name in talk["names"] if name in text]
+    return _names(text)
 
 
 def _names(text: str) -> list[str]:

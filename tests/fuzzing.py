@@ -200,7 +200,7 @@ def _grounds(text: str) -> None:
     polarity.contradicts(text, "en", supports, read)
     subject.misattributed(f"Ann {text}", "en", supports, read)
     grounding.date_is_spelt(text[:100], supports)
-    grounding.language_of(text, supports)
+    grounding.language_of(text, supports, read)
     for one in supports:
         grounding.support_of(text, one, read)
 

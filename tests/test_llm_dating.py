@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memforest.language.language import detect_language
 from memforest.steps.llm.dating import Dated, date_statement
+from memforest.steps.llm.grounding import language_of
 from memforest.steps.llm.replies import Statement
 from memforest.steps.llm.source import read_source
 from memforest.types import Chunk, Turn
@@ -27,7 +27,8 @@ def dated(text: str, *said: str, zone: Any = UTC, days: int = 0, **more: Any) ->
     )
     source = read_source(Chunk("s", 0, turns, (), ("Ann",)), zone)
     statement = Statement(text=text, turns=[one.ordinal for one in turns], **more)
-    return date_statement(statement, text, detect_language(text), [*source.said.values()], source)
+    supports = [*source.said.values()]
+    return date_statement(statement, text, language_of(text, supports, source), supports, source)
 
 
 def days_of(found: Dated) -> tuple[str, str] | None:
@@ -281,3 +282,47 @@ def test_writing_dates_loses_nothing_that_is_no_date(words: list[str]) -> None:
         assert found.text.count("Ann") == text.count("Ann")
         assert found.text.count("yesterday") == text.count("yesterday")
         assert found.text.count("3 June 2024") == text.count("3 June 2024")
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "holds"),
+    [
+        ("The board meets on the ninth.", "The board meets on 9 May 2024.", True),
+        ("The board meets on the ninth.", "The board meets on 10 May 2024.", False),
+        ("The board meets on the ninth.", "The board meets on 9 July 2024.", False),
+        ("The pitch is Thursday week.", "The pitch is on 16 May 2024.", True),
+        ("The pitch is Thursday week.", "The pitch is on 17 May 2024.", False),
+        ("The pitch is Thursday week.", "The pitch is on 30 May 2024.", False),
+        ("We open in autumn at the earliest.", "Ann opens in autumn 2024 at the earliest.", True),
+        ("We open in autumn at the earliest.", "Ann opens in autumn 2027 at the earliest.", False),
+        (
+            "Am Sonntag ist die Versammlung, und wir sind nicht da.",
+            "Am 12. Mai 2024 ist die Versammlung.",
+            True,
+        ),
+        (
+            "Am Sonntag ist die Versammlung, und wir sind nicht da.",
+            "Am 19. Mai 2024 ist die Versammlung.",
+            False,
+        ),
+        ("Mein Zug geht am Donnerstag, und das ist nicht weit.", "Ann reist am 9. Mai 2024.", True),
+        (
+            "Ich habe am Donnerstag keine Zeit, und das ist nicht gut.",
+            "Ann has the whole day taken on Thursday.",
+            True,
+        ),
+        ("I have had this since the new chef, a fortnight or so.", "Ann has had this for two weeks.", True),
+        ("I start on 3 June.", "Ann starts on 3 June 2025.", False),
+        ("Back home Friday the 23rd is a holiday, in autumn.", "Friday, 23 August 2024, is a holiday.", True),
+        ("We go in August, back on the 23rd.", "Ann is back on 23 August 2024.", True),
+        ("We go in August, back on the 23rd.", "Ann is back on 23 July 2024.", False),
+        ("The pitch is on Thursday.", "The pitch is on 16 May 2024.", False),
+    ],
+)
+def test_a_date_that_the_calendar_does_not_read_is_refused_if_it_cannot_be_meant(
+    said: str, text: str, holds: bool
+) -> None:
+    """By the number of its day, its weekday, or its month or season; what the calendar reads means what it says."""
+    found = dated(text, said)
+    assert (found.invented is None) is holds
+    assert found.text == text

@@ -418,7 +418,7 @@ FOREIGN: dict[str, tuple[Chunk, dict[str, Any], str]] = {
     "another person": (TALK, statement("Tarek bought a car yesterday."), "a name"),
     "another person's thing": (TALK, statement("Ilse's rent is 640 euros."), "a name"),
     "another number": (TALK, statement("The rent of Ann is 650 euros."), "a number"),
-    "other words": (TALK, statement("Ann enjoys strong coffee."), "its words"),
+    "other words": (TALK, statement("Ann enjoys strong coffee with fresh biscuits."), "its words"),
     "no words": (TALK, statement("Ann and Bob."), "its words"),
     "the prompt": (TALK, statement("One sentence in the third person that can be read alone."), "its words"),
     "a name listed as such": (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memforest.steps.llm.figures import figures
+from memforest.steps.llm.figures import converted, figures, fractions
 
 
 def readings_of(text: str) -> frozenset[str]:
@@ -22,6 +22,8 @@ def readings_of(text: str) -> frozenset[str]:
         ("1.5 million", "1,500,000"), ("a hundred", "100"), ("two hundred and fifty", "250"), ("a dozen", "12"), ("half a dozen", "6"), ("two dozen", "24"),
         ("seven and a half", "7.5"), ("6,95", "6.95"), ("640.50", "640.5"), ("the ninth", "9th"), ("31st", "thirty-first"), ("the 90s", "the nineties"),
         ("twice", "2"), ("a year and a half", "1.5 years"), ("treinta y cinco", "35"), ("٣", "3"), ("二十五", "25"), ("每天七点", "7:00"), ("007", "7"),
+        ("half nine", "9:30"), ("a tenner", "10"), ("1 hour 28 minutes", "1:28"), ("16 k", "16"), ("2.5m", "2,500,000"), ("two thousand three hundred", "2300"), ("dos mil trescientos", "2300"), ("1,5 Millionen", "1,500,000"), ("16 k", "16,000"), ("halb neun", "8:30"), ("veintitrés", "23"), ("nueve menos cuarto", "8:45"), ("quinientos", "500"), ("zwanzig nach sieben", "7:20"), ("ten past eight", "8:10"), ("viertel nach acht", "8:15"), ("dreihundertzwanzig", "320"), ("fünfundvierzig", "45"),
+        ("zweitausendachthundert", "2.800"), ("dreißig", "30"),
     ],
 )  # fmt: skip
 def test_the_same_number_in_another_form(one: str, other: str) -> None:
@@ -33,7 +35,7 @@ def test_the_same_number_in_another_form(one: str, other: str) -> None:
     ("one", "other"),
     [
         ("7", "17"), ("7 am", "7 pm"), ("7:00", "17:00"), ("7:30", "7:15"), ("6", "18"), ("25", "25 thousand"), ("1,500", "1.5"), ("6.95", "9.65"),
-        ("half past seven", "7"), ("twenty-five", "20"), ("48213", "48231"), ("1" * 30, "1" * 31), ("a dozen", "10"),
+        ("half past seven", "7"), ("sechs", "vier"), ("half nine", "halb neun"), ("16k", "16"), ("five to nine", "8:55"), ("twenty-five", "20"), ("48213", "48231"), ("1" * 30, "1" * 31), ("a dozen", "10"),
     ],
 )  # fmt: skip
 def test_another_number(one: str, other: str) -> None:
@@ -41,6 +43,23 @@ def test_another_number(one: str, other: str) -> None:
     assert readings_of(one).isdisjoint(readings_of(other))
     assert readings_of(one)
     assert readings_of(other)
+
+
+def test_a_fraction_is_a_percentage_or_a_decimal() -> None:
+    """Half the fees are 50 percent of them, not 50 euros."""
+    assert not readings_of("50 % of the fees").isdisjoint(fractions("half the fees"))
+    assert not readings_of("20 percent").isdisjoint(fractions("a fifth of the disk"))
+    assert not readings_of("0.5 bar").isdisjoint(fractions("half a bar"))
+    assert readings_of("50 euros").isdisjoint(fractions("half the fees"))
+
+
+def test_a_number_in_another_unit_has_the_same_digits() -> None:
+    """Cents and euros, tonnes and kilograms; not where a single digit tells, as six and sixty are two things."""
+    (euros,) = figures("0.61")
+    (kilos,) = figures("1,500 kg")
+    assert not converted(euros).isdisjoint(readings_of("61 cents"))
+    assert not converted(kilos).isdisjoint(readings_of("a tonne and a half, 1.5 tonnes"))
+    assert all(not converted(one) for one in figures("6 of 500, sixty-one"))
 
 
 def test_a_figure_knows_how_it_is_written() -> None:

@@ -126,7 +126,7 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
     supports = [source.said[turn] for turn in turns]
     speaker = _speaker(supports)
     text = _in_third_person(" ".join(statement.text.split()), speaker, source)
-    language = language_of(text, supports)
+    language = language_of(text, supports, source)
     if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
         return "assistant chatter"
     dated = date_statement(statement, text, language, supports, source)

@@ -21,15 +21,15 @@ _RELATIVE = re.compile(
 )
 _ALSO = re.compile(r"\W*(?:or|nor|o|ni)\b", re.IGNORECASE)
 _NO_DENIAL = re.compile(
-    r"\bno,? thanks?(?: you)?\b|\boh,? no\b|\bnothing (?:beats|better)\b|(?:\bnot|n['’]t) (?:(?:too|so|that|half) )?bad\b|"
+    r"\bno,? thanks?(?: you)?\b|\boh,? no\b|\bno (?:later|sooner|earlier|fewer|less)\b|\bnothing (?:beats|better)\b|(?:\bnot|n['’]t) (?:(?:too|so|that|half) )?bad\b|"
     r"\bnever (?:been|felt|had) (?:so|such|more|better|\w+er)\b",
     re.IGNORECASE,
 )
 _NOPE = re.compile(r"\s*(?:nope|nah)\b", re.IGNORECASE)
 # What may be said with a negation or without one: "refused to", "gave up", "without".
 _SOFT = re.compile(
-    r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|"
-    r"rather|used|former|left|leav|allerg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
+    r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|non|"
+    r"rather|used|former|left|leav|all?[eé]rg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
     r"vegetarian|first|last|until|till|previous|bad|poor|wors|impossib|if|unless|without|except|"
     r"un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|"
     r"\b\w{3,20}(less)\b|\b(no way)\b|\b(sin|solo|si)\b",
@@ -49,7 +49,7 @@ class Clause:
     """Its content words; see `forms_of`."""
     denies: bool
     soft: frozenset[str]
-    """The stems of words by which it may mean the same with a negation or without; "" where it goes on with a denial, or contrasts."""
+    """The stems of words by which it may mean the same with a negation or without; "" where it goes on with a denial, or contrasts (a statement)."""
 
 
 def forms_of(text: str) -> frozenset[str]:
@@ -85,7 +85,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
         if listed and not denies and len(words(text)) <= _SHORT_WORDS:
             denies = _ALSO.match(joint) is not None
             soft |= set() if denies else {""}
-        elif before is not None and text.lower().startswith("not "):
+        elif not relative and before is not None and text.lower().startswith(("not ", "no ")):
             soft.add("")  # a contrast: "the small one, not the big one"
         before = Clause(text, sentence, forms_of(text) - _PRONOUNS, denies, frozenset(soft))
         yield before

@@ -14,17 +14,19 @@ from datetime import date, timedelta, tzinfo
 
 from memforest.calendar import DateSpan, window_of
 from memforest.calendar.period import to_utc
-from memforest.interval import Interval
+from memforest.interval import Interval, local_time
 from memforest.language.dating import resolved_dates
 from memforest.language.language import Code
-from memforest.steps.llm.grounding import date_is_spelt
+from memforest.steps.llm.grounding import date_is_spelt, says_number, says_weekday
 from memforest.steps.llm.replies import Statement
-from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded
+from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded, stands_in
 from memforest.types import ResolvedDate
 
 __all__ = ["Dated", "date_statement"]
 
 _PREPOSITION = re.compile(r"\b(?:on|in|at|by|from|el|en|am|im)\s+$", re.IGNORECASE)
+_YEAR = re.compile(r"\b(?:of |de |del )?\d{4}\b")
+_WEEK, _FORTNIGHT, _MONTH = 7, 14, 31
 _NOT_STATED = "a date that the turns do not state was left out"
 _EXCLUDED = "a date that the words exclude was left out"
 
@@ -65,9 +67,13 @@ def date_statement(
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
         own_days = () if one.direction == "for" else days  # how long something takes is no day
         known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *own_days))
-        if not known and date_is_spelt(one.text, supports):
-            continue  # in words that are no date by themselves: "How long?" - "Three years"
+        if not known and (one.direction == "for" or date_is_spelt(one.text, supports)):
+            continue  # how long something takes is a number; words may be no date by themselves: "How long?" - "Three years"
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
+        if not known and _may_be_meant(
+            one, supports, source, translated=source.is_translated(language, supports)
+        ):
+            continue
         if not known and (span is None or one.relative):
             return Dated(text, None, plain, invented=one.text)
         if not known:
@@ -81,17 +87,57 @@ def date_statement(
     return Dated(out, span, plain, resolved_dates(found), left_out=left_out)
 
 
+def _may_be_meant(
+    span: DateSpan, supports: Sequence[SourceTurn], source: Source, *, translated: bool
+) -> bool:
+    """Return whether a written date may be meant by words that the calendar does not read: it is not shown to be wrong.
+
+    Its month or season is said, and the year is the next but one at most; the number of its day is said, and its weekday,
+    too, or a time that has it, or it is a month away at most; its weekday is said, and it is two weeks away at most; or the
+    language is one without rules and it is a week away at most. Words that the calendar reads mean what it says.
+    """
+    if span.relative or span.start is None:
+        # Of a translation it is not known which words it has been.
+        return span.relative and source.language == "other" and translated
+    yearless = _YEAR.sub("", span.text).strip(" ,")
+    day = local_time(span.start, source.zone).date()
+    named = any(days.covers(span.interval) for days in source.stated)
+    for said in supports:
+        on = local_time(said.turn.said, source.zone).date()
+        away = abs((day - on).days)
+        if abs(day.year - on.year) <= 1 and _is_unread(yearless, said) and date_is_spelt(yearless, (said,)):
+            return True
+        if span.precision != "day":
+            continue
+        weekday = says_weekday(day.weekday(), said)
+        if says_number(day.day, said) and (weekday or named or away <= _MONTH):
+            return True
+        if (weekday and away <= _FORTNIGHT) or (
+            away <= _WEEK and said.language == source.language == "other"
+        ):
+            return True
+    return False
+
+
+def _is_unread(words: str, said: SourceTurn) -> bool:
+    """Return whether the calendar reads no date in words of a turn."""
+    return not any(stands_in(folded(words), folded(one.text)) for one in said.dates)
+
+
 def _own_dates(text: str, language: Code, supports: Sequence[SourceTurn], source: Source) -> list[DateSpan]:
     """Return the dates of a statement's text; relative ones mean what they mean in the turn that has these words."""
+    beside = "\n".join(one.told for one in supports)
+
+    def read(said: SourceTurn) -> tuple[DateSpan, ...]:
+        return dates_of(text, language, said.turn.said, source.zone, source.day_first, beside=beside)
+
     found = []
-    for span in dates_of(text, language, supports[0].turn.said, source.zone, source.day_first):
+    for span in read(supports[0]):
         words = folded(span.text)
         said = next(
             (one for one in supports if words in one.folded and words not in supports[0].folded), None
         )
-        again = (
-            () if said is None else dates_of(text, language, said.turn.said, source.zone, source.day_first)
-        )
+        again = () if said is None else read(said)
         found.append(next((one for one in again if one.start_char == span.start_char), span))
     return found
 

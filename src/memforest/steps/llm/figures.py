@@ -1,7 +1,7 @@
 """The numbers of a text by their value: "7", "seven", "7:00" and "at 7", "25k" and "twenty-five thousand".
 
 A number has several readings, as nobody says which is meant: "7" may be an hour, and "1.500" one and a half or fifteen
-hundred. Two numbers may be the same when they share a reading. Number words are read in English and Spanish.
+hundred. Two numbers may be the same when they share a reading. Number words are read in English, Spanish and German.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from memforest.text import strip_accents
 
-__all__ = ["Figure", "figures"]
+__all__ = ["Figure", "converted", "figures", "fractions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,52 @@ _VALUES = {
     **_TENS,
     **{f"{word[:-1]}ieth": value for word, value in _TENS.items()},
     **_values("dos tres cuatro cinco seis siete ocho nueve diez", 2),
-    **_values("doce trece catorce quince", 12),
+    **_values("doce trece catorce quince dieciseis diecisiete dieciocho diecinueve", 12),
+    **_values("veintiuno veintidos veintitres veinticuatro veinticinco veintiseis", 21),
+    **_values("veintisiete veintiocho veintinueve", 27),
+    **_values("doscientos trescientos cuatrocientos quinientos seiscientos setecientos", 200, 100),
+    **_values("ochocientos novecientos", 800, 100),
     **_values("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien", 20, 10),
-    **{"twice": 2, "thrice": 3, "both": 2, "couple": 2, "dozen": 12, "docena": 12, "noon": 12, "midday": 12},
+    **{
+        "twice": 2,
+        "thrice": 3,
+        "both": 2,
+        "couple": 2,
+        "dozen": 12,
+        "docena": 12,
+        "noon": 12,
+        "midday": 12,
+        "fiver": 5,
+        "tenner": 10,
+    },
+}
+# "ein" and "eine" are articles.
+_GERMAN = {
+    **_values("eins zwei drei vier funf sechs sieben acht neun zehn elf zwolf", 1),
+    **_values("dreizehn vierzehn funfzehn sechzehn siebzehn achtzehn neunzehn", 13),
+    **_values("zwanzig dreissig vierzig funfzig sechzig siebzig achtzig neunzig", 20, 10),
 }
 _DECADES = {f"{word[:-1]}ies": value for word, value in _TENS.items()}
-_TIMES = {"hundred": 100, "thousand": 1000, "mil": 1000, "k": 1000, "million": 10**6, "billion": 10**9}
+_TIMES = {
+    "hundred": 100,
+    **dict.fromkeys(("thousand", "mil", "k"), 1000),
+    **dict.fromkeys(("million", "m", "millon", "millones", "millionen"), 10**6),
+    **dict.fromkeys(("billion", "bn"), 10**9),
+}
 _HALVES = ("half", "media", "medio")
+_FRACTIONS = {
+    **dict.fromkeys(("half", "mitad", "medio", "media", "halfte", "halbe", "halber", "halbes"), 2),
+    **dict.fromkeys(("third", "tercio", "drittel"), 3),
+    **dict.fromkeys(("quarter", "cuarto", "viertel"), 4),
+    **_values("fifth sixth seventh eighth ninth tenth", 5),
+}
+_PARTS_OF_HOURS = {"half": 30, "quarter": 15, "viertel": 15}
+_HOURS = ("h", "hour", "hours", "hora", "horas", "stunde", "stunden")
+_PERCENT = ("%", "percent", "prozent")
 _MOST_DIGITS = 24
 """What has more digits is an identifier, and compared as it stands."""
 _TOKEN = re.compile(
-    r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)"
+    r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)|%"
 )
 _DECIMAL = re.compile(r"\d+(?:\.\d+)?")
 _CLOCK = re.compile(r"([01]?\d|2[0-4])[:.]([0-5]\d)")
@@ -78,6 +113,34 @@ def figures(text: str) -> tuple[Figure, ...]:
     return tuple(_read(list(_TOKEN.finditer(folded)), folded))
 
 
+def converted(figure: Figure) -> frozenset[str]:
+    """Return what a number in digits is in a unit a hundred or a thousand times as large or small, if it has two digits that tell.
+
+    >>> [sorted(converted(one)) for one in figures("0.61 euros for 5 of 1500 kg")]
+    [['0.00061', '0.0061', '61', '610'], [], ['1.5', '15', '150000', '1500000']]
+    """
+    if figure.written:
+        return frozenset()
+    values = [Decimal(one) for one in figure.readings if _DECIMAL.fullmatch(one)]
+    return frozenset(
+        _plain(value * Decimal(factor))
+        for value in values
+        if len(_plain(value).replace(".", "").strip("0")) > 1
+        for factor in ("0.001", "0.01", "100", "1000")
+    )
+
+
+def fractions(text: str) -> frozenset[str]:
+    """Return the readings of the fractions that a text has in words, as percentages and decimals.
+
+    >>> sorted(fractions("They pay half the fees, a third of it in May."))
+    ['0.33', '0.5', '33%', '50%']
+    """
+    found = (token.group() for token in _TOKEN.finditer(strip_accents(text.casefold())))
+    percents = {100 // _FRACTIONS[word] for word in found if word in _FRACTIONS}
+    return frozenset(one for each in percents for one in (f"{each}%", _plain(Decimal(each) / 100)))
+
+
 def _read(tokens: Sequence[re.Match[str]], text: str) -> Iterator[Figure]:
     at = 0
     while at < len(tokens):
@@ -86,6 +149,8 @@ def _read(tokens: Sequence[re.Match[str]], text: str) -> Iterator[Figure]:
             at += 1
             continue
         behind = tokens[end].group() if end < len(tokens) else ""
+        if behind in _PERCENT:
+            readings |= {f"{one}%" for one in readings}
         ordinal = not written and behind in ("st", "nd", "rd", "th")
         if ordinal:
             end += 1
@@ -106,6 +171,8 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
         return *clock, True
     if token.group() in _DECADES:
         return at + 1, {str(_DECADES[token.group()]), str(1900 + _DECADES[token.group()])}, True
+    if _word(tokens, at + 1) in _HOURS and token["digits"] and (minutes := _two_digits(tokens, at + 2)):
+        return at + 3, {f"{token['digits']}:{minutes}"}, False  # "1 hour 28 minutes", "1h28"
     if token["han"]:
         return at + 1, {token.group(), *_with_hours(_han(token.group()), "")}, True
     if token["digits"]:
@@ -115,13 +182,38 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
         values = set() if value is None else {str(value)}
     if not values:
         return at, set(), False
-    if (factor := _word(tokens, end)) in _TIMES and len(token.group()) <= _MOST_DIGITS:
-        scaled = {_plain(Decimal(one) * _TIMES[factor]) for one in values if _DECIMAL.fullmatch(one)}
-        return end + 1, scaled or values, not token["digits"]
+    if _word(tokens, end) in _TIMES and len(token.group()) <= _MOST_DIGITS:
+        return _scaled(tokens, end, values, written=not token["digits"])
     if _word(tokens, end) == "s" and values & {str(ten) for ten in range(10, 100, 10)}:
         return end + 1, {*values, *(f"19{one}" for one in values)}, False  # "the 90s"
     half_day, end = _half_day(tokens, end)
     return end, _with_hours(values, half_day), not token["digits"]
+
+
+def _scaled(
+    tokens: Sequence[re.Match[str]], at: int, values: set[str], *, written: bool
+) -> tuple[int, set[str], bool]:
+    """Return a number with its factor, which stands at a token, as `_number` does: "2.5 million", "two thousand three hundred"."""
+    factor = _word(tokens, at)
+    scaled = {Decimal(one) * _TIMES[factor] for one in values if _DECIMAL.fullmatch(one)}
+    end, rest = _in_words(tokens, at + 1 + (_word(tokens, at + 1) == "and")) if written else (0, None)
+    if (
+        _TIMES[factor] == 1000
+        and rest is not None
+        and Decimal(rest) < 1000
+        and _word(tokens, end) not in _TIMES
+    ):
+        return end, {_plain(one + Decimal(rest)) for one in scaled}, written
+    # "16 k" may be kilometres, and "2m" two metres.
+    metres = factor == "m" or (factor == "k" and tokens[at].start() > tokens[at - 1].end())
+    found = {_plain(one) for one in scaled} or values
+    return at + 1, found | values if metres else found, written
+
+
+def _two_digits(tokens: Sequence[re.Match[str]], at: int) -> str:
+    """Return minutes in digits, "" if there are none."""
+    text = (tokens[at]["digits"] or "") if at < len(tokens) else ""
+    return text.zfill(2) if len(text) <= 2 and text.isascii() and text and int(text) < 60 else ""
 
 
 def _word(tokens: Sequence[re.Match[str]], at: int) -> str:
@@ -151,7 +243,7 @@ def _in_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, str | None
 
 def _below_hundred(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, int | None]:
     """Return where "seven" or "twenty-five" ends, and its value; None if there is none."""
-    value = _VALUES.get(_word(tokens, at))
+    value = _VALUES.get(_word(tokens, at), _german(_word(tokens, at)))
     if value is None:
         return at, None
     unit_at = at + 1 + (_word(tokens, at + 1) == "y")
@@ -159,18 +251,42 @@ def _below_hundred(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, int |
     return (unit_at + 1, value + unit) if value in range(20, 100, 10) and 0 < unit < 10 else (at + 1, value)
 
 
+def _german(word: str) -> int | None:
+    """Return the value of a German number word below a million, without umlauts; None if it is none.
+
+    >>> _german("dreihundertzwanzig"), _german("funfundzwanzigtausend"), _german("hund")
+    (320, 25000, None)
+    """
+    for joint, factor in (("tausend", 1000), ("hundert", 100)):
+        head, found, rest = word.partition(joint)
+        if found:
+            high, low = _german_part(head, 1), _german_part(rest.removeprefix("und"), 0)
+            return None if high is None or low is None else high * factor + low
+    unit, found, ten = word.partition("und")
+    if not found:
+        return _GERMAN.get(word)
+    one, tens = _german_part(unit, None), _GERMAN.get(ten, 0)
+    return None if one is None or one > 9 or tens < 20 else tens + one
+
+
+def _german_part(word: str, empty: int | None) -> int | None:
+    """Return the value of a part of a compound, in which "ein" is a number; `empty` if there is none."""
+    return empty if not word else 1 if word == "ein" else _german(word)
+
+
 def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str]] | None:
     """Return where a time of day in words ends, and its readings: "half past seven", "seven thirty", "siete y media"."""
     words = [_word(tokens, at + step) for step in range(3)]
-    if words[0] in ("half", "quarter") and words[1] in ("past", "to", "after"):
-        hour = _hour(tokens, at + 2)
-        minutes = {"half": 30, "quarter": 15}[words[0]]
-        if hour is not None:
-            late = words[1] == "to"
-            return at + 3, _either_half(hour - late, 60 - minutes if late else minutes)
+    minutes, late = _minutes(tokens, at), words[1] in ("to", "vor")
+    if minutes and (hour := _hour(tokens, at + 2)) is not None:
+        return at + 3, _either_half(hour - late, 60 - minutes if late else minutes)
+    if words[0] in ("half", "halb") and (hour := _hour(tokens, at + 1)) is not None:
+        return at + 2, _either_half(hour - (words[0] == "halb"), 30)  # "half nine" is 9:30, "halb neun" 8:30
     hour = _hour(tokens, at)
     if hour is None:
         return None
+    if words[1] == "menos" and (less := 15 if words[2] == "cuarto" else _below_hundred(tokens, at + 2)[1]):
+        return at + 3, _either_half(hour - 1, 60 - less % 60)
     if words[1] == "y" and words[2] in (*_HALVES, "cuarto"):
         part = 30 if words[2] in _HALVES else 15
         return at + 3, {*_either_half(hour, part), f"{hour}.5" if part == 30 else f"{hour}.25"}
@@ -181,10 +297,19 @@ def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str
     return None
 
 
+def _minutes(tokens: Sequence[re.Match[str]], at: int) -> int:
+    """Return the minutes past or to an hour that a text tells in words at a token; 0 if none."""
+    word, way = _word(tokens, at), _word(tokens, at + 1)
+    if word in _PARTS_OF_HOURS:
+        return _PARTS_OF_HOURS[word] if way in ("past", "to", "after", "nach", "vor") else 0
+    minutes = _below_hundred(tokens, at)[1] or 0
+    return minutes if way in ("past", "nach", "vor") and minutes < 60 else 0  # "five to nine" may be a range
+
+
 def _hour(tokens: Sequence[re.Match[str]], at: int) -> int | None:
     """Return the hour that a token tells, 1 to 12; None if none."""
     text = tokens[at].group() if at < len(tokens) else ""
-    value = int(text) if text.isdecimal() and len(text) <= 2 else _VALUES.get(text, 0)
+    value = int(text) if text.isdecimal() and len(text) <= 2 else _VALUES.get(text, _german(text) or 0)
     return value if 1 <= value <= 12 and text not in ("dozen", "docena", "first", "second") else None
 
 

@@ -7,14 +7,15 @@ examples, or was talked into; it cannot tell a true reading from a false one tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 from memforest.language.entities import find_mentions
-from memforest.language.language import Code, detect_language
+from memforest.language.language import Code, detect_language, load_word_lists
 from memforest.language.sentences import MAX_PIECE_CHARS
 from memforest.steps.llm.clauses import forms_of
-from memforest.steps.llm.figures import Figure, figures
+from memforest.steps.llm.figures import Figure, converted, figures
 from memforest.steps.llm.polarity import contradicts
 from memforest.steps.llm.replies import Named
 from memforest.steps.llm.source import (
@@ -28,27 +29,44 @@ from memforest.steps.llm.source import (
 )
 from memforest.steps.llm.subject import misattributed
 from memforest.steps.local.draft import acting_names
-from memforest.text import STOP_WORDS, lexical_tokens, word_set, words
+from memforest.text import STOP_WORDS, lexical_tokens, strip_accents, word_set, words
 
-__all__ = ["MIN_SHARED", "Lack", "date_is_spelt", "is_name", "language_of", "support_of", "unsupported"]
-
-MIN_SHARED = 0.25
-"""Part of a statement's content words that the turns have to have. Chosen by hand: a paraphrase keeps a quarter or more."""
+__all__ = [
+    "Lack",
+    "date_is_spelt",
+    "is_name",
+    "language_of",
+    "says_number",
+    "says_weekday",
+    "support_of",
+    "unsupported",
+]
 
 _SMALL = frozenset("0123")
 """Numbers that a statement may count by itself when it writes them out: "two cats, Tom and Kit"."""
 _MAX_NAME_CHARS = 24
+_DOUBLED = re.compile(r"(.)\1")
 _MENDED_CHARS = 4
 """How much of a name is compared to tell whether it is one of the chunk, as it may be misspelt there."""
+_TELLING_FORMS = 4
+"""A statement with fewer content words may well be a paraphrase that shares none: "I'm vegetarian", "Ann eats no meat"."""
+_FUNCTION_WORD_EVERY = 5
+"""A sentence of a language has a function word of it among so many words at least."""
 _STEM_CHARS = 3
 """A longer word begins with so much of a word that is said: "beekeeper", "bees"."""
 
-_DAYS = word_set("""
-    january february march april may june july august september october november december
-    monday tuesday wednesday thursday friday saturday sunday
-    mondays tuesdays wednesdays thursdays fridays saturdays sundays
-    lunes martes miércoles jueves viernes sábado domingo
-""")
+_WEEKDAYS = (
+    "monday lunes",
+    "tuesday martes",
+    "wednesday miercoles",
+    "thursday jueves",
+    "friday viernes",
+    "saturday sabado",
+    "sunday domingo",
+)
+_DAYS = word_set("january february march april may june july august september october november december") | {
+    word + end for row in _WEEKDAYS for word in row.split() for end in ("", "s")
+}
 _NO_NAMES = _DAYS | word_set("mr mrs ms miss dr prof sir madam st")
 
 Lack = Literal["a number", "a name", "a date", "a denial", "who it is", "its words"]
@@ -76,22 +94,29 @@ def unsupported(
     names, numbers = _names(plain, language, entities, source), figures(plain)
     checks: Iterable[tuple[Lack, bool]] = (
         ("a name", all(_is_said(name, source, translated=translated) for name in names)),
-        ("a number", all(_is_counted(one, language, source) for one in numbers)),
+        ("a number", all(_is_counted(one, source) for one in numbers)),
         ("a date", all(_is_told(day, source) for day in _day_words(plain))),
         ("a denial", not contradicts(text, language, supports, source)),
         ("who it is", not misattributed(text, language, supports, source)),
-        ("its words", translated or _shared(plain, names, numbers, source) >= MIN_SHARED),
+        ("its words", translated or _is_about(plain, names, numbers, source)),
     )
     return next((lack for lack, holds in checks if not holds), None)
 
 
-def language_of(text: str, supports: Sequence[SourceTurn]) -> Code:
-    """Return the language of a statement; without a word that tells it, that of its turns where it has their words."""
+def language_of(text: str, supports: Sequence[SourceTurn], source: Source) -> Code:
+    """Return the language of a statement; without a word that tells it, that of its turns where it has their words.
+
+    In a chunk of a language without rules a stray word tells none: "in" and "am" are German, too.
+    """
     found, told = detect_language(text), {one.language for one in supports}
     forms = forms_of(text)
     said = {form for one in supports for form in one.forms}
     if found == "other" and len(told) == 1 and 2 * len(forms & said) >= len(forms):
         return told.pop()
+    if source.language == "other" and found != "other":
+        known = load_word_lists(found).lists["function_words"]
+        own = [word.casefold() for word in words(text)]
+        return found if sum(word in known for word in own) * _FUNCTION_WORD_EVERY >= len(own) else "other"
     return found
 
 
@@ -102,7 +127,8 @@ def _names(text: str, language: Code, entities: Collection[Named], source: Sourc
     if language != "other":  # capitals tell no names in German, and other scripts have none
         found = [one.name for one in find_mentions(text, participants=source.participants, language=language)]
     if language == "en":
-        found += acting_names(text)  # what opens a sentence as its subject is not told from a name
+        # What opens a sentence as its subject is not told from a name, but "Two" is none.
+        found += [name for name in acting_names(text) if not figures(name)]
     listed = [one.name for one in entities if is_name(one) and stands_in(folded(one.name), whole)]
     return list(dict.fromkeys((*found, *listed)))
 
@@ -179,6 +205,8 @@ def _is_typo(name: str, said: str, *, translated: bool) -> bool:
     shorter, longer = sorted((len(name), len(said)))
     if longer > _MAX_NAME_CHARS:
         return False
+    if _DOUBLED.sub(r"\1", name) == _DOUBLED.sub(r"\1", said):
+        return True  # "Peggy", "Pegy"
     if translated and shorter >= 5 and name[:3] == said[:3]:
         return _edits(name, said) <= 2
     if shorter < 5 or name[-1] != said[-1]:
@@ -205,13 +233,11 @@ def _edits(one: str, other: str) -> int:
     return rows[-1][-1]
 
 
-def _is_counted(figure: Figure, language: Code, source: Source) -> bool:
+def _is_counted(figure: Figure, source: Source) -> bool:
     """Return whether a number is said, or is a small one that the statement writes out in a word and nothing contradicts."""
-    if not figure.readings.isdisjoint(source.numbers):
+    if not figure.readings.isdisjoint(source.numbers) or not converted(figure).isdisjoint(source.numbers):
         return True
-    if (figure.ordinal or (language == "other" and not figure.written)) and not figure.readings.isdisjoint(
-        source.days
-    ):
+    if figure.ordinal and not figure.readings.isdisjoint(source.days):
         return True
     counted = source.counted.get(figure.noun[:NOUN_CHARS], frozenset())
     return figure.written and not _SMALL.isdisjoint(figure.readings) and not counted
@@ -219,10 +245,11 @@ def _is_counted(figure: Figure, language: Code, source: Source) -> bool:
 
 def _day_words(text: str) -> list[str]:
     """Return the months and days of the week in a text; "may" and "march" with a capital alone."""
+    found = ((word, strip_accents(word.casefold())) for word in words(text))
     return [
-        word.casefold()
-        for word in words(text)
-        if word.casefold() in _DAYS and (word[0].isupper() or word not in ("may", "march"))
+        plain
+        for word, plain in found
+        if plain in _DAYS and (word[0].isupper() or word not in ("may", "march"))
     ]
 
 
@@ -242,6 +269,22 @@ def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
     )
 
 
+def says_number(number: int, said: SourceTurn) -> bool:
+    """Return whether a turn has a number, of whatever it is."""
+    return any(str(number) in one.readings for _, numbers in said.spelt for one in numbers)
+
+
+def says_weekday(day: int, said: SourceTurn) -> bool:
+    """Return whether a turn names a day of the week, 0 being Monday, outside of what the calendar reads in it."""
+    names = set(_WEEKDAYS[day].split())
+    read = " ".join(one.text for one in said.dates)
+    told, known = (
+        sum(word.removesuffix("s") in names or word in names for word in plain_words(text))
+        for text in (said.told, read)
+    )
+    return told > known
+
+
 def _stand(wanted: Collection[str], said: Collection[str]) -> bool:
     """Return whether all words are said, or misspelt."""
     return all(
@@ -254,19 +297,18 @@ def _tells_time(word: str) -> bool:
     return word not in STOP_WORDS and not word[0].isdigit()
 
 
-def _shared(text: str, names: Sequence[str], numbers: Sequence[Figure], source: Source) -> float:
-    """Return which part of the content words is said in the chunk, or just before it; 0 if none is in the chunk.
+def _is_about(text: str, names: Sequence[str], numbers: Sequence[Figure], source: Source) -> bool:
+    """Return whether a statement has a content word, name or number of the chunk itself, or is too short to tell.
 
-    Names and numbers that are said count with their words.
+    Where a turn gives orders to its reader, a short one tells enough.
     """
     mine = forms_of(text) - people_forms(source)
     counted = [one.text for one in numbers if not one.readings.isdisjoint(source.numbers)]
     checked = forms_of(" ".join((*names, *counted))) & mine
-    said = checked | {form for form in mine if form in source.forms or _is_compound(form, source.stems)}
     mended = {form[:_MENDED_CHARS] for form in checked} & {form[:_MENDED_CHARS] for form in source.own}
-    if not (counted or mended or any(form in source.own or _is_compound(form, source.own) for form in said)):
-        return 0.0
-    return len(said) / len(mine) if mine else 0.0
+    said = counted or mended or any(form in source.own or _is_compound(form, source.own) for form in mine)
+    short = 0 < len(mine) < _TELLING_FORMS and not any(one.has_order for one in source.everything)
+    return bool(said) or short
 
 
 def _is_compound(form: str, stems: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ be told, nothing is wrong: "gave up" may be put with a "not" or without, and a q
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -18,6 +19,7 @@ __all__ = ["contradicts"]
 
 _MOST_CLAUSES = 12
 """Clauses of a statement that are compared."""
+_POINTS_BACK = re.compile(r"\b(?:it|one|any|that|them|those|this|so)\b", re.IGNORECASE)
 
 
 def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], source: Source) -> bool:
@@ -40,6 +42,8 @@ def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], sourc
 
 def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
     """Return whether what is said of the same as a clause denies what it asserts, or the other way round."""
+    if clause.denies and "" in clause.soft:
+        return False  # a contrast, whose other side says what is so: "the small one, not the big one"
     related = [one for one in said if one.forms & clause.forms]
     if not clause.denies and clause.soft - {word for one in related for word in one.soft}:
         return False
@@ -67,12 +71,19 @@ def _nearest(clause: Clause, said: Sequence[Clause]) -> float:
 
 
 def _answering(turn: SourceTurn, source: Source, people: frozenset[str]) -> Iterator[Clause]:
-    """Yield the clauses of a turn; one that begins it has the words of the question before it, and a bare "I can't" of what was said."""
+    """Yield the clauses of a turn, each with the words of what it answers or goes on with.
+
+    The first has those of the question before it, or of what was said before if it is short ("I can't", "Tried that");
+    a later one of hardly a word that points back has those of the clause before it: "We don't even have one".
+    """
     previous = source.before(turn)
+    before = frozenset[str]()
+    if previous is not None:
+        before = frozenset(form for _, said in previous.sentences[-1:] for form in said) - people
+    asked = previous is not None and bool(previous.sentences) and is_question(previous.sentences[-1][0])
     for at, clause in enumerate(turn.clauses):
-        if at == 0 and previous is not None:
-            before = previous.sentences[-1:]
-            forms = {form for text, said in before if is_question(text) or not clause.forms for form in said}
-            yield replace(clause, forms=clause.forms | forms - people)
-        else:
-            yield clause
+        few = len(clause.forms)
+        back = few == 0 or (few == 1 and _POINTS_BACK.search(clause.text) is not None)
+        joined = asked or few <= 2 if at == 0 else back
+        yield replace(clause, forms=clause.forms | before if joined else clause.forms)
+        before = clause.forms | (before if few <= 1 else frozenset())

@@ -17,7 +17,7 @@ from memforest.language.participants import is_assistant
 from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
 from memforest.steps.llm.clauses import Clause, forms_of, is_question, split_clauses
-from memforest.steps.llm.figures import Figure, figures
+from memforest.steps.llm.figures import Figure, figures, fractions
 from memforest.text import (
     DATA_RUN,
     entity_key,
@@ -84,6 +84,11 @@ class SourceTurn:
     def by_assistant(self) -> bool:
         """Whether an AI assistant says it."""
         return is_assistant(self.turn.speaker, self.turn.role)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether it gives an order to its reader."""
+        return self.told != self.text
 
     @property
     def only_asks(self) -> bool:
@@ -172,7 +177,7 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
         zone=zone,
         language=detect_language("\n".join(one.text[:400] for one in said.values())),
         words=_by_beginning((*people, *(one.told for one in everything))),
-        numbers=years.union(*(one.readings for one in found)),
+        numbers=years.union(*(one.readings for one in found), *(fractions(one.told) for one in everything)),
         days=days,
         counted=_counted(found),
         stems=frozenset(
@@ -216,14 +221,14 @@ def _read(turn: Turn, zone: tzinfo, day_first: bool | None) -> SourceTurn:
 
 
 def dates_of(
-    text: str, language: Code, said: datetime, zone: tzinfo, day_first: bool | None
+    text: str, language: Code, said: datetime, zone: tzinfo, day_first: bool | None, *, beside: str = ""
 ) -> tuple[DateSpan, ...]:
     """Return the dates that a text states, those in doubt included.
 
-    They are read in the words of its own language first. A short turn's language is a guess, and what is found here is
+    They are read in the words of its own language first, which what is said `beside` it may tell, too. A short turn's language is a guess, and what is found here is
     used only where the model points at it.
     """
-    own = date_languages(text, language)
+    own = date_languages(f"{text}\n{beside}", language)
     others = () if language == "other" else ("en", "es")
     languages = tuple(dict.fromkeys((*own, *others)))
     return tuple(find_dates(text, said, zone, languages, day_first=day_first, doubtful=True))

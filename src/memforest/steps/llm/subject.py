@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
-from memforest.language.language import Code
+from memforest.language.language import Code, load_word_lists
 from memforest.steps.llm.clauses import Clause, forms_of
 from memforest.steps.llm.source import Source, SourceTurn, folded, people_forms, stands_in
 
@@ -14,6 +15,7 @@ __all__ = ["misattributed"]
 _MYSELF = re.compile(r"\b(?:i|my|mine|me|myself)\b", re.IGNORECASE)
 _OTHERS = re.compile(r"\b(?:you|yours?|yourself|we|us|ours?|let['’]?s)\b", re.IGNORECASE)
 _THIRD = re.compile(r"\b(?:he|she|they|him|hers?|his|them|theirs?)\b", re.IGNORECASE)
+_POSSESSED = re.compile(r"[^']{1,80}'s (\w+)")
 # What the speaker says of somebody else: "I hope the party was fun".
 _SUPPOSES = re.compile(
     r"\bi(?:['’]m| am|['’]d)? (?:hope|think|thought|hear|heard|guess|bet|see|suppose|know|sure|glad|sorry|happy|suggest|recommend)\b",
@@ -37,12 +39,15 @@ def misattributed(text: str, language: Code, supports: Sequence[SourceTurn], sou
     if subject is None:
         return False
     whole = folded(text)
+    theirs = _POSSESSED.match(whole)
+    kin = forms_of(theirs[1]) if theirs is not None and theirs[1] in _kin() else frozenset[str]()
     best = _nearest(text, people_forms(source), supports)
     return bool(best) and not any(
         one.turn.speaker == subject
         or one.language != "en"
         or one.by_assistant
         or _names(one.turn.speaker, whole)
+        or kin - clause.forms  # "Ana's mother" may be who speaks
         or _may_be_about(clause, subject, source)
         for clause, one in best
     )
@@ -57,6 +62,12 @@ def _subject(text: str, source: Source) -> str | None:
         if any(stands_in(call, start[: len(call) + 1]) for call in _calls(name))
     ]
     return max(found, key=len, default=None)
+
+
+@lru_cache(maxsize=1)
+def _kin() -> frozenset[str]:
+    lists = load_word_lists("en").lists
+    return lists["kinship_male"] | lists["kinship_female"] | lists["kinship_other"]
 
 
 def _calls(name: str) -> tuple[str, ...]:

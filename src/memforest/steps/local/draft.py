@@ -177,7 +177,12 @@ def _opens_sentence(text: str, at: int) -> bool:
 def _may_act(found: re.Match[str]) -> bool:
     """Return whether a word can be a name and the next one its verb, or something that it has."""
     name, verb = found["name"], found["verb"]
-    if not name[0].isupper() or name.isupper() or name.lower().removesuffix("'s") in _NO_NAME_STARTS:
+    if (
+        not name[0].isupper()
+        or name.isupper()
+        or not verb.islower()
+        or name.lower().removesuffix("'s") in _NO_NAME_STARTS
+    ):
         return False
     return name.endswith("'s") or verb in _FINITE or verb in _PAST or verb.endswith(("s", "ed"))
 
