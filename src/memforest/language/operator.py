@@ -125,13 +125,13 @@ def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
             if kind in ("predecessor", "successor"):
                 return _neighbour(kind, _cut(whole, *span, patterns), dated)
             return TimeOperator(kind, whole[slice(*span)].strip(_ENDS))
-    present = not _find("not_present", whole, patterns)
-    if present and _find("now", text, patterns):
+    if _find("now", text, patterns) and not _find("past", whole, patterns):
         return TimeOperator("current")
     if dated:
         return TimeOperator("as_of")
     if _find("first", text, patterns):
         return TimeOperator("first")
+    present = not _find("past", whole, patterns) and not _find("not_present", whole, patterns)
     return TimeOperator("current") if present and _find("present", text, patterns) else None
 
 
