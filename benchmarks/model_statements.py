@@ -42,7 +42,7 @@ else:
 FOLDER = Path(__file__).parent / "statements"
 SETS = (
     *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
-    *("eleventh", "twelfth", "thirteenth"),
+    *("eleventh", "twelfth", "thirteenth", "fourteenth"),
 )
 """In the order in which they were written."""
 SAID = "2031-05-14T18:00:00Z"
