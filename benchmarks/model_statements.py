@@ -4,15 +4,17 @@
 
 Each file of `benchmarks/statements` has talks, and for each some statements that a model could read out of it: true ones,
 and distorted ones with what was done to them. `first.toml` was written before the checks were reworked; each of the others
-after what the one before had shown was mended. No statement was changed when its figure was seen; what each set showed at
-first sight is in `docs/prompts.md`. A statement is given to the checks alone, as the only one of a reply, with the names in it listed
-as a model lists them; where capitals do not tell them, as in German, a talk has those that there may be (`names`). It has passed if a candidate comes of it. Intervals are Wilson's, at 95%.
+after what the one before had shown was mended (the ninth with the eighth). No statement was changed when its figure was
+seen; what each set showed at first sight is in `docs/prompts.md`. A statement is given to the checks alone, as the only one
+of a reply, with the names in it listed as a model lists them; where capitals do not tell them, as in German, a talk has
+those that there may be (`names`). It has passed if a candidate comes of it. Intervals are Wilson's, at 95%.
 
 Kinds of true statements: near to the words (plain), a bare answer with its question (answer, duration), "it" and "there"
 resolved (reference), a name mended (typo), numbers written otherwise (number), other words (paraphrase), denials
 (negation), another language (translated). Kinds of false ones: another number, name or date, a denial turned round
-(negation), an intention told as done (intent), said of somebody else (who), one word exchanged (value), two parts exchanged (relation), something true with
-something made up (added), all made up (invented), what a turn orders (instruction), a worked example (copied).
+(negation), a plan told as done (intent), said of somebody else (who), one word exchanged (value), two parts exchanged
+(relation), something true with something made up (added), all made up (invented), what a turn orders (instruction), a
+worked example (copied).
 """
 
 from __future__ import annotations
@@ -39,17 +41,8 @@ else:
 
 FOLDER = Path(__file__).parent / "statements"
 SETS = (
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
+    *("eleventh", "twelfth", "thirteenth", "fourteenth"),
 )
 """In the order in which they were written."""
 SAID = "2031-05-14T18:00:00Z"

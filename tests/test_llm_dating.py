@@ -313,6 +313,7 @@ def test_writing_dates_loses_nothing_that_is_no_date(words: list[str]) -> None:
         ),
         ("I have had this since the new chef, a fortnight or so.", "Ann has had this for two weeks.", True),
         ("I start on 3 June.", "Ann starts on 3 June 2025.", False),
+        ("I start on 3 June.", "Ann starts on June 3, 2025.", False),
         ("Back home Friday the 23rd is a holiday, in autumn.", "Friday, 23 August 2024, is a holiday.", True),
         ("We go in August, back on the 23rd.", "Ann is back on 23 August 2024.", True),
         ("We go in August, back on the 23rd.", "Ann is back on 23 July 2024.", False),

@@ -35,7 +35,7 @@ def test_the_same_number_in_another_form(one: str, other: str) -> None:
     ("one", "other"),
     [
         ("7", "17"), ("7 am", "7 pm"), ("7:00", "17:00"), ("7:30", "7:15"), ("6", "18"), ("25", "25 thousand"), ("1,500", "1.5"), ("6.95", "9.65"),
-        ("half past seven", "7"), ("sechs", "vier"), ("half nine", "halb neun"), ("16k", "16"), ("five to nine", "8:55"), ("twenty-five", "20"), ("48213", "48231"), ("1" * 30, "1" * 31), ("a dozen", "10"),
+        ("half past seven", "7"), ("sechs", "vier"), ("half nine", "halb neun"), ("16k", "16"), ("open 24 hours 7 days", "24:07"), ("tausend" * 3000 + " 7", "1000"), ("five to nine", "8:55"), ("twenty-five", "20"), ("48213", "48231"), ("1" * 30, "1" * 31), ("a dozen", "10"),
     ],
 )  # fmt: skip
 def test_another_number(one: str, other: str) -> None:
@@ -54,12 +54,12 @@ def test_a_fraction_is_a_percentage_or_a_decimal() -> None:
 
 
 def test_a_number_in_another_unit_has_the_same_digits() -> None:
-    """Cents and euros, tonnes and kilograms; not where a single digit tells, as six and sixty are two things."""
-    (euros,) = figures("0.61")
-    (kilos,) = figures("1,500 kg")
+    """Cents and euros, tonnes and kilograms; not where both are whole, as 15 and 1,500 are two things."""
+    (euros,), (kilos,), (people,) = figures("0.61"), figures("1,500 kg"), figures("1,500")
     assert not converted(euros).isdisjoint(readings_of("61 cents"))
-    assert not converted(kilos).isdisjoint(readings_of("a tonne and a half, 1.5 tonnes"))
-    assert all(not converted(one) for one in figures("6 of 500, sixty-one"))
+    assert not converted(kilos).isdisjoint(readings_of("1.5 tonnes"))
+    assert converted(people).isdisjoint(readings_of("15"))
+    assert all(not converted(one) for one in figures(f"sixty-one, {'7' * 30}"))
 
 
 def test_a_figure_knows_how_it_is_written() -> None:

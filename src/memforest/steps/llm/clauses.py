@@ -28,7 +28,7 @@ _NO_DENIAL = re.compile(
 _NOPE = re.compile(r"\s*(?:nope|nah)\b", re.IGNORECASE)
 # What may be said with a negation or without one: "refused to", "gave up", "without".
 _SOFT = re.compile(
-    r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|non|"
+    r"\b(stop|quit|gave|giv|refus|hat|dislik|avoid|los[est]|fail|miss|cancel|lack|forg[eo]t|hardly|bare|rare|seldom|too|instead|non-|"
     r"rather|used|former|left|leav|all?[eé]rg|skip|broke|out|only|wish|against|den[iy]|declin|reject|clos|sold|died|dead|vegan|"
     r"vegetarian|first|last|until|till|previous|bad|poor|wors|impossib|if|unless|without|except|"
     r"un(?!der|til|ion|iver|iq|it)\w{4}|dej|odi|perd|evit|apenas|rechaz)\w*|"
@@ -49,7 +49,7 @@ class Clause:
     """Its content words; see `forms_of`."""
     denies: bool
     soft: frozenset[str]
-    """The stems of words by which it may mean the same with a negation or without; "" where it goes on with a denial, or contrasts (a statement)."""
+    """The stems of words by which it may mean the same with a negation or without; "" where it goes on with a denial, or contrasts in a statement."""
 
 
 def forms_of(text: str) -> frozenset[str]:

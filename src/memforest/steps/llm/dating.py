@@ -19,7 +19,7 @@ from memforest.language.dating import resolved_dates
 from memforest.language.language import Code
 from memforest.steps.llm.grounding import date_is_spelt, says_number, says_weekday
 from memforest.steps.llm.replies import Statement
-from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded, stands_in
+from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded, plain_words
 from memforest.types import ResolvedDate
 
 __all__ = ["Dated", "date_statement"]
@@ -63,16 +63,15 @@ def date_statement(
     own = _own_dates(text, language, supports, source)
     span, left_out = _chosen(statement, own, supports, source)
     days = [window_of(said.turn.said, "day", source.zone).interval for said in supports]
+    translated = source.is_translated(language, supports)
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
         own_days = () if one.direction == "for" else days  # how long something takes is no day
         known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *own_days))
         if not known and (one.direction == "for" or date_is_spelt(one.text, supports)):
-            continue  # how long something takes is a number; words may be no date by themselves: "How long?" - "Three years"
+            continue  # how long something takes is checked as a number, and words may be no date by themselves
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
-        if not known and _may_be_meant(
-            one, supports, source, translated=source.is_translated(language, supports)
-        ):
+        if not known and _may_be_meant(one, supports, source, translated=translated):
             continue
         if not known and (span is None or one.relative):
             return Dated(text, None, plain, invented=one.text)
@@ -112,16 +111,15 @@ def _may_be_meant(
         weekday = says_weekday(day.weekday(), said)
         if says_number(day.day, said) and (weekday or named or away <= _MONTH):
             return True
-        if (weekday and away <= _FORTNIGHT) or (
-            away <= _WEEK and said.language == source.language == "other"
-        ):
+        if (weekday and away <= _FORTNIGHT) or (source.language == "other" and away <= _WEEK):
             return True
     return False
 
 
-def _is_unread(words: str, said: SourceTurn) -> bool:
-    """Return whether the calendar reads no date in words of a turn."""
-    return not any(stands_in(folded(words), folded(one.text)) for one in said.dates)
+def _is_unread(text: str, said: SourceTurn) -> bool:
+    """Return whether the calendar reads no date of a turn in the words of a text, in whatever order."""
+    wanted = set(plain_words(text))
+    return not any(wanted <= set(plain_words(one.text)) for one in said.dates)
 
 
 def _own_dates(text: str, language: Code, supports: Sequence[SourceTurn], source: Source) -> list[DateSpan]:

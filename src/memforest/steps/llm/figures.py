@@ -54,18 +54,9 @@ _VALUES = {
     **_values("doscientos trescientos cuatrocientos quinientos seiscientos setecientos", 200, 100),
     **_values("ochocientos novecientos", 800, 100),
     **_values("veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien", 20, 10),
-    **{
-        "twice": 2,
-        "thrice": 3,
-        "both": 2,
-        "couple": 2,
-        "dozen": 12,
-        "docena": 12,
-        "noon": 12,
-        "midday": 12,
-        "fiver": 5,
-        "tenner": 10,
-    },
+    **dict.fromkeys(("twice", "both", "couple"), 2),
+    **dict.fromkeys(("dozen", "docena", "noon", "midday"), 12),
+    **{"thrice": 3, "fiver": 5, "tenner": 10},
 }
 # "ein" and "eine" are articles.
 _GERMAN = {
@@ -88,10 +79,14 @@ _FRACTIONS = {
     **_values("fifth sixth seventh eighth ninth tenth", 5),
 }
 _PARTS_OF_HOURS = {"half": 30, "quarter": 15, "viertel": 15}
+_MENOS = {"cuarto": 15, "cinco": 5, "diez": 10, "veinte": 20, "veinticinco": 25}
 _HOURS = ("h", "hour", "hours", "hora", "horas", "stunde", "stunden")
+_MINUTES = ("m", "min", "mins", "minute", "minutes", "minuto", "minutos", "minuten")
 _PERCENT = ("%", "percent", "prozent")
 _MOST_DIGITS = 24
 """What has more digits is an identifier, and compared as it stands."""
+_MOST_LETTERS = 65
+"""A longer word is no number below a million."""
 _TOKEN = re.compile(
     r"(?P<digits>\d+(?:[.,:]\d+)*)|(?P<han>[〇一二三四五六七八九十百千万億]+)|(?P<word>[^\W\d_〇一二三四五六七八九十百千万億]+)|%"
 )
@@ -114,20 +109,20 @@ def figures(text: str) -> tuple[Figure, ...]:
 
 
 def converted(figure: Figure) -> frozenset[str]:
-    """Return what a number in digits is in a unit a hundred or a thousand times as large or small, if it has two digits that tell.
+    """Return what a number in digits is in a unit a hundred or a thousand times as large or small, if one of both is a decimal.
 
-    >>> [sorted(converted(one)) for one in figures("0.61 euros for 5 of 1500 kg")]
-    [['0.00061', '0.0061', '61', '610'], [], ['1.5', '15', '150000', '1500000']]
+    >>> [sorted(converted(one)) for one in figures("0.61 euros for 25 of 1500 kg")]
+    [['61', '610'], ['0.025', '0.25'], ['1.5']]
     """
-    if figure.written:
-        return frozenset()
-    values = [Decimal(one) for one in figure.readings if _DECIMAL.fullmatch(one)]
-    return frozenset(
-        _plain(value * Decimal(factor))
-        for value in values
-        if len(_plain(value).replace(".", "").strip("0")) > 1
-        for factor in ("0.001", "0.01", "100", "1000")
-    )
+    found: set[Decimal] = set()
+    for text in figure.readings if not figure.written else ():
+        if len(text) <= _MOST_DIGITS and _DECIMAL.fullmatch(text):
+            value = Decimal(text)
+            if value % 1:
+                found |= {value * 100, value * 1000}
+            else:
+                found |= {one for one in (value / 100, value / 1000) if one % 1}
+    return frozenset(_plain(one) for one in found)
 
 
 def fractions(text: str) -> frozenset[str]:
@@ -171,8 +166,8 @@ def _number(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str], bo
         return *clock, True
     if token.group() in _DECADES:
         return at + 1, {str(_DECADES[token.group()]), str(1900 + _DECADES[token.group()])}, True
-    if _word(tokens, at + 1) in _HOURS and token["digits"] and (minutes := _two_digits(tokens, at + 2)):
-        return at + 3, {f"{token['digits']}:{minutes}"}, False  # "1 hour 28 minutes", "1h28"
+    if (length := _hours_and_minutes(tokens, at)) is not None:
+        return at + 3, {length}, False
     if token["han"]:
         return at + 1, {token.group(), *_with_hours(_han(token.group()), "")}, True
     if token["digits"]:
@@ -210,10 +205,14 @@ def _scaled(
     return at + 1, found | values if metres else found, written
 
 
-def _two_digits(tokens: Sequence[re.Match[str]], at: int) -> str:
-    """Return minutes in digits, "" if there are none."""
-    text = (tokens[at]["digits"] or "") if at < len(tokens) else ""
-    return text.zfill(2) if len(text) <= 2 and text.isascii() and text and int(text) < 60 else ""
+def _hours_and_minutes(tokens: Sequence[re.Match[str]], at: int) -> str | None:
+    """Return how long "1 hour 28 minutes" or "1h28" takes, as "1:28"; None where a text tells no such time at a token."""
+    hours, minutes = (tokens[one]["digits"] or "" if one < len(tokens) else "" for one in (at, at + 2))
+    joint = _word(tokens, at + 1)
+    if joint not in _HOURS or (joint != "h" and _word(tokens, at + 3) not in _MINUTES):
+        return None
+    told = hours.isdecimal() and minutes.isdecimal() and len(hours) <= 2 and int(minutes[:3]) < 60
+    return f"{int(hours)}:{int(minutes):02d}" if told else None
 
 
 def _word(tokens: Sequence[re.Match[str]], at: int) -> str:
@@ -257,6 +256,8 @@ def _german(word: str) -> int | None:
     >>> _german("dreihundertzwanzig"), _german("funfundzwanzigtausend"), _german("hund")
     (320, 25000, None)
     """
+    if len(word) > _MOST_LETTERS:
+        return None
     for joint, factor in (("tausend", 1000), ("hundert", 100)):
         head, found, rest = word.partition(joint)
         if found:
@@ -285,8 +286,8 @@ def _clock_words(tokens: Sequence[re.Match[str]], at: int) -> tuple[int, set[str
     hour = _hour(tokens, at)
     if hour is None:
         return None
-    if words[1] == "menos" and (less := 15 if words[2] == "cuarto" else _below_hundred(tokens, at + 2)[1]):
-        return at + 3, _either_half(hour - 1, 60 - less % 60)
+    if words[1] == "menos" and words[2] in _MENOS:
+        return at + 3, _either_half(hour - 1, 60 - _MENOS[words[2]])
     if words[1] == "y" and words[2] in (*_HALVES, "cuarto"):
         part = 30 if words[2] in _HALVES else 15
         return at + 3, {*_either_half(hour, part), f"{hour}.5" if part == 30 else f"{hour}.25"}

@@ -103,7 +103,7 @@ class Source:
 
     `said` holds the turns to read, by ordinal, `context` those before, which say what "it" and "there" are. `words` (by
     their first three letters) and `numbers` (readings, see `figures`) are those of all of it, of the participants' names and
-    of the years meant. `stems` and `forms` are the content words; see `forms_of`.
+    of the years meant. `stems` are the content words.
     """
 
     said: Mapping[int, SourceTurn]
@@ -120,7 +120,6 @@ class Source:
     counted: Mapping[str, frozenset[str]]
     """How many there are said to be: the beginning of a noun -> readings of the numbers in front of it."""
     stems: frozenset[str]
-    forms: frozenset[str]
     own: frozenset[str]
     """The content words of the chunk itself, and of a question that it begins by answering."""
     names: frozenset[str]
@@ -187,7 +186,6 @@ def read_source(chunk: Chunk, zone: tzinfo) -> Source:
             if len(word) >= _TELLING_CHARS
             for token in tokens
         ),
-        forms=frozenset(form for one in everything for form in one.forms),
         own=frozenset(form for one in told for form in one.forms),
         stated=tuple(
             dict.fromkeys(days for one in everything for span in one.dates for days in span.readings)
@@ -225,8 +223,8 @@ def dates_of(
 ) -> tuple[DateSpan, ...]:
     """Return the dates that a text states, those in doubt included.
 
-    They are read in the words of its own language first, which what is said `beside` it may tell, too. A short turn's language is a guess, and what is found here is
-    used only where the model points at it.
+    They are read in the words of its own language first, which the text `beside` it may tell, too. A short turn's language
+    is a guess, and what is found here is used only where the model points at it.
     """
     own = date_languages(f"{text}\n{beside}", language)
     others = () if language == "other" else ("en", "es")
