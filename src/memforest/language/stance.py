@@ -58,17 +58,16 @@ def stances_of(
         clauses = {p: _clause(sentence.text, p) for p in owners}
         openers = {p: _opener(sentence.text, clauses[p][0], names) for p in owners}
         chosen = [p for p, owner in owners.items() if owner in ("", who) and openers[p] in ("", who)]
-        if not chosen:
+        spoken = subject == "" and statement.speaker == who
+        concerned = who in openers.values() or _concerns(
+            statement, sentence.text, who, subject, owners.values()
+        )
+        if not chosen or not (concerned or spoken):
             continue
         found = {phrase: _stance(sentence.text, phrase, clauses[phrase], who) for phrase in chosen}
         turned = contrasted(sentence.text, chosen, found)
         found |= turned
-        opening = chosen[0].start <= len("The ") and (
-            found[chosen[0]] in _CHANGES or _TO_SPEAKER.search(sentence.text) is not None
-        )
-        told = subject == "" and statement.speaker == who and (opening or bool(turned))
-        told = told or who in openers.values()
-        if not told and not _concerns(statement, sentence.text, who, subject, owners.values()):
+        if not concerned and not turned and not _is_spoken_of(sentence.text, chosen[0], found):
             continue
         best = max(chosen, key=lambda p: terms[p.term])
         for phrase, stance in found.items():
@@ -100,6 +99,12 @@ def _subjects(
             subject = previous
         previous = subject if subject not in ("", "?") else mentioned(sentence.text, who, others, previous)
         yield sentence, subject
+
+
+def _is_spoken_of(text: str, first: Phrase, found: Mapping[Phrase, Stance]) -> bool:
+    """Return whether a sentence that names nobody tells its speaker's news of the thing it opens with: "*Kinetik* closed"."""
+    opens = first.start <= len("The ")
+    return opens and (found[first] in _CHANGES or _TO_SPEAKER.search(text) is not None)
 
 
 def _opener(text: str, start: int, names: Collection[str]) -> str:
