@@ -30,11 +30,13 @@ from memforest.facts.timeline import Observation
 from memforest.language import (
     aspect,
     attribution,
+    change,
     entities,
     operator,
     phrases,
     pieces,
     quoting,
+    role,
     stance,
     turning,
     whose,
@@ -256,6 +258,7 @@ def _stances(text: str) -> None:
     for sentence in statement.sentences:
         places = turning.places(sentence)
         turning.turning_points(sentence.text, places, _uses(text))
+        turning.exchanged(sentence.text, places, _uses(text))
         list(turning.held_phrases(places, _uses(text)))
         phrases.chosen_phrases(sentence, _uses(text))
 
@@ -354,6 +357,13 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.turning.turning_points": _stances,
     "language.telling.noun_name": lambda t: [noun_name(t, load_table(code)) for code in LANGUAGES],
     "language.telling.asked_state": lambda t: asked_state(t.lower().replace("ann", "§"), "§"),
+    "language.turning.exchanged": _stances,
+    "language.contrast.contrasted": _stances,
+    "language.contrast.linked_order": _stances,
+    "language.change.change_of": lambda t: change.change_of(t, t[::-1]),
+    "language.change.is_kept": change.is_kept,
+    "language.role.held_by": _phrase(role.held_by),
+    "language.role.role_of": _phrase(role.role_of),
     "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
     "steps.local.summarise.LocalSummariser": _summary,
     "language.whose.answers_about": lambda t: whose.answers_about(phrases.read_statement(t), "Ann", ("Bob",)),
@@ -400,6 +410,7 @@ EXEMPT: dict[str, str] = {
     "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
     "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",
     "steps.local.relevance.weights_for": "takes the id of a model",
+    "language.change.governor_at": "takes the name of a class of wording of the package",
     "language.aspect.listed": "takes the name of a list of the package",
     "language.aspect.word_list": "takes the name of a list of the package",
     "language.language.load_word_lists": "takes the code of a language of the package",

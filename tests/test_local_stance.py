@@ -88,6 +88,91 @@ def test_one_thing_takes_the_place_of_another(text: str, old: str, new: str) -> 
     assert heard(text) == {old: "end", new: "start"}
 
 
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("Noor closed her account at Acme and went with Meridian.", "acme", "meridian"),
+        ("Noor took her savings from Acme over to Meridian.", "acme", "meridian"),
+        ("Noor put the oboe away and opened the bassoon case.", "oboe", "bassoon"),
+        ("The Corvid had to go, Noor drives an Osprey now.", "corvid", "osprey"),
+        ("Noor used to swear by the oboe, these days it's the bassoon.", "oboe", "bassoon"),
+        ("Dr Ray took over Noor from Dr Sun.", "dr sun", "dr ray"),
+        ("Dr Ray replaced Dr Sun as Noor's dentist.", "dr sun", "dr ray"),
+        ("Noor: Kinetik is history, Meridian it is.", "kinetik", "meridian"),
+        ("Noor: The Corvid was sold and the Osprey moved in.", "corvid", "osprey"),
+    ],
+)
+def test_what_a_sentence_sets_against_each_other(text: str, old: str, new: str) -> None:
+    """The words between two things tell which is the new one, whatever the verbs are."""
+    assert heard(text) == {old: "end", new: "start"}
+
+
+def test_two_things_beside_each_other_are_not_set_against_each_other() -> None:
+    """Who plays two instruments has left neither."""
+    assert "end" not in heard("Noor plays the oboe and the bassoon now.").values()
+
+
+@pytest.mark.parametrize(
+    ("text", "stance"),
+    [
+        ("Noor's dentist is Dr Sun.", "is"),
+        ("Dr Sun is Noor's dentist.", "is"),
+        ("Noor's dentist is still a man called Dr Sun.", "is"),
+        ("Noor's new dentist is a woman called Dr Sun.", "start"),
+        ("Noor's dentist is Dr Sun again.", "back"),
+        ("Noor's old dentist was Dr Sun.", "over"),
+        ("They gave Noor Dr Sun as dentist.", "start"),
+        ("Dr Sun took Noor on in March.", "start"),
+        ("Dr Sun let Noor go.", "end"),
+        ("Dr Sun has retired, Noor says.", "end"),
+    ],
+)
+def test_a_role_and_who_has_it(text: str, stance: Stance) -> None:
+    """Whoever is somebody's dentist is theirs, in whatever order it is said, and can come and go."""
+    assert heard(text) == {"dr sun": stance}
+
+
+@pytest.mark.parametrize(
+    ("text", "stance"),
+    [
+        ("Kinetik has Noor again.", "back"),
+        ("Noor is living in Fernwood again.", "back"),
+        ("Noor's locker at Kinetik is jammed again.", "is"),
+        ("Noor reads the Meridian from back to front.", "is"),
+    ],
+)
+def test_again_tells_a_return_of_what_is_had(text: str, stance: Stance) -> None:
+    """What is so again has come back; what only breaks again has not."""
+    assert [*heard(text).values()] == [stance]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Noor has heard good things about Kinetik.",
+        "Noor keeps recommending Kinetik.",
+        "Noor passes Kinetik on the way home.",
+        "Noor asked what Kinetik costs.",
+        "Everybody tells Noor to join Kinetik.",
+        "Kinetik is on Noor's list.",
+        "Noor gave Kinetik a go.",
+        "Noor's Kinetik phase lasted a year.",
+        "Noor trains at Kinetik next week.",
+        "Kinetik has opened a second hall, Noor says.",
+        "Tom got home late, Ana trains at Kinetik, and Noor yawned.",
+    ],
+)
+def test_what_is_only_spoken_of_is_not_had(text: str) -> None:
+    """Talk, advice, plans and what a thing does itself tell nothing that holds of the person."""
+    assert {"is", "start", "back"}.isdisjoint(heard(text).values())
+
+
+@pytest.mark.parametrize("verb", ["takes the oboe to bed", "goes for the oboe", "picks the oboe"])
+def test_a_verb_of_change_in_the_present_tells_a_habit(verb: str) -> None:
+    """Who "goes for" something does so as a rule; who "went for" it began."""
+    assert heard(f"Noor {verb}.") == {"oboe": "is"}
+
+
 @pytest.mark.parametrize("heavy", ["corvid", "osprey"])
 def test_an_exchange_is_the_same_whichever_weighs_more(heavy: str) -> None:
     """The weight of a value says which of several things a sentence is about, not what became of it."""
@@ -181,6 +266,7 @@ def test_what_is_denied_is_not_so(text: str) -> None:
         ("Noor hasn't left Kinetik.", "kinetik"),
         ("Noor hasn't given up the oboe.", "oboe"),
         ("Noor has not missed a week at Kinetik.", "kinetik"),
+        ("Noor wouldn't trade the Corvid for the world.", "corvid"),
     ],
 )
 def test_a_denied_ending_leaves_things_as_they_are(text: str, term: str) -> None:
@@ -384,6 +470,11 @@ def terms_of(text: str) -> set[str]:
     [
         ("Noor bakes weekly rye bread.", {"rye bread", "bread"}, set()),
         ("Noor moved to Fernwood in April.", {"fernwood"}, {"fernwood in april"}),
+        ("They gave Noor Dr Sun.", {"dr sun"}, {"noor dr sun"}),
+        ("Noor is on the split shift.", {"split shift"}, set()),
+        ("Noor is on the weekend shift.", {"weekend shift"}, set()),
+        ("Noor took up weaving again.", {"weaving"}, set()),
+        ("Noor swims on Mondays.", set(), {"mondays"}),
         ("Noor trains at Stone & Rope.", {"stone & rope"}, {"stone"}),
         ("Noor lives in Stoke on Trent.", {"stoke on trent"}, set()),
         ("Noor plays the King's Gambit.", {"king's gambit"}, {"king's", "king"}),

@@ -143,6 +143,42 @@ def test_people_are_no_values(teas: Vocabulary) -> None:
     assert not {word for value in teas.values for word in value.split()} & {"ana", "bob"}
 
 
+def test_who_fills_a_role_is_a_value_and_of_its_kind() -> None:
+    """A flatmate can be replaced as a gym can, also one who acts; a friend, of whom one has many, stays a person."""
+    known = made(
+        [
+            "Until May, Piet was Ana's flatmate.",
+            "Piet cooks on Sundays.",
+            "Piet sings in the shower.",
+            "Ana shares a kitchen with Piet.",
+            "Ana's new flatmate is a woman called Jule.",
+            "Jule cooks on Sundays.",
+            "Since May, Jule is Ana's flatmate.",
+            "Rosa is Ana's friend.",
+            "Rosa sings in a choir.",
+            "Rosa cooks for Ana.",
+        ]
+    )
+    people = known.readings.acting(2, frozenset())
+    assert "Rosa" in people
+    assert {"Piet", "Jule"}.isdisjoint(people)
+    (kind,) = [kind for kind in known.kinds if "piet" in kind.values]
+    assert "jule" in kind.values
+
+
+def test_words_between_two_values_tell_that_one_replaced_the_other() -> None:
+    """An exchange is read also where no word of change stands in front of either."""
+    known = made(
+        [
+            "Ana drinks Assam instead of Keemun.",
+            "Ana drinks Assam.",
+            "Ana took her savings from Monta over to Sparhaus.",
+            "Ana banks with Sparhaus.",
+        ]
+    )
+    assert {("keemun", "assam"), ("monta", "sparhaus")} <= known.replaced
+
+
 def test_replacements_are_read(teas: Vocabulary) -> None:
     """Pairs of which a sentence says that one took the other's place, old one first."""
     assert {("keemun", "assam"), ("sencha", "assam"), ("loisach", "isar")} <= teas.replaced

@@ -35,13 +35,17 @@ def word_list(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4_096)
 def is_person(word: str) -> bool:
-    """Return whether a common noun (lower case) names somebody, by its form or its class: "dentist", "aunt", "guest".
+    """Return whether a common noun names somebody, by its form or its class: "dentist", "aunt", "guest".
 
-    Who does something is called by the verb ("trainer", "driver") or by a suffix that things seldom have.
+    Who does something is called by the verb ("trainer", "driver") or by a suffix that things seldom have. What is
+    written with a capital may be the name of anything, so that only its class counts: "Friends", but not "Meridian".
     """
-    one = word.removesuffix("s")
-    if word in _persons() or one in _persons():
+    low = word.lower()
+    one = low.removesuffix("s")
+    if low in _persons() or one in _persons():
         return True
+    if word != low:
+        return False
     if len(one) > LONGEST_SUFFIX and one.endswith(_OF_PERSONS):
         return True
     verbs = word_list("common_verbs")

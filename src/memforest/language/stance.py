@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from memforest.language.aspect import Stance, past_forms, rules, word_list
+from memforest.language.change import change_of, governor_at, is_kept
 from memforest.language.contrast import contrasted
 from memforest.language.phrases import TOKEN, Phrase, Sentence, Statement, chosen_phrases, is_content
 from memforest.language.role import held_by
@@ -54,19 +55,19 @@ def stances_of(
     names = (who, *others)
     for sentence, subject in _subjects(statement, who, others, speaker):
         owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}
-        openers = {p: _opener(sentence.text, p, names) for p in owners}
+        clauses = {p: _clause(sentence.text, p) for p in owners}
+        openers = {p: _opener(sentence.text, clauses[p][0], names) for p in owners}
         chosen = [p for p, owner in owners.items() if owner in ("", who) and openers[p] in ("", who)]
-        if not chosen:
+        spoken = subject == "" and statement.speaker == who
+        concerned = who in openers.values() or _concerns(
+            statement, sentence.text, who, subject, owners.values()
+        )
+        if not chosen or not (concerned or spoken):
             continue
-        found = {phrase: _stance(sentence.text, phrase, who) for phrase in chosen}
+        found = {phrase: _stance(sentence.text, phrase, clauses[phrase], who) for phrase in chosen}
         turned = contrasted(sentence.text, chosen, found)
         found |= turned
-        opening = chosen[0].start <= len("The ") and (
-            found[chosen[0]] in _CHANGES or _TO_SPEAKER.search(sentence.text) is not None
-        )
-        told = subject == "" and statement.speaker == who and (opening or bool(turned))
-        told = told or who in openers.values()
-        if not told and not _concerns(statement, sentence.text, who, subject, owners.values()):
+        if not concerned and not turned and not _is_spoken_of(sentence.text, chosen[0], found):
             continue
         best = max(chosen, key=lambda p: terms[p.term])
         for phrase, stance in found.items():
@@ -100,12 +101,20 @@ def _subjects(
         yield sentence, subject
 
 
-def _opener(text: str, phrase: Phrase, names: Collection[str]) -> str:
-    """Return the person with whom the clause of a phrase opens, if it is not the first of its sentence."""
-    start, _ = _clause(text, phrase)
-    opening = text[start : start + _REACH]
-    found = next((n for n in names if start and place_of(opening, n) == 0), "")
-    return "" if re.match(r"(?!\s)|\s+and\b", opening[len(found) :]) else found
+def _is_spoken_of(text: str, first: Phrase, found: Mapping[Phrase, Stance]) -> bool:
+    """Return whether a sentence that names nobody tells its speaker's news of the thing it opens with: "*Kinetik* closed"."""
+    opens = first.start <= len("The ")
+    return opens and (found[first] in _CHANGES or _TO_SPEAKER.search(text) is not None)
+
+
+def _opener(text: str, start: int, names: Collection[str]) -> str:
+    """Return the person with whom the clause that starts somewhere opens, if it is not the first of its sentence."""
+    found = next((name for name in names if start and text.startswith(name, start)), "")
+    return found if found and _ACTS.match(text, start + len(found)) else ""
+
+
+_ACTS = re.compile(r"\s+(?!and\b)")
+"""Behind a person with whom a clause opens: neither an owner nor the first of several."""
 
 
 def _concerns(statement: Statement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
@@ -121,35 +130,42 @@ _TO_SPEAKER = re.compile(r"\b(?:me|us)\b")
 _CHANGES = frozenset(("start", "back", "end"))
 
 
-def _stance(text: str, phrase: Phrase, who: str) -> Stance:
-    """Return how a sentence of a person stands to one phrase in it."""
-    wording = rules()
-    start, end = _clause(text, phrase)
-    clause = text[start:end]
+def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Stance:
+    """Return how a sentence of a person stands to one phrase in it, which stands in the clause within some bounds."""
+    clause = text[bounds[0] : bounds[1]]
     before = text[max(0, phrase.start - _REACH) : phrase.start]
-    if _is_kept(before):
+    if is_kept(before):
         return "is"
     if _is_unreal(text, clause):
         return "unreal"
-    if wording["over"].search(clause) or _ERA.match(text, phrase.end):
+    if rules()["over"].search(clause) or _ERA.match(text, phrase.end):
         return "over"
     if role := held_by(text, phrase):
         return _of_role(role, text[phrase.end :])
     behind = text[phrase.end : phrase.end + 32].replace(f" and {who} ", " ").replace(f" {who}", " me")
-    turned = _turn(wording["kept"].sub(" ", before), behind)
-    if turned is not None:
-        return "unreal" if turned != "end" and _denied(text, phrase) else turned
-    if _is_regained(text, phrase, end, who):
+    changed = change_of(_without_kept(before), behind)
+    if changed is not None:
+        return "unreal" if changed != "end" and _denied(text, phrase) else changed
+    if _is_regained(text, phrase, bounds[1], who):
         return "back"
-    if _AHEAD.search(clause) or (_governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)):
-        return "event"
+    opens = phrase.start - bounds[0] <= len("The ")
+    return "is" if _is_so(text, phrase, clause, who, opens=opens) else "event"
+
+
+def _is_so(text: str, phrase: Phrase, clause: str, who: str, *, opens: bool) -> bool:
+    """Return whether a clause without a change tells what is so, and not what only happened or is spoken of."""
+    wording = rules()
+    before = text[max(0, phrase.start - _REACH) : phrase.start]
+    spoken_of = governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)
+    if spoken_of or _AHEAD.search(clause):
+        return False
     if wording["steady"].search(clause) or _owned(before, who):
-        return "is"
-    if phrase.start - start <= len("The ") and _HAS_DONE.match(text, phrase.end):
-        return "event"
+        return True
+    if opens and _HAS_DONE.match(text, phrase.end):
+        return False
     if _modifies(text, phrase) and (not phrase.named or wording["regard"].search(clause)):
-        return "event"
-    return "event" if _is_past(clause, who) else "is"
+        return False
+    return not _is_past(clause, who)
 
 
 def _of_role(role: str, behind: str) -> Stance:
@@ -173,23 +189,6 @@ _AHEAD = re.compile(
 _AS_EVER = re.compile(r"\bas (?:ever|always|usual)\b")
 _HAS_DONE = re.compile(r" (?:has|have)(?: \w+ly| just| now)? (?!been\b|had\b|me\b)\w+(?:ed|en|t|d)\b")
 """What a thing has done itself: "Kinetik *has opened* a second hall"."""
-
-
-def _governor_at(name: str, before: str) -> int:
-    """Return where the last wording of a class begins that governs what stands behind a text, or -1."""
-    pattern = rules()[name]
-    at = _last(pattern, before)
-    found = pattern.search(before, at) if at >= 0 else None
-    return at if found is not None and _is_near(before[found.end() :]) else -1
-
-
-def _is_kept(before: str) -> bool:
-    """Return whether a leaving is denied, so that things are as they were: "has *not left* Kinetik"."""
-    at = _governor_at("leave", before)
-    return at >= 0 and _NEGATED.search(before[:at]) is not None
-
-
-_NEGATED = re.compile(r"(?:n't|\b(?:not|never))(?: [\w']+){0,2} $", re.IGNORECASE)
 
 
 def _is_regained(text: str, phrase: Phrase, end: int, who: str) -> bool:
@@ -263,88 +262,21 @@ _FRAGMENT = re.compile(
 
 def _is_unreal(text: str, clause: str) -> bool:
     """Return whether a clause, or the whole sentence by an "if", is only thought of or denied."""
-    wording = rules()
-    plain = wording["kept"].sub(" ", clause)
-    if wording["unreal"].search(plain):
-        return True
-    return re.search(r"\b(?:if|would|might)\b", wording["kept"].sub(" ", text), re.IGNORECASE) is not None
+    return (
+        rules()["unreal"].search(_without_kept(clause)) is not None
+        or _SUPPOSED.search(_without_kept(text)) is not None
+    )
 
 
-def _turn(before: str, behind: str) -> Stance | None:
-    """Return the change that the words around a phrase tell, if they do."""
-    wording = rules()
-    if wording["fresh"].search(before[-12:]) and _FRESH_END.search(before):
-        return "start"
-    last = {name: _last(wording[name], before) for name in ("leave", "enter", "again")}
-    if wording["again"].match(behind.lstrip()):
-        return "back"
-    if wording["gone"].match(behind.lstrip()) or (_PUT.search(before) and _AWAY.match(behind)):
-        return "end"
-    if wording["arrive"].match(behind.lstrip()):
-        return "start"
-    if _GIVEN.search(before) and behind.startswith(" a "):
-        return None  # "gave it a go"
-    if last["leave"] >= 0 and _FAR_FROM.match(before, last["leave"]):
-        last["leave"] = -1
-    best = max(last, key=lambda name: last[name])
-    if last[best] < 0:
-        pair = _last(re.compile(r"\b(?:to|for|with|and now|on to)\b"), before)
-        return "start" if pair >= 0 and wording["leave"].search(before[:pair]) else None
-    match = wording[best].search(before, last[best])
-    between = before[match.end() if match else last[best] :]
-    if best == "leave":
-        if re.search(r"\w.{0,40}\b(?:to|for|into|onto|and)\b", between) or _EXCHANGED.match(
-            before[last["leave"] :]
-        ):
-            return "start"
-        return "end" if _is_near(between) else None
-    if not _is_near(between) or (best == "enter" and match and _HABIT.match(match.group())):
-        return None
-    if _ADVISED.search(before[: last[best]]):
-        return "unreal"
-    return "back" if best == "again" else "start"
+_SUPPOSED = re.compile(r"\b(?:if|would|might)\b", re.IGNORECASE)
 
 
-_ADVISED = re.compile(
-    r"(?<!\bdecided )(?<!\bchose )(?<!\bmanaged )(?<!\bagreed )(?<!\bhad )(?<!\bgot )\bto $"
-)
-"""In front of an infinitive: told to do, not done, "tells me *to* get one"; but "decided to" is a start."""
-_HABIT = re.compile(r"(?!was\b|is\b|has\b|does\b)\w+[^s\W]s\b")
-"""A word of change in the simple present: "*takes* the tram", "*goes* for the tart"."""
+def _without_kept(text: str) -> str:
+    """Return a text without the denials that leave things as they are."""
+    return rules()["kept"].sub(" ", text) if _NOT.search(text) else text
 
 
-_GIVEN = re.compile(r"\bg(?:ave|ives?|iven) $")
-_PUT = re.compile(
-    r"\b(?:put|gave|threw|sent|packed|handed|traded|locked)(?: (?:the|an?|my|his|her|their|old|\w+'s)){0,3}\s+$",
-    re.IGNORECASE,
-)
-_AWAY = re.compile(r" (?:away|aside|up|back|in|out)\b")
-_EXCHANGED = re.compile(r"(?:replac|swap|exchang)\w* .{1,40}\bwith\b", re.IGNORECASE)
-"""What is behind "with" is the new thing: "replaced the kettle *with* a samovar", but not "broke up *with*"."""
-
-
-def _is_near(between: str) -> bool:
-    """Return whether what stands between a word of change and a phrase leaves the one governing the other."""
-    return len(between.split()) <= MOST_BETWEEN and not re.search(r"[,;:]| and ", between)
-
-
-MOST_BETWEEN = 4
-"""Words between a word of change and what changes: "bought *herself a bright red* Tesla"."""
-
-
-_FAR_FROM = re.compile(r"from\b.*\b(?:in|at|on|with)\b", re.IGNORECASE)
-"""What is left in between is something else: "sheltered from the rain in the Blue Heron"."""
-
-
-_FRESH_END = re.compile(r"[\w-]\s+$")
-
-
-def _last(pattern: re.Pattern[str], text: str) -> int:
-    """Return where the last match of a pattern starts, or -1."""
-    at = -1
-    for match in pattern.finditer(text):
-        at = match.start()
-    return at
+_NOT = re.compile(r"n't\b|\b(?:not|never)\b", re.IGNORECASE)
 
 
 def _denied(text: str, phrase: Phrase) -> bool:

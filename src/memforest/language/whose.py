@@ -58,7 +58,7 @@ def subject_of(text: str, who: str, others: Collection[str], previous: str) -> s
         return found.group(1)
     person = 32
     if first not in ("as", "being", "still"):
-        person = next((m.start() for m in TOKEN.finditer(text, 0, 32) if is_person(m.group().lower())), 32)
+        person = next((m.start() for m in TOKEN.finditer(text, 0, 32) if is_person(m.group())), 32)
     if not places:
         return "?" if person < 24 else ""
     at, name = min(places, key=lambda pair: (pair[0], -len(pair[1])))
