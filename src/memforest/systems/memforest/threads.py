@@ -29,7 +29,7 @@ from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 from memforest.systems.places import fact_places
 
-__all__ = ["Thread", "find_thread", "order_observations"]
+__all__ = ["Choice", "Thread", "choose_kind", "find_thread", "order_observations"]
 
 Ints = NDArray[np.int64]
 
@@ -40,55 +40,64 @@ MONTH_MS = 31 * DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
-    """The timeline of one person and one kind of values; `facts` of the segments are row ids of the store.
+class Choice:
+    """The kind of values that a question is about, for one person.
 
-    `told` are the facts that tell a beginning, `returned` those that tell a return, `values` all values of the
-    kind. `replaced`: some statement says of two of them that one took the other's place. `attributes`: those of which
-    two of them are told; either shows that they hold by turns. `nearness`: of the statements about them to the question,
-    as a share of the nearest of all.
+    `replaced`: some statement says of two of them that one took the other's place. `attributes`: those of which two of
+    them are told; either shows that they hold by turns. `nearness`: of the statements about them to the question, as a
+    share of the nearest of all.
     """
 
-    segments: tuple[Segment, ...]
-    told: frozenset[int]
-    returned: frozenset[int]
-    values: frozenset[str]
+    who: str
+    values: Mapping[str, float]
     replaced: bool
     attributes: frozenset[str]
     nearness: float
 
     @property
-    def exchanged(self) -> bool:
-        """Whether values of the kind are known to take each other's place, and did so in the timeline.
+    def by_turns(self) -> bool:
+        """Whether values of the kind are known to take each other's place.
 
         A memory is full of things that somebody talks about at different times; they make no timeline by themselves.
         """
-        several = len({segment.value for segment in self.segments}) > 1
-        return several and (self.replaced or bool(self.attributes))
+        return self.replaced or bool(self.attributes)
 
 
-def find_thread(tx: Tx, snapshot: Snapshot, topic: Topic) -> Thread | None:
-    """Return the timeline of the kind of thing that a question is about, for one person, or None.
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """The timeline of one person and one kind of values; `facts` of the segments are row ids of the store.
 
-    Args:
-        tx: a read transaction of the snapshot's state.
-        snapshot: of the memory.
-        topic: of the question.
+    `told` are the facts that tell a beginning, `returned` those that tell a return.
     """
+
+    segments: tuple[Segment, ...]
+    told: frozenset[int]
+    returned: frozenset[int]
+
+
+def choose_kind(tx: Tx, snapshot: Snapshot, topic: Topic) -> Choice:
+    """Return the kind of thing that a question is about; without values if the memory knows none."""
     known = vocabulary(tx, snapshot)
     values = choose_values(known, topic)
-    line = _line(known, snapshot, topic.who, values)
-    if not line.segments:
-        return None
-    return Thread(
-        line.segments,
-        line.told,
-        line.returned,
-        frozenset(values),
+    return Choice(
+        topic.who,
+        values,
         any(old in values and new in values for old, new in known.replaced),
         frozenset(name for name, found in known.attributes.items() if len(found & values.keys()) > 1),
         nearness(known, topic, values),
     )
+
+
+def find_thread(tx: Tx, snapshot: Snapshot, choice: Choice) -> Thread | None:
+    """Return the timeline of one person and one kind of values, or None if nothing is told of it.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        choice: the person and the values.
+    """
+    line = _line(vocabulary(tx, snapshot), snapshot, choice.who, choice.values)
+    return Thread(line.segments, line.told, line.returned) if line.segments else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.store.tx import Tx
 from memforest.systems.base import Search
-from memforest.systems.memforest.threads import Thread, find_thread
+from memforest.systems.memforest.threads import Choice, Thread, choose_kind, find_thread
 from memforest.systems.memforest.topic import Topic
 from memforest.systems.memforest.vocabulary import vocabulary
 from memforest.systems.states import Timelines, timelines
@@ -73,11 +73,10 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     lexical = _lexical(tx, snapshot, request)
     topic = Topic("", dense, lexical, operator.anchor, plan.attribute, plan.gap)
     for name in _whose(tx, snapshot, plan):
-        thread = find_thread(tx, snapshot, replace(topic, who=name))
-        if thread is not None:
-            if not _fits(plan, operator, thread):
-                continue
-            answer = _of_thread(snapshot, thread, asked, at)
+        choice = choose_kind(tx, snapshot, replace(topic, who=name))
+        thread = find_thread(tx, snapshot, choice) if _fits(plan, operator, choice) else None
+        if thread is not None and _turns(plan, operator, choice, thread):
+            answer = _of_thread(snapshot, choice, thread, asked, at)
             if answer.facts:
                 return answer
     return _of_states(snapshot, plan, at)
@@ -92,25 +91,44 @@ def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
     return plan.entities
 
 
-def _fits(plan: QuestionPlan, operator: TimeOperator, thread: Thread) -> bool:
-    """Return whether a thread may answer a question: its values are of the kind asked about, and held by turns.
+def _fits(plan: QuestionPlan, operator: TimeOperator, choice: Choice) -> bool:
+    """Return whether the timeline of a kind may answer a question; told before the timeline is read.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """
     if operator.manner or (plan.kind == "when" and operator.kind == "as_of"):  # "When did Ana ... in August?"
         return False
-    anchor = operator.anchor.lower()
-    named = any(segment.value in anchor for segment in thread.segments)
-    if operator.kind in ("since", "predecessor", "successor") and anchor and not named:
+    if _is_relative(operator) and not any(value in operator.anchor.lower() for value in choice.values):
         return False
-    asked = plan.attribute is None or plan.attribute in thread.attributes
-    if thread.exchanged and (asked or thread.replaced) and plan.kind in _CHOICES:
+    if choice.attributes and not _is_asked(plan, choice) and not _is_sure(plan, choice):
+        return False  # "Ana's cat" is none of the places that she has lived in
+    return choice.nearness >= NEAR_ENOUGH or _is_sure(plan, choice)
+
+
+def _is_relative(operator: TimeOperator) -> bool:
+    return bool(operator.anchor) and operator.kind in ("since", "predecessor", "successor")
+
+
+def _is_asked(plan: QuestionPlan, choice: Choice) -> bool:
+    return plan.attribute is None or plan.attribute in choice.attributes
+
+
+def _is_sure(plan: QuestionPlan, choice: Choice) -> bool:
+    """Return whether a question is plainly one for a state, and the kind one whose values hold by turns."""
+    return plan.kind in _CHOICES and (choice.replaced or (choice.by_turns and _is_asked(plan, choice)))
+
+
+def _turns(plan: QuestionPlan, operator: TimeOperator, choice: Choice, thread: Thread) -> bool:
+    """Return whether a timeline has the value that a question is relative to, and values that held by turns."""
+    anchor, had = operator.anchor.lower(), {segment.value for segment in thread.segments}
+    if _is_relative(operator) and not any(value in anchor for value in had):
+        return False
+    sure = choice.by_turns and len(had) > 1
+    if sure and _is_sure(plan, choice):
         return True
-    if thread.attributes and not asked:  # "Ana's cat" is none of the places that she has lived in
+    if choice.nearness < NEAR_ENOUGH or (choice.attributes and not _is_asked(plan, choice)):
         return False
-    if thread.nearness < NEAR_ENOUGH:
-        return False
-    return thread.exchanged or 1 < len({one.value for one in thread.segments}) <= MOST_VALUES
+    return sure or 1 < len(had) <= MOST_VALUES
 
 
 WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
@@ -148,7 +166,7 @@ def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
     return bm25(tx, snapshot, "fact", [w for t in tokens for w in _inflected(t)])
 
 
-def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) -> Answer:
+def _of_thread(snapshot: Snapshot, choice: Choice, thread: Thread, plan: QuestionPlan, at: int) -> Answer:
     """Return the facts of the segment of a thread that a question is about."""
     index = _CHOICES[plan.kind](thread.segments, plan, at)
     if index is None and plan.kind == "changed_back":
@@ -163,11 +181,12 @@ def _of_thread(snapshot: Snapshot, thread: Thread, plan: QuestionPlan, at: int) 
     rows = snapshot.rows_of_facts(facts)
     why = f"{plan.kind}: {segment.value}"
     within = None
-    if not thread.exchanged:
+    sure = choice.by_turns and len({one.value for one in thread.segments}) > 1
+    if not sure:
         most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
         within = min(most, 1 + len(snapshot.turns.ids) // share)
     bounds = segment.start_ms, segment.end_ms
-    return Answer(rows, why, plan.kind in _ORDERED, *bounds, within, _asked_day(plan, sure=thread.exchanged))
+    return Answer(rows, why, plan.kind in _ORDERED, *bounds, within, _asked_day(plan, sure=sure))
 
 
 def _asked_day(plan: QuestionPlan, *, sure: bool) -> tuple[int, int] | None:
