@@ -10,13 +10,14 @@ from collections.abc import Callable
 from datetime import date, timedelta
 
 from memforest.calendar import period as periods
+from memforest.calendar.cycles import within
 from memforest.calendar.fold import fold_word
+from memforest.calendar.groups import Match, group, number_range, unit_of, weekday_of
 from memforest.calendar.language import Rule
-from memforest.calendar.period import Period, unit_period
-from memforest.calendar.resolve import Match, group, number_range, unit_of, weekday_of
+from memforest.calendar.period import Period, stepped, unit_period
 from memforest.calendar.scene import Scene
 
-__all__ = ["PREFIXES", "Prefix", "in_year", "shared_year"]
+__all__ = ["PREFIXES", "Prefix", "framed", "in_year", "shared_year"]
 
 Prefix = Callable[[Match, Rule, Scene, Period], "Period | None"]
 _DAY = timedelta(days=1)
@@ -128,6 +129,45 @@ def _inside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
     return _like(base, unit_period(unit, base.start))
 
 
+# --- "a week from ..." -----------------------------------------------------------------------------
+
+
+def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    """Return the very day so many units from a day: "a week on Tuesday", "a month ago yesterday", "Monday week"."""
+    numbers, sign = number_range(match, rule, scene), rule.args["sign"]
+    if numbers is None or numbers[0] != numbers[1] or base.end - base.start != _DAY:
+        return None
+    start = base.start
+    if base.kind == "weekday":  # counted from the next such day, or back from the latest
+        ahead = (start - scene.today).days % 7 or 7
+        start = scene.today + (ahead if sign > 0 else ahead - 7) * _DAY
+    elif base.doubt:
+        return None
+    return periods.day(stepped(start, _unit(match, rule, scene) or "day", sign * numbers[0])).marked(
+        relative=True
+    )
+
+
+# --- "Tuesday of next week" ------------------------------------------------------------------------
+
+
+def framed(first: Period, second: Period, *, reverse: bool) -> Period | None:
+    """Return which day or month is meant that stands beside what holds it: "Tuesday" and "next week".
+
+    Args:
+        first: what stands first.
+        second: what stands behind it.
+        reverse: whether the first is the frame.
+    """
+    frame, named = (first, second) if reverse else (second, first)
+    if named.kind is None or frame.kind is not None or frame.doubt or frame.approx:
+        return None
+    if frame.end - frame.start < named.end - named.start:
+        return None
+    found = within(named, frame)
+    return None if found is None else found.marked(relative=frame.relative, approx=named.approx)
+
+
 # --- "between March and May 2023" -------------------------------------------------------------------
 
 
@@ -170,4 +210,10 @@ def in_year(period: Period, year: int) -> Period:
     )
 
 
-PREFIXES: dict[str, Prefix] = {"beside": _beside, "inside": _inside, "nth": _nth, "part": _part}
+PREFIXES: dict[str, Prefix] = {
+    "beside": _beside,
+    "inside": _inside,
+    "nth": _nth,
+    "offset": _offset,
+    "part": _part,
+}

@@ -17,14 +17,12 @@ from dataclasses import replace
 from datetime import date
 from typing import Literal
 
-from memforest.calendar.period import Period, latest, soonest
+from memforest.calendar.period import Kind, Period, latest, soonest
 from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
 
-__all__ = ["Kind", "Side", "choose", "choose_bare", "side_of"]
+__all__ = ["Side", "choose", "choose_bare", "side_of"]
 
-Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "season", "holiday"]
-"""What is named without a year; "day" is a day with its month."""
 Side = Literal["past", "coming", "open"]
 """``open``: there is no verb, and what is nearer may count."""
 
@@ -51,8 +49,10 @@ def side_of(scene: Scene, at: tuple[int, int], kind: Kind) -> Side | None:
     tense = tense_of(scene, *at)
     if bound == "since" or tense == "past":
         return "past"
-    if kind == "season" or tense == "unsure":
+    if tense == "unsure" or (kind == "season" and tense != "future"):
         return None
+    if tense == "either":
+        return "open" if kind in ("day", "month") else None
     if tense == "present" and kind in _OFTEN and bound is None:
         return None
     return "open" if tense == "none" and bound is None else "coming"
@@ -84,7 +84,7 @@ def choose_bare(
         doubt = doubt or (far > _FAR_DAYS and near < _NEAR_DAYS and _bound(scene, at) != "since")
     if other is found or (not doubt and side == "past") or (doubt and _doubtful(scene, at)):
         other = None  # a verb in the past leaves no choice, nor do words that are no single day
-    return replace(found, relative=True, open_year=True, doubt=doubt, other=other)
+    return replace(found, relative=True, open_year=True, doubt=doubt, other=other, kind=kind)
 
 
 def _nearer(
