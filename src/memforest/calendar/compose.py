@@ -121,10 +121,10 @@ def _next_to(base: Period, weekday: int, side: int, length: int = 1) -> date:
 
 
 def _inside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
-    unit = _unit(match, rule, scene)
+    unit = _unit(match, rule, scene) or "week"
     if unit == base.precision:
         return base
-    if unit is None or base.end - base.start != _DAY:
+    if base.end - base.start != _DAY:
         return None
     return _like(base, unit_period(unit, base.start))
 

@@ -22,11 +22,12 @@ from memforest.calendar.language import Rule
 from memforest.calendar.period import Kind, Period, day, unit_period
 from memforest.calendar.scene import Scene
 
-__all__ = ["around", "bare_weekday", "counted", "cycle", "day_in", "within", "years_near"]
+__all__ = ["around", "bare_weekday", "counted", "cycle", "day_in", "holiday", "within", "years_near"]
 
 Match = re.Match[str]
 
 _DAY = timedelta(days=1)
+_SOME_WEEKS, _SOME_YEARS = 3, 3
 _WEEKS = 60
 _YEARS = 60
 """How far what is counted is looked for."""
@@ -42,7 +43,7 @@ def cycle(match: Match, rule: Rule, scene: Scene) -> Period | None:
             return unit_period(unit, scene.today, _SHIFTS[which]).marked(relative=True)
         weekends = [unit_period(unit, scene.today, shift) for shift in (-1, 0, 1)]
         return choose(weekends, which, scene, at(match), "weekend")
-    found = around(match, rule, scene)
+    found = around(match, rule, scene, _SOME_WEEKS, _SOME_YEARS)
     if found is None:
         return None
     kind, those = found
@@ -64,23 +65,18 @@ def counted(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def bare_weekday(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Read a weekday that stands alone; today's is in doubt."""
+    """Read a weekday that stands alone."""
     found = around(match, rule, scene)
     if found is None:
         return None
-    chosen = choose_bare(found[1], scene, at(match), "weekday", strict=True)
-    if chosen is None:
-        return None
-    return chosen.marked(
-        open_year=False, doubt=chosen.doubt or chosen.start.weekday() == scene.today.weekday()
-    )
+    return choose_bare(found[1], scene, at(match), "weekday", strict=True)
 
 
 # --- which there are ------------------------------------------------------------------------------
 
 
 def around(
-    match: Match, rule: Rule, scene: Scene, weeks: int = 3, years: int = 3
+    match: Match, rule: Rule, scene: Scene, weeks: int = 1, years: int = 1
 ) -> tuple[Kind, Sequence[Period]] | None:
     """Return what a match names and those of them near today, in order; None if its word is something else."""
     language = scene.language
@@ -96,12 +92,22 @@ def around(
             return "month", [periods.month(year, language.months[word]) for year in near]
         if name == "season":
             return "season", [periods.season(year, language.seasons[word]) for year in near]
-        month, number = language.holidays[word]
-        return "holiday", [one for year in near if (one := day_in(year, month, number)) is not None]
+        return "holiday", [
+            one for year in near if (one := holiday(language.holidays[word], year)) is not None
+        ]
     return None
 
 
-def years_near(scene: Scene, count: int = 3) -> range:
+def holiday(name: str, year: int) -> Period | None:
+    """Return a holiday of a year: a fixed day ("12-24") or one that goes by Easter ("easter-2"), as language files have it."""
+    movable, _, offset = name.partition("easter")
+    if not movable:
+        return day(periods.easter(year) + int(offset or 0) * _DAY)
+    month, _, number = name.partition("-")
+    return day_in(year, int(month), int(number))
+
+
+def years_near(scene: Scene, count: int = 1) -> range:
     """Return the years around today that have dates."""
     year = scene.today.year
     return range(max(year - count, 1), min(year + count, 9998) + 1)

@@ -33,6 +33,8 @@ _FAR_DAYS = 290
 _NEAR_DAYS = 60
 _OFTEN: frozenset[Kind] = frozenset(("weekday", "weekend", "day_of_month", "holiday"))
 """What a plain present tells of as a habit."""
+_YEARLY: frozenset[Kind] = frozenset(("day", "month", "quarter", "season", "holiday"))
+"""What comes once a year, and lacks its year."""
 
 
 def side_of(scene: Scene, at: tuple[int, int], kind: Kind) -> Side | None:
@@ -79,12 +81,14 @@ def choose_bare(
     found, doubt = found or other, side is None or found is None
     if found is None:
         return None
+    if kind == "weekday" and found.start.weekday() == scene.today.weekday():
+        doubt = True
     if other is not None and found is not other:
         far, near = _distance(found, scene.today), _distance(other, scene.today)
         doubt = doubt or (far > _FAR_DAYS and near < _NEAR_DAYS and _bound(scene, at) != "since")
     if other is found or (not doubt and side == "past") or (doubt and _doubtful(scene, at)):
         other = None  # a verb in the past leaves no choice, nor do words that are no single day
-    return replace(found, relative=True, open_year=True, doubt=doubt, other=other, kind=kind)
+    return replace(found, relative=True, open_year=kind in _YEARLY, doubt=doubt, other=other, kind=kind)
 
 
 def _nearer(

@@ -8,7 +8,17 @@ from memforest.calendar.fold import fold_word
 from memforest.calendar.language import Rule
 from memforest.calendar.scene import Scene
 
-__all__ = ["at", "capital_word", "group", "number_range", "unit_of", "vague", "weekday_of"]
+__all__ = [
+    "at",
+    "capital_word",
+    "full_year",
+    "group",
+    "number_range",
+    "unit_of",
+    "vague",
+    "weekday_of",
+    "year_of",
+]
 
 Match = re.Match[str]
 
@@ -57,6 +67,18 @@ def _number(word: str, scene: Scene) -> tuple[int, int]:
         return numbers[folded]
     tens, ones = (numbers[one][0] for one in re.split("[- ]", folded))
     return tens + ones, tens + ones
+
+
+def year_of(match: Match) -> int | None:
+    """Return the year that a match names in four digits or as "'19"; None if it names none."""
+    digits = group(match, "year")
+    return full_year(digits.lstrip("'")) if digits else None
+
+
+def full_year(digits: str) -> int:
+    """Return a year of four or two digits: 69-99 are 1969-1999, 00-68 are 2000-2068 (POSIX strptime, ``%y``)."""
+    year = int(digits)
+    return year if len(digits) > 2 else year + (1900 if year >= 69 else 2000)
 
 
 def vague(match: Match, rule: Rule, numbers: tuple[int, int]) -> bool:

@@ -18,6 +18,7 @@ with their accents, which the reader's text may leave out. The rest of the file 
   a group of that name), ``{number2}``, ``{cycle}`` (all that comes again and has a last and a next one: units of a week or more, and ``{named}``,
   which are weekdays, months, seasons and holidays), ``{monthname}`` and ``{weekdayname}`` (unambiguous full names) and
   ``{weekdayskip}`` (no group).
+- The list ``spelt`` of ``[words]`` names long words that are read misspelt too, as months and weekdays then are.
 - ``[[tense]]`` rows are patterns of verbs, each with the tense that it stands for, in order: see
   `memforest.calendar.tense`. Alone of all they see accents. ``{irregular}`` stands for the list ``irregular_past`` of
   ``memforest/data/language/<code>.toml``.
@@ -41,6 +42,7 @@ from typing import Any
 
 from memforest.calendar.fold import fold_word
 from memforest.calendar.further import CODE, further_data
+from memforest.calendar.spelling import Spelling
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -82,7 +84,7 @@ class Language:
     weekdays: Mapping[str, int]
     units: Mapping[str, str]
     seasons: Mapping[str, str]
-    holidays: Mapping[str, Span]
+    holidays: Mapping[str, str]
     numbers: Mapping[str, Span]
     ordinals: Mapping[str, int]
     decades: Mapping[str, int]
@@ -106,6 +108,8 @@ class Language:
     """What alone makes a range of two neighbours: "to", and not "and"."""
     between: re.Pattern[str] | None
     as_of: re.Pattern[str] | None
+    spelling: Spelling | None
+    """Of its months, weekdays and a few other words; None where nothing is read misspelt."""
     rules: tuple[Rule, ...]
     prefixes: tuple[Rule, ...]
     suffixes: tuple[Rule, ...]
@@ -165,7 +169,7 @@ def _compile(data: Mapping[str, Any]) -> Language:
         weekdays=table.inverted("weekdays", int),
         units=table.inverted("units", str),
         seasons=table.inverted("seasons", str),
-        holidays=table.inverted("holidays", _pair),
+        holidays=table.inverted("holidays", str),
         numbers=table.inverted("numbers", _pair),
         ordinals=table.inverted("ordinals", int),
         decades=table.inverted("decades", int),
@@ -184,6 +188,7 @@ def _compile(data: Mapping[str, Any]) -> Language:
         through=table.regex(ways.get("through"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
         between=table.regex(ways.get("between"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
         as_of=table.regex(ways.get("as_of"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+        spelling=table.spelling(),
         rules=tuple(rules),
         prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, _PREFIX)),
         suffixes=tuple(rule for entry in data.get("suffix", ()) for rule in table.rules(entry, _SUFFIX)),
@@ -281,6 +286,15 @@ class _Tables:
         if not rows:
             return None
         return self._build("|".join(rows), r"(?<![\w'])(?:%s)(?![\w'])", fold=False)
+
+    def spelling(self) -> Spelling | None:
+        """Return what months, weekdays and the list ``spelt`` look like misspelt; None where that list is missing."""
+        listed = self.words("spelt")
+        return (
+            Spelling(map(fold_word, [*listed, *self._all("months"), *self._all("weekdays")]))
+            if listed
+            else None
+        )
 
     def doubts(self) -> dict[str, re.Pattern[str]]:
         frames = {

@@ -22,6 +22,7 @@ __all__ = [
     "day",
     "days",
     "decade",
+    "easter",
     "latest",
     "month",
     "months_from",
@@ -153,6 +154,24 @@ def decade(first_year: int) -> Period:
 def season(of_year: int, name: str) -> Period:
     """Return a northern season by the year in which it starts."""
     return months_from(of_year, SEASON_STARTS[name], 3, "season")
+
+
+def easter(of_year: int) -> date:
+    """Return the Easter Sunday of the western churches.
+
+    Source: the anonymous Gregorian algorithm, J. Meeus, Astronomical Algorithms, 2nd ed. 1998, chapter 8.
+
+    Example:
+        >>> easter(2024)
+        datetime.date(2024, 3, 31)
+    """
+    century, of_century = divmod(of_year, 100)
+    golden = of_year % 19
+    moon = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    weekday = (32 + 2 * (century % 4) + 2 * (of_century // 4) - moon - of_century % 4) % 7
+    late = (golden + 11 * moon + 22 * weekday) // 451
+    month_, day_ = divmod(moon + weekday - 7 * late + 114, 31)
+    return date(of_year, month_, day_ + 1)
 
 
 def unit_period(unit: str, inside: date, shift: int = 0) -> Period:

@@ -20,11 +20,12 @@ from datetime import datetime, timezone, tzinfo
 
 from memforest.calendar.fold import fold_text, level_quotes
 from memforest.calendar.groups import at
-from memforest.calendar.language import DIGIT, Rule, load_language
+from memforest.calendar.language import DIGIT, Language, Rule, load_language
 from memforest.calendar.neighbours import Direction, Found, read_together
 from memforest.calendar.period import Period, to_utc
 from memforest.calendar.resolve import OPERATIONS
 from memforest.calendar.scene import Scene
+from memforest.calendar.spelling import mended
 from memforest.errors import TimestampError
 from memforest.interval import EARLIEST, Interval
 from memforest.types import Precision
@@ -112,9 +113,10 @@ def find_dates(
     """
     if reference.utcoffset() is None:
         raise TimestampError(f"reference has no time zone: {reference!r}; attach one (tzinfo=timezone.utc)")
-    folded, positions = fold_text(text[:MAX_CHARS])
+    known = [language for code in languages if (language := load_language(code)) is not None]
+    folded, positions = mended(*fold_text(text[:MAX_CHARS]), [one.spelling for one in known if one.spelling])
     said = folded if positions is not None else level_quotes(text[:MAX_CHARS])
-    scenes = _scenes(folded, said, reference, tz, languages, day_first)
+    scenes = _scenes(folded, said, reference, tz, known, day_first)
     found = _without_overlaps(
         [hit for low, high in _pieces(folded) for scene in scenes for hit in _hits(scene, low, high)]
     )
@@ -129,9 +131,8 @@ def find_dates(
 
 
 def _scenes(
-    text: str, said: str, reference: datetime, tz: tzinfo, languages: Sequence[str], day_first: bool | None
+    text: str, said: str, reference: datetime, tz: tzinfo, known: Sequence[Language], day_first: bool | None
 ) -> list[Scene]:
-    known = [language for code in languages if (language := load_language(code)) is not None]
     everywhere = load_language("any")
     try:
         now = reference.astimezone(tz)
@@ -161,15 +162,18 @@ def _hits(scene: Scene, low: int, high: int) -> list[Found]:
     words = set(_WORD.findall(scene.text[low:high].lower()))
     if _HAS_DIGIT.search(scene.text, low, high):
         words.add(DIGIT)
-    hits = []
+    hits: list[Found] = []
     for rule in scene.language.rules_for(words):
         if rule.args.get("fallback") and scene.speakers:
             continue
         direction: Direction = "for" if rule.op == "lasting" else "at"
         for match in rule.regex.finditer(scene.text, low, high):
+            start, end = at(match)
+            if any(one.start <= start and end <= one.end for one in hits):
+                continue  # the longer one counts
             period = _resolved(match, rule, scene)
             if period is not None:
-                hits.append(Found(*at(match), period, scene, direction))
+                hits.append(Found(start, end, period, scene, direction))
     return hits
 
 
@@ -189,7 +193,7 @@ def _without_overlaps(hits: list[Found]) -> list[Found]:
     return kept
 
 
-def _span(text: str, hit: Found, positions: list[int] | None, tz: tzinfo) -> DateSpan | None:
+def _span(text: str, hit: Found, positions: Sequence[int] | None, tz: tzinfo) -> DateSpan | None:
     first, last = (hit.start, hit.end) if positions is None else (positions[hit.start], positions[hit.end])
     try:
         start, end = to_utc(hit.period.start, tz), to_utc(hit.period.end, tz)

@@ -17,14 +17,15 @@ from datetime import date, timedelta
 
 from memforest.calendar import period as periods
 from memforest.calendar import units
-from memforest.calendar.cycles import around, bare_weekday, counted, cycle, day_in, years_near
+from memforest.calendar.cycles import around, bare_weekday, counted, cycle, day_in, holiday, years_near
 from memforest.calendar.decide import choose_bare
 from memforest.calendar.fold import fold_word
-from memforest.calendar.groups import at, capital_word, group
+from memforest.calendar.groups import at, capital_word, full_year, group, year_of
 from memforest.calendar.language import Rule
 from memforest.calendar.numeric import day_comes_first
 from memforest.calendar.period import Kind, Period, day
 from memforest.calendar.scene import Scene
+from memforest.calendar.tense import tense_of
 
 __all__ = ["OPERATIONS", "Operation"]
 
@@ -44,10 +45,11 @@ _ORDINAL_DAY = re.compile(r"\d(?:st|nd|rd|th)(?!\w)", re.IGNORECASE)
 def _month_day(
     match: Match, rule: Rule, scene: Scene, month: int, number: int, kind: Kind = "day"
 ) -> Period | None:
-    year = group(match, "year")
+    year = year_of(match)
     if year:
-        return day(date(int(year), month, number))
-    candidates = [one for year_ in years_near(scene, 8) if (one := day_in(year_, month, number)) is not None]
+        return day(date(year, month, number))
+    near = years_near(scene, 8 if (month, number) == (2, 29) else 1)
+    candidates = [one for year_ in near if (one := day_in(year_, month, number)) is not None]
     if not candidates:
         raise ValueError("there is no such day")
     return _on_weekday(match, candidates, _A_YEAR, scene, kind)
@@ -102,7 +104,7 @@ def _day_of_month(match: Match, rule: Rule, scene: Scene) -> Period | None:
         if found < month.end:
             candidates.append(day(found))
     chosen = _on_weekday(match, candidates, _SOME_MONTHS, scene, "day_of_month")
-    return chosen.marked(open_year=False) if chosen else None
+    return chosen
 
 
 def _numeric(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -114,25 +116,19 @@ def _numeric(match: Match, rule: Rule, scene: Scene) -> Period | None:
     month, number = (b, a) if day_first else (a, b)
     if not group(match, "c"):
         return _month_day(match, rule, scene, month, number) if day_first is not None else None
-    year = _full_year(match["c"])
+    year = full_year(match["c"])
     if day_first is None:
         return replace(day(date(year, a, b)), doubt=True, other=day(date(year, b, a)))
     return day(date(year, month, number))
 
 
-def _full_year(digits: str) -> int:
-    """Return a year of four or two digits: 69-99 are 1969-1999, 00-68 are 2000-2068 (POSIX strptime, ``%y``)."""
-    year = int(digits)
-    return year if len(digits) > 2 else year + (1900 if year >= 69 else 2000)
-
-
 def _east_asian(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    year, month, number = (group(match, name) for name in ("year", "month", "day"))
+    year, month, number = year_of(match), group(match, "month"), group(match, "day")
     if month and number:
         return _month_day(match, rule, scene, int(month), int(number))
     if month:
-        return _of_month(int(month), int(year) if year else None, match, rule, scene)
-    return periods.year(int(year)) if year else None
+        return _of_month(int(month), year, match, rule, scene)
+    return periods.year(year) if year else None
 
 
 # --- months, years, seasons, holidays -------------------------------------------------------------
@@ -148,17 +144,18 @@ def _of_month(month: int, year: int | None, match: Match, rule: Rule, scene: Sce
 
 
 def _month(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    word, year = match["month"], group(match, "year")
+    word, year = match["month"], year_of(match)
     if word.isdigit():
-        return _of_month(int(word), int(year or 0), match, rule, scene)
+        return _of_month(int(word), year, match, rule, scene)
     if not year and capital_word(match, "month", rule, scene) is None:
         return None
     number = scene.language.months[fold_word(word)]
-    return _of_month(number, int(year) if year else None, match, rule, scene)
+    return _of_month(number, year, match, rule, scene)
 
 
 def _year(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    return periods.year(_full_year(match["year"]))
+    year = year_of(match)
+    return None if year is None else periods.year(year)
 
 
 def _year_range(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -179,18 +176,18 @@ def _decade(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def _season(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    year = group(match, "year")
+    year = year_of(match)
     if year:
-        return periods.season(int(year), scene.language.seasons[fold_word(match["season"])])
+        return periods.season(year, scene.language.seasons[fold_word(match["season"])])
     kind, candidates = around(match, rule, scene) or ("season", ())
     return choose_bare(candidates, scene, at(match), kind)
 
 
 def _quarter(match: Match, rule: Rule, scene: Scene) -> Period | None:
     number, size = int(match["quarter"]), 12 // int(rule.args["of"])
-    year = group(match, "year")
+    year = year_of(match)
     if year:
-        return periods.months_from(int(year), size * (number - 1) + 1, size, "season")
+        return periods.months_from(year, size * (number - 1) + 1, size, "season")
     candidates = [
         periods.months_from(near, size * (number - 1) + 1, size, "season") for near in years_near(scene)
     ]
@@ -198,8 +195,13 @@ def _quarter(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def _holiday(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    month, number = scene.language.holidays[fold_word(match["holiday"])]
-    return _month_day(match, rule, scene, month, number, "holiday")
+    year, name = year_of(match), scene.language.holidays[fold_word(match["holiday"])]
+    if year:
+        return holiday(name, year)
+    if rule.args.get("told") and tense_of(scene, *at(match)) not in ("past", "future"):
+        return None
+    found = around(match, rule, scene)
+    return choose_bare(found[1], scene, at(match), "holiday") if found else None
 
 
 OPERATIONS: dict[str, Operation] = {

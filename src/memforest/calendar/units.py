@@ -53,9 +53,23 @@ def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
         wider = group(match, "wider")
         found = unit_period(scene.language.units[fold_word(wider)], on) if wider else day(on)
         return found.marked(relative=True)
+    if group(match, "half") or group(match, "half2"):
+        return _and_a_half(scene, unit, sign * numbers[0], sign)
     ends = [_moved(scene, unit, sign * number) for number in numbers]
     start, end = min(p.start for p in ends), max(p.end for p in ends)
     return Period(start, end, _PRECISION[unit], relative=True, approx=vague(match, rule, numbers))
+
+
+def _and_a_half(scene: Scene, unit: str, count: int, sign: int) -> Period | None:
+    """Return "two and a half years" in months, months in weeks, weeks in days; nothing finer is a date."""
+    if unit == "year":
+        found = unit_period("month", scene.today, 12 * count + 6 * sign)
+    elif unit == "month":
+        found = unit_period("week", stepped(scene.today, "month", count) + 15 * sign * _DAY)
+    else:
+        days = {"week": 7, "decade": 3652}.get(unit, 1)
+        found = _moved(scene, "day", days * count + days // 2 * sign)
+    return found.marked(relative=True, approx=True)
 
 
 def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
@@ -107,5 +121,4 @@ def remaining(match: Match, rule: Rule, scene: Scene) -> Period | None:
 def weekend(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Read "the weekend" as the latest begun in the past tense, else as the one to come or in progress."""
     near = [unit_period("weekend", scene.today, shift) for shift in (-1, 0, 1)]
-    found = choose_bare(near, scene, at(match), "weekend")
-    return found.marked(open_year=False) if found else None
+    return choose_bare(near, scene, at(match), "weekend")
