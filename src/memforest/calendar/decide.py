@@ -21,7 +21,7 @@ from memforest.calendar.period import Kind, Period, latest, soonest
 from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
 
-__all__ = ["Side", "choose", "choose_bare", "side_of"]
+__all__ = ["Side", "choose", "choose_bare", "is_of_fiction", "side_of"]
 
 Side = Literal["past", "coming", "open"]
 """``open``: there is no verb, and what is nearer may count."""
@@ -156,6 +156,12 @@ def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
         return "ahead"
     found = before.search(text) if before is not None else None
     return "since" if found is not None and found["since"] else None
+
+
+def is_of_fiction(scene: Scene, at: tuple[int, int]) -> bool:
+    """Tell whether a date, even a full one, stands in a title or is of what a book or film tells."""
+    told = any(scene.says(one.doubts.get("fiction"), scene.sentence(*at)) for one in scene.speakers)
+    return told or scene.in_title(*at)
 
 
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:

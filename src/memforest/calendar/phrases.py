@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone, tzinfo
 
+from memforest.calendar.decide import is_of_fiction
 from memforest.calendar.fold import fold_text, level_quotes
 from memforest.calendar.groups import at
 from memforest.calendar.language import DIGIT, Language, Rule, load_language
@@ -122,7 +123,7 @@ def find_dates(
     )
     if not found:
         return []
-    found = [hit for hit in found if not hit.scene.in_title(hit.start, hit.end)]
+    found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end))]
     found = read_together(found)
     if not doubtful:
         found = [hit for hit in found if not hit.period.doubt]

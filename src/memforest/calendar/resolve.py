@@ -103,8 +103,7 @@ def _day_of_month(match: Match, rule: Rule, scene: Scene) -> Period | None:
         found = month.start + (int(match["day"]) - 1) * _DAY
         if found < month.end:
             candidates.append(day(found))
-    chosen = _on_weekday(match, candidates, _SOME_MONTHS, scene, "day_of_month")
-    return chosen
+    return _on_weekday(match, candidates, _SOME_MONTHS, scene, "day_of_month")
 
 
 def _numeric(match: Match, rule: Rule, scene: Scene) -> Period | None:

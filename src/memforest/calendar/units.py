@@ -45,7 +45,7 @@ def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the unit so many units away, or the day itself where the words say so ("a year ago today")."""
     exact = group(match, "exact")
     numbers = number_range(match, rule, scene) or ((1, 1) if exact else None)
-    if numbers is None or (rule.args.get("requires") == "future" and not _looks_ahead(match, rule, scene)):
+    if numbers is None or not _looks_ahead(match, rule, scene):
         return None
     unit, sign = unit_of(match, rule, scene), rule.args.get("sign", -1)
     if exact:
@@ -74,10 +74,12 @@ def _and_a_half(scene: Scene, unit: str, count: int, sign: int) -> Period | None
 
 def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
     """Tell whether "in two weeks" is a time to come, and not how long something took, takes or would take."""
-    tense = tense_of(scene, *at(match))
-    if unit_of(match, rule, scene) in _CLOCK:
-        return tense in ("coming", "future")
-    return tense in ("coming", "future", "present", "none")
+    if rule.args.get("requires") != "future":
+        return True
+    tense, unit = tense_of(scene, *at(match)), unit_of(match, rule, scene)
+    if unit in _CLOCK or tense in ("future", "coming"):
+        return tense == "future" or (tense == "coming" and unit != "minute")
+    return tense == "none" or (tense == "present" and unit != "day")
 
 
 def _moved(scene: Scene, unit: str, count: int) -> Period:
@@ -96,6 +98,8 @@ def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the days from so many units ago to today, or from today on."""
+    if not _looks_ahead(match, rule, scene):
+        return None
     numbers = number_range(match, rule, scene) or (1, 1)
     unit, sign = unit_of(match, rule, scene), rule.args["sign"]
     if unit in _CLOCK:
