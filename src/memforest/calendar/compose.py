@@ -27,7 +27,19 @@ _NIGHTS = frozenset({"night", "evening", "morning", "noche"})
 def _part(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
     if base.approx or base.end - base.start <= 2 * _DAY:
         return None
-    return periods.part(base, scene.language.parts[fold_word(match["part"])])
+    found = periods.part(base, scene.language.parts[fold_word(match["part"])])
+    return _on_its_side(base, found, scene)
+
+
+def _on_its_side(base: Period, found: Period, scene: Scene) -> Period:
+    """Return a part of a May that was chosen by a tense; in doubt if it is over and should come, or the other way round.
+
+    "The fair is on the first Friday of May", said on the 20th, is not of this May, and the next one is far.
+    """
+    if base.ahead is None or not base.start <= scene.today < base.end:
+        return found
+    wrong = found.end <= scene.today if base.ahead else found.start > scene.today
+    return found.marked(doubt=True) if wrong else found
 
 
 def _like(base: Period, found: Period) -> Period:
@@ -46,22 +58,14 @@ def _nth(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
     if base.end - base.start < 7 * _DAY or unit is None:
         return None
     if unit in ("weekday", "weekend"):
-        found = _nth_weekday(base, 5 if weekday is None else weekday, number)
+        found = periods.nth_weekday(base, 5 if weekday is None else weekday, number)
         found = periods.days(found.start, 2) if found and unit == "weekend" else found
     elif unit in ("month", "quarter"):
         found = _nth_months(base, number, 3 if unit == "quarter" else 1)
     else:
-        found = _nth_days(base, number, 7 if unit == "week" else 1)
-    return _like(base, found) if found else None
-
-
-def _nth_weekday(base: Period, weekday: int, number: int) -> Period | None:
-    if number < 0:
-        last = base.end - _DAY
-        found = last - (last.weekday() - weekday) % 7 * _DAY
-    else:
-        found = base.start + ((weekday - base.start.weekday()) % 7 + 7 * (number - 1)) * _DAY
-    return periods.day(found) if base.start <= found < base.end else None
+        counted = number_range(match, rule, scene) or (1, 1)
+        found = _nth_days(base, number, 7 if unit == "week" else 1, counted)
+    return _on_its_side(base, _like(base, found), scene) if found else None
 
 
 def _nth_months(base: Period, number: int, size: int) -> Period | None:
@@ -73,11 +77,13 @@ def _nth_months(base: Period, number: int, size: int) -> Period | None:
     return found if base.start <= found.start and found.end <= base.end else None
 
 
-def _nth_days(base: Period, number: int, size: int) -> Period | None:
-    start = base.end - size * _DAY if number < 0 else base.start + size * (number - 1) * _DAY
-    if not base.start <= start < base.end:
+def _nth_days(base: Period, number: int, size: int, counted: tuple[int, int]) -> Period | None:
+    """Return the first, second, ... or last such week or day, or the first or last few of them."""
+    length = counted[0] * size
+    start = base.end - length * _DAY if number < 0 else base.start + size * (number - 1) * _DAY
+    if not base.start <= start < base.end or counted[0] != counted[1]:
         return None
-    return periods.days(start, size, "week" if size == 7 else "day")
+    return periods.days(start, length, "week" if size == 7 else "day")
 
 
 # --- "the week before ..." ------------------------------------------------------------------------
@@ -143,9 +149,14 @@ def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
         start = scene.today + (ahead if sign > 0 else ahead - 7) * _DAY
     elif base.doubt:
         return None
-    return periods.day(stepped(start, _unit(match, rule, scene) or "day", sign * numbers[0])).marked(
-        relative=True
-    )
+    unit = _unit(match, rule, scene) or "day"
+    found = periods.day(stepped(start, unit, sign * numbers[0])).marked(relative=True)
+    if (
+        base.kind == "weekday" and sign < 0 and numbers[0] > 1
+    ):  # two weeks before it, or of the week two weeks ago?
+        its_week = within(base, unit_period(unit, scene.today, -numbers[0]))
+        return found.marked(doubt=its_week is None or its_week.start != found.start)
+    return found
 
 
 # --- "Tuesday of next week" ------------------------------------------------------------------------

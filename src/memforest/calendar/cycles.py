@@ -31,6 +31,7 @@ _SOME_WEEKS, _SOME_YEARS = 3, 3
 _WEEKS = 60
 _YEARS = 60
 """How far what is counted is looked for."""
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _SHIFTS = {"before_last": -2, "last": -1, "this": 0, "next": 1, "coming": 1, "after_next": 2}
 
 
@@ -99,12 +100,18 @@ def around(
 
 
 def holiday(name: str, year: int) -> Period | None:
-    """Return a holiday of a year: a fixed day ("12-24") or one that goes by Easter ("easter-2"), as language files have it."""
+    """Return a holiday of a year, by its name in a language file.
+
+    A fixed day is "12-24", one that goes by Easter "easter-2", the fourth Thursday of November "11-4thu".
+    """
     movable, _, offset = name.partition("easter")
     if not movable:
         return day(periods.easter(year) + int(offset or 0) * _DAY)
-    month, _, number = name.partition("-")
-    return day_in(year, int(month), int(number))
+    month, _, which = name.partition("-")
+    if which.isdigit():
+        return day_in(year, int(month), int(which))
+    nth, weekday = which[:-3], _WEEKDAYS.index(which[-3:])
+    return periods.nth_weekday(periods.month(year, int(month)), weekday, -1 if nth == "last" else int(nth))
 
 
 def years_near(scene: Scene, count: int = 1) -> range:

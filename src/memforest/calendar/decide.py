@@ -74,7 +74,7 @@ def choose_bare(
     """
     behind = latest(candidates, scene.today, strict=strict)
     ahead = soonest(candidates, scene.today, strict=strict)
-    side = side_of(scene, at, kind)
+    told = side = side_of(scene, at, kind)
     if side == "open":
         side = _nearer(behind, ahead, scene, at, kind)
     found, other = (behind, ahead) if side == "past" else (ahead, behind)
@@ -88,7 +88,15 @@ def choose_bare(
         doubt = doubt or (far > _FAR_DAYS and near < _NEAR_DAYS and _bound(scene, at) != "since")
     if other is found or (not doubt and side == "past") or (doubt and _doubtful(scene, at)):
         other = None  # a verb in the past leaves no choice, nor do words that are no single day
-    return replace(found, relative=True, open_year=kind in _YEARLY, doubt=doubt, other=other, kind=kind)
+    return replace(
+        found,
+        relative=True,
+        open_year=kind in _YEARLY,
+        doubt=doubt,
+        kind=kind,
+        ahead=None if told in (None, "open") else side != "past",
+        other=other,
+    )
 
 
 def _nearer(
@@ -158,10 +166,17 @@ def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
     return "since" if found is not None and found["since"] else None
 
 
-def is_of_fiction(scene: Scene, at: tuple[int, int]) -> bool:
+def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
     """Tell whether a date, even a full one, stands in a title or is of what a book or film tells."""
-    told = any(scene.says(one.doubts.get("fiction"), scene.sentence(*at)) for one in scene.speakers)
-    return told or scene.in_title(*at)
+    named = scene.text[at[0]].isupper() and (period.kind is not None or not period.relative)
+    before = scene.text[max(0, at[0] - 60) : at[0]].rstrip(" \"'")
+    for language in scene.speakers:
+        media = language.doubts.get("media")
+        if scene.says(language.doubts.get("fiction"), scene.sentence(*at)):
+            return True
+        if named and media is not None and media.search(before) is not None:
+            return True
+    return scene.in_title(*at)
 
 
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:

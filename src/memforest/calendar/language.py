@@ -12,7 +12,8 @@ with their accents, which the reader's text may leave out. The rest of the file 
   (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit, ``before+last`` for both): that
   is what makes a text without dates cost almost nothing.
 - ``[[prefix]]`` changes a date that stands right behind it ("the week before ..."), ``[[suffix]]`` one that stands right
-  in front ("Monday week").
+  in front ("Monday week"), and ``[[anaphor]]`` stands for one that is so long before or after the date named last ("two
+  days later").
 - ``[macros]`` are shared fragments. One is made from every table: ``{month}``, ``{weekday}``,
   ``{unit}``, ``{season}``, ``{holiday}``, ``{number}``, ``{ordinal}``, ``{part}``, ``{decadename}`` (each
   a group of that name), ``{number2}``, ``{cycle}`` (all that comes again and has a last and a next one: units of a week or more, and ``{named}``,
@@ -113,6 +114,7 @@ class Language:
     rules: tuple[Rule, ...]
     prefixes: tuple[Rule, ...]
     suffixes: tuple[Rule, ...]
+    anaphors: tuple[Rule, ...]
     triggers: Mapping[str, tuple[tuple[int, frozenset[str]], ...]]
     """Word -> the places of the rules that it may wake, and the words that must then stand there too."""
 
@@ -192,6 +194,7 @@ def _compile(data: Mapping[str, Any]) -> Language:
         rules=tuple(rules),
         prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, _PREFIX)),
         suffixes=tuple(rule for entry in data.get("suffix", ()) for rule in table.rules(entry, _SUFFIX)),
+        anaphors=tuple(rule for entry in data.get("anaphor", ()) for rule in table.rules(entry, _RULE)),
         triggers={word: tuple(indices) for word, indices in triggers.items()},
     )
 
@@ -218,7 +221,11 @@ class _Tables:
                 rf"(?P<{group}>\d{{1,4}}|{self._tens_and_ones()}|{_any_of(self._all('numbers'))})"
             )
         units = [
-            word for name, words in data.get("units", {}).items() if name not in _SHORT for word in words
+            word
+            for name, words in data.get("units", {}).items()
+            if name not in _SHORT
+            for word in words
+            if not any(word in (f"{one}s", f"{one}es") for one in words)
         ]
         self._macros["named"] = "(?:{weekday}|{month}|{season}|{holiday})"
         self._macros["cycle"] = f"(?:(?P<unit>{_any_of(units)})|{{named}})"
@@ -303,6 +310,7 @@ class _Tables:
             "title": "%s",
             "before": "(?:%s)$",
             "placed": r"(?<!\w)(?:%s)$",
+            "media": r"(?<!\w)%s$",
         }
         return {
             name: self._build(pattern, frames.get(name, r"(?<!\w)(?:%s)(?!\w)"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
@@ -38,7 +38,33 @@ class Found:
 
 def read_together(found: Sequence[Found]) -> list[Found]:
     """Return the dates of a text, in order, as the words and dates around them change them."""
-    return _in_told_years(_joined([_bounded(hit) for hit in _framed(_extended(found))]))
+    return _with_anaphors(_in_told_years(_joined([_bounded(hit) for hit in _framed(_extended(found))])))
+
+
+def _with_anaphors(found: list[Found]) -> list[Found]:
+    """Add what is said by the date before it: "two days later", "the following Monday"."""
+    if not found:
+        return found
+    scene = found[0].scene
+    words = set(_WORD.findall(scene.text.lower()))
+    added: list[Found] = []
+    for language in scene.speakers:
+        for rule in language.anaphors:
+            if not rule.words.isdisjoint(words):
+                added += _anaphors(rule, replace(scene, language=language), found)
+    return sorted([*found, *added], key=lambda hit: hit.start) if added else found
+
+
+def _anaphors(rule: Rule, scene: Scene, found: Sequence[Found]) -> Iterator[Found]:
+    for match in rule.regex.finditer(scene.text):
+        start, end = match.span()
+        before = [hit for hit in found if hit.end <= start]
+        free = all(hit.end <= start or hit.start >= end for hit in found)
+        if not (before and free) or before[-1].period.doubt or before[-1].direction != "at":
+            continue
+        period = _changed(match, rule, scene, before[-1].period)
+        if period is not None:
+            yield Found(start, end, period, scene)
 
 
 def _extended(found: Sequence[Found]) -> list[Found]:

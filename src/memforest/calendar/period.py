@@ -26,6 +26,7 @@ __all__ = [
     "latest",
     "month",
     "months_from",
+    "nth_weekday",
     "part",
     "season",
     "soonest",
@@ -69,6 +70,8 @@ class Period:
     doubt: bool = False
     kind: Kind | None = None
     """What stands alone and comes again, such as a bare "Friday" or "May": its partner may say which is meant."""
+    ahead: bool | None = None
+    """Of such one that was chosen: whether it is to come; None where that was not asked."""
     other: Period | None = None
     """What the same words may mean instead: the May before or behind this one."""
 
@@ -204,6 +207,21 @@ def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
     if unit == "decade":
         return decade(inside.year // 10 * 10 + 10 * shift)
     return year(inside.year + shift)
+
+
+def nth_weekday(base: Period, weekday: int, number: int) -> Period | None:
+    """Return the first, second, ... such weekday of a period, -1 for the last; None if it has none.
+
+    Example:
+        >>> nth_weekday(month(2024, 11), 3, 4).start
+        datetime.date(2024, 11, 28)
+    """
+    if number < 0:
+        last = base.end - _DAY
+        found = last - (last.weekday() - weekday) % 7 * _DAY
+    else:
+        found = base.start + ((weekday - base.start.weekday()) % 7 + 7 * (number - 1)) * _DAY
+    return day(found) if base.start <= found < base.end else None
 
 
 def stepped(inside: date, unit: str, count: int) -> date:

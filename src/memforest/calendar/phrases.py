@@ -123,7 +123,7 @@ def find_dates(
     )
     if not found:
         return []
-    found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end))]
+    found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end), hit.period)]
     found = read_together(found)
     if not doubtful:
         found = [hit for hit in found if not hit.period.doubt]
