@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone, tzinfo
 
 from memforest.calendar.decide import is_of_fiction
@@ -71,6 +71,10 @@ class DateSpan:
         """What the words may mean, first what they are taken to mean."""
         return (self.interval,) if self.other is None else (self.interval, self.other)
 
+    def moved(self, count: int) -> DateSpan:
+        """Return the same so many characters further on."""
+        return replace(self, start_char=self.start_char + count, end_char=self.end_char + count)
+
     @property
     def interval(self) -> Interval:
         """The days named, without regard to the direction."""
@@ -96,6 +100,7 @@ def find_dates(
     *,
     day_first: bool | None = None,
     doubtful: bool = False,
+    before: str = "",
 ) -> list[DateSpan]:
     """Return the dates that a text names, in order and without overlaps.
 
@@ -107,6 +112,8 @@ def find_dates(
             a date.
         day_first: whether ``01/02/2023`` is 1 February; None is as the first language of the list writes it, and no
             date where it is written both ways, as in English.
+        before: what was said just before the text: a question whose tense an answer has ("When did you move?" "In March"),
+            and dates of which the text says "two days later". None of its own dates is returned.
         doubtful: also return those of which two days may be meant, with `DateSpan.decided` false; for who can ask which.
 
     Raises:
@@ -115,6 +122,12 @@ def find_dates(
     if reference.utcoffset() is None:
         raise TimestampError(f"reference has no time zone: {reference!r}; attach one (tzinfo=timezone.utc)")
     known = [language for code in languages if (language := load_language(code)) is not None]
+    if before and _leans_on(text, before, known):
+        spans = find_dates(
+            whole := f"{before}\n{text}", reference, tz, languages, day_first=day_first, doubtful=doubtful
+        )
+        skipped = len(whole) - len(text)
+        return [one.moved(-skipped) for one in spans if one.start_char >= skipped]
     folded, positions = mended(*fold_text(text[:MAX_CHARS]), [one.spelling for one in known if one.spelling])
     said = folded if positions is not None else level_quotes(text[:MAX_CHARS])
     scenes = _scenes(folded, said, reference, tz, known, day_first)
@@ -127,8 +140,16 @@ def find_dates(
     found = read_together(found)
     if not doubtful:
         found = [hit for hit in found if not hit.period.doubt]
-    spans = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
-    return [span for span in spans if span is not None]
+    made = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
+    return [span for span in made if span is not None]
+
+
+def _leans_on(text: str, before: str, known: Sequence[Language]) -> bool:
+    """Tell whether dates of a text may hang on what was said before it."""
+    if before.rstrip().endswith("?"):
+        return True
+    words = set(_WORD.findall(text[:MAX_CHARS].lower()))
+    return any(not rule.words.isdisjoint(words) for one in known for rule in one.anaphors)
 
 
 def _scenes(

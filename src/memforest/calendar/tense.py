@@ -33,6 +33,12 @@ def tense_of(scene: Scene, start: int, end: int) -> Tense:
         return "none"
     low, high = scene.sentence(start, end)
     found = [one for one in verbs.finditer(scene.said, low, high) if one.end() <= start or one.start() >= end]
+    if not found and scene.text[max(0, low - 40) : low].rstrip().endswith(
+        "?"
+    ):  # an answer has its question's tense
+        start = end = scene.text.rindex("?", 0, low)
+        low, high = scene.sentence(start, end)
+        found = list(verbs.finditer(scene.said, low, start))
     if not found:
         return "none"
     first, last = scene.clause(start, end)
