@@ -9,7 +9,8 @@ with their accents, which the reader's text may leave out. The rest of the file 
   is what is reported, so that a preposition can be required without being part of the date. `op` names
   the function in `memforest.calendar.resolve` that works out the days; other keys are its arguments.
   `needs` lists the words of which a text must contain one before the pattern is tried at all
-  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit, ``before+last`` for both): that
+  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit, ``@slash`` for a slash, ``@wide`` for
+  letters beyond ASCII, ``before+last`` for both): that
   is what makes a text without dates cost almost nothing.
 - ``[[prefix]]`` changes a date that stands right behind it ("the week before ..."), ``[[suffix]]`` one that stands right
   in front ("Monday week"), and ``[[anaphor]]`` stands for one that is so long before or after the date named last ("two
@@ -18,7 +19,7 @@ with their accents, which the reader's text may leave out. The rest of the file 
   ``{unit}``, ``{season}``, ``{holiday}``, ``{number}``, ``{ordinal}``, ``{part}``, ``{decadename}`` (each
   a group of that name), ``{number2}``, ``{cycle}`` (all that comes again and has a last and a next one: units of a week or more, and ``{named}``,
   which are weekdays, months, seasons and holidays), ``{monthname}`` and ``{weekdayname}`` (unambiguous full names) and
-  ``{weekdayskip}`` (no group).
+  ``{weekdayskip}`` and ``{monthskip}`` (no group).
 - The list ``spelt`` of ``[words]`` names long words that are read misspelt too, as months and weekdays then are.
 - ``[[tense]]`` rows are patterns of verbs, each with the tense that it stands for, in order: see
   `memforest.calendar.tense`. Alone of all they see accents. ``{irregular}`` stands for the list ``irregular_past`` of
@@ -52,7 +53,8 @@ else:
 
 __all__ = ["Language", "Rule", "load_language"]
 
-DIGIT = "@digit"
+DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
+"""Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
 _SHORT = frozenset(("minute", "hour", "day"))
 """Units of which nobody names "the last" or "the next" one as a date."""
 _RULE, _PREFIX, _SUFFIX = r"(?<!\w)(?:%s)(?!\w)", r"(?<!\w)(?:%s)$", r"(?:%s)(?!\w)"
@@ -235,6 +237,7 @@ class _Tables:
         full = [words[0] for words in data.get("weekdays", {}).values()]
         self._macros["weekdayname"] = f"(?P<weekday>{_any_of(full)})"
         self._macros["weekdayskip"] = f"(?:{_any_of(self._all('weekdays'))})"
+        self._macros["monthskip"] = f"(?:{_any_of(self._all('months'))})"
         self._macros["dayname"] = f"(?P<dayname>{_any_of(self._all('weekdays'))})"
         self._macros["irregular"] = _any_of(_irregular_past(data.get("meta", {}).get("code", "")))
 
@@ -264,7 +267,7 @@ class _Tables:
         """Return the sets of folded words any of which lets a rule run; "before+last" is a set of two."""
         found: set[frozenset[str]] = set()
         for entry in wanted:
-            if entry.startswith("@") and entry != DIGIT:
+            if entry.startswith("@") and entry not in (DIGIT, SLASH, WIDE):
                 found |= {
                     frozenset((max(re.findall(r"\w+", fold_word(word)), key=len),))
                     for word in self._all(entry[1:] + "s")

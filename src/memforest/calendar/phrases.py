@@ -21,7 +21,7 @@ from datetime import datetime, timezone, tzinfo
 from memforest.calendar.decide import is_of_fiction
 from memforest.calendar.fold import fold_text, level_quotes
 from memforest.calendar.groups import at
-from memforest.calendar.language import DIGIT, Language, Rule, load_language
+from memforest.calendar.language import DIGIT, SLASH, WIDE, Language, Rule, load_language
 from memforest.calendar.neighbours import Direction, Found, read_together
 from memforest.calendar.period import Period, to_utc
 from memforest.calendar.resolve import OPERATIONS
@@ -184,6 +184,11 @@ def _hits(scene: Scene, low: int, high: int) -> list[Found]:
     words = set(_WORD.findall(scene.text[low:high].lower()))
     if _HAS_DIGIT.search(scene.text, low, high):
         words.add(DIGIT)
+        words |= {
+            name
+            for name, present in ((SLASH, "/" in scene.text), (WIDE, not scene.text.isascii()))
+            if present
+        }
     hits: list[Found] = []
     for rule in scene.language.rules_for(words):
         if rule.args.get("fallback") and scene.speakers:

@@ -93,6 +93,8 @@ def _day_range(match: Match, rule: Rule, scene: Scene) -> Period | None:
     last = int(match["day2"])
     if first is None or last <= first.start.day:
         return None
+    if group(match, "next") and last != first.start.day + 1:  # "3 and 5 May" are no range
+        return None
     return replace(first, end=first.start.replace(day=last) + _DAY)
 
 
@@ -159,6 +161,7 @@ def _year(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 def _year_range(match: Match, rule: Rule, scene: Scene) -> Period | None:
     first, last = int(match["year"]), int(match["year2"])
+    last += first // 100 * 100 if last < 100 else 0
     return Period(date(first, 1, 1), date(last + 1, 1, 1), "year") if first < last else None
 
 
