@@ -320,14 +320,8 @@ class LocalExtractor:
     def _spans(self, context: Context, text: str) -> list[DateSpan]:
         """Return the dates of a text, in order."""
         languages = date_languages(text, context.language)
-        found = self._dates(
-            text,
-            context.turn.said,
-            self._zone,
-            languages,
-            day_first=context.day_first,
-            before=context.heard,
-        )
+        said, order = context.turn.said, context.day_first
+        found = self._dates(text, said, self._zone, languages, day_first=order, before=context.heard)
         return sorted(found, key=lambda one: one.start_char)
 
     def _finish(
