@@ -4,10 +4,12 @@ A month, weekday, day of the month, season or holiday without a year is the late
 past, and the coming one otherwise. Without any verb it is the coming one too, or the latest if that was a few days ago
 and is far nearer. "Since" looks back; "until", "by" and "from" look ahead unless the verb is in the past.
 
+A plan that was changed ("was cancelled") may be over or not, and what is far nearer counts.
+
 In doubt there is no date: among recurring days ("every", "on Mondays", birthdays), with a plain present that may tell
-a habit ("I swim on Monday"), in a tale of another time ("when I was ten"), in a name ("Friday Night Lights"), when
+a habit ("I swim on Monday"), in a tale of another time ("when I was ten"), in a name or a title ("Friday Night Lights"), when
 numbers or words of time stand unread beside it ("Monday 21"), when the weekday is today's, for a season without a
-past verb, and when the chosen one is most of a year away while the other is near.
+verb that is in the past or looks ahead, and when the chosen one is most of a year away while the other is near.
 """
 
 from __future__ import annotations

@@ -9,17 +9,17 @@ with their accents, which the reader's text may leave out. The rest of the file 
   is what is reported, so that a preposition can be required without being part of the date. `op` names
   the function in `memforest.calendar.resolve` that works out the days; other keys are its arguments.
   `needs` lists the words of which a text must contain one before the pattern is tried at all
-  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit, ``@slash`` for a slash, ``@wide`` for
-  letters beyond ASCII, ``before+last`` for both): that
-  is what makes a text without dates cost almost nothing.
+  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit, ``@slash`` for a slash,
+  ``@wide`` for letters beyond ASCII, ``before+last`` for both words): that is what makes a text without dates cost
+  almost nothing.
 - ``[[prefix]]`` changes a date that stands right behind it ("the week before ..."), ``[[suffix]]`` one that stands right
   in front ("Monday week"), and ``[[anaphor]]`` stands for one that is so long before or after the date named last ("two
   days later").
 - ``[macros]`` are shared fragments. One is made from every table: ``{month}``, ``{weekday}``,
   ``{unit}``, ``{season}``, ``{holiday}``, ``{number}``, ``{ordinal}``, ``{part}``, ``{decadename}`` (each
-  a group of that name), ``{number2}``, ``{cycle}`` (all that comes again and has a last and a next one: units of a week or more, and ``{named}``,
-  which are weekdays, months, seasons and holidays), ``{monthname}`` and ``{weekdayname}`` (unambiguous full names) and
-  ``{weekdayskip}`` and ``{monthskip}`` (no group).
+  a group of that name), ``{number2}``, ``{cycle}`` (all that comes again and has a last and a next one: units of a week
+  or more, and ``{named}``, which are weekdays, months, seasons and holidays), ``{monthname}`` and ``{weekdayname}``
+  (unambiguous full names), ``{weekdayskip}`` and ``{monthskip}`` (no group).
 - The list ``spelt`` of ``[words]`` names long words that are read misspelt too, as months and weekdays then are.
 - ``[[tense]]`` rows are patterns of verbs, each with the tense that it stands for, in order: see
   `memforest.calendar.tense`. Alone of all they see accents. ``{irregular}`` stands for the list ``irregular_past`` of

@@ -189,7 +189,7 @@ def _pair(first: Found, second: Found) -> list[Found]:
     if opened:
         first, second = replace(first, direction="at"), replace(second, direction="at")
     of_two_months = one.kind == two.kind == "day_of_month" and one.start > two.start
-    if ranged and (one.doubt or two.doubt or of_two_months):  # "from the 28th to the 3rd": of which months?
+    if ranged and (two.doubt or of_two_months):  # "from the 28th to the 3rd": of which months?
         one, two = one.marked(doubt=True), two.marked(doubt=True)
     if not ranged or one.doubt or two.doubt or one.start >= two.start:
         return [replace(first, period=one), replace(second, period=two)]
