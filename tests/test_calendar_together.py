@@ -14,6 +14,7 @@ from memforest import Config, MemForest
 from memforest.calendar import find_dates
 from memforest.calendar.period import easter
 from memforest.calendar.spelling import Spelling, mended
+from memforest.language.sentences import split_sentences
 
 UTC = timezone.utc
 WEDNESDAY = datetime(2024, 5, 15, 12, tzinfo=UTC)
@@ -160,3 +161,10 @@ def test_a_memory_reads_dates_across_turns(tmp_path: Path) -> None:
             for one in fact.dates
         }
     assert (found["t1"], found["t3"], found["t5"]) == ("2024-03-01", "2024-06-14", "2024-06-12")
+
+
+def test_the_number_of_a_day_ends_no_sentence() -> None:
+    """A date such as 5 March in German stays whole, and another number may end a sentence."""
+    whole = "Der Termin ist am 5. März 2024."
+    assert [piece.text for piece in split_sentences(whole)] == [whole]
+    assert len(split_sentences("I turned 5. Then we moved.")) == 2
