@@ -63,8 +63,8 @@ def days(text: str, languages: tuple[str, ...] = ("en", "es"), day_first: bool |
         ("In 2018 we married on 4 August.", "2018-01-01 2018-08-04"),
         ("I'm seeing Noor on Friday 18 October.", "2024-10-18"),
         ("Friday 11 October: keel painted.", "2024-10-11"),
-        ("We're open from May to September.", "2025-05-01 2025-09-01"),
-        ("I'll be gone Monday to Thursday.", "2024-10-21 2024-10-24"),
+        ("We're open from May to September.", "2025-05-01"),
+        ("I'll be gone Monday to Thursday.", "2024-10-21"),
         ("It ran from 3 to 11 August.", "2024-08-03"),
         ("I'm in Leith 3-5 November.", "2024-11-03"),
         # "this"
@@ -148,7 +148,7 @@ DOUBTS = {
     ],
     "what is left unread": [
         "Monday 21 was cold.",
-        "We met Friday 13th.",
+        "We met Friday 12th.",
         "We sailed 2 weeks and 2 days ago.",
     ],
     "a weekday that is today's": ["We row on Wednesday.", "We rowed on Wednesday.", "Remamos el miércoles."],

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from datetime import date, timedelta
 
 from memforest.calendar import period as periods
+from memforest.calendar.cycles import within
 from memforest.calendar.fold import fold_word
+from memforest.calendar.groups import Match, group, number_range, unit_of, weekday_of
 from memforest.calendar.language import Rule
-from memforest.calendar.period import Period, unit_period
-from memforest.calendar.resolve import Match, group, number_range, unit_of, weekday_of
+from memforest.calendar.period import Period, stepped, unit_period
 from memforest.calendar.scene import Scene
 
-__all__ = ["PREFIXES", "Prefix", "in_year", "shared_year"]
+__all__ = ["PREFIXES", "Prefix", "framed", "in_year", "shared_year"]
 
 Prefix = Callable[[Match, Rule, Scene, Period], "Period | None"]
 _DAY = timedelta(days=1)
@@ -26,7 +27,19 @@ _NIGHTS = frozenset({"night", "evening", "morning", "noche"})
 def _part(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
     if base.approx or base.end - base.start <= 2 * _DAY:
         return None
-    return periods.part(base, scene.language.parts[fold_word(match["part"])])
+    found = periods.part(base, scene.language.parts[fold_word(match["part"])])
+    return _on_its_side(base, found, scene)
+
+
+def _on_its_side(base: Period, found: Period, scene: Scene) -> Period:
+    """Return a part of a May that was chosen by a tense; in doubt if it is over and should come, or the other way round.
+
+    "The fair is on the first Friday of May", said on the 20th, is not of this May, and the next one is far.
+    """
+    if base.ahead is None or not base.start <= scene.today < base.end:
+        return found
+    wrong = found.end <= scene.today if base.ahead else found.start > scene.today
+    return found.marked(doubt=True) if wrong else found
 
 
 def _like(base: Period, found: Period) -> Period:
@@ -45,22 +58,14 @@ def _nth(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
     if base.end - base.start < 7 * _DAY or unit is None:
         return None
     if unit in ("weekday", "weekend"):
-        found = _nth_weekday(base, 5 if weekday is None else weekday, number)
+        found = periods.nth_weekday(base, 5 if weekday is None else weekday, number)
         found = periods.days(found.start, 2) if found and unit == "weekend" else found
     elif unit in ("month", "quarter"):
         found = _nth_months(base, number, 3 if unit == "quarter" else 1)
     else:
-        found = _nth_days(base, number, 7 if unit == "week" else 1)
-    return _like(base, found) if found else None
-
-
-def _nth_weekday(base: Period, weekday: int, number: int) -> Period | None:
-    if number < 0:
-        last = base.end - _DAY
-        found = last - (last.weekday() - weekday) % 7 * _DAY
-    else:
-        found = base.start + ((weekday - base.start.weekday()) % 7 + 7 * (number - 1)) * _DAY
-    return periods.day(found) if base.start <= found < base.end else None
+        counted = number_range(match, rule, scene) or (1, 1)
+        found = _nth_days(base, number, 7 if unit == "week" else 1, counted)
+    return _on_its_side(base, _like(base, found), scene) if found else None
 
 
 def _nth_months(base: Period, number: int, size: int) -> Period | None:
@@ -72,11 +77,13 @@ def _nth_months(base: Period, number: int, size: int) -> Period | None:
     return found if base.start <= found.start and found.end <= base.end else None
 
 
-def _nth_days(base: Period, number: int, size: int) -> Period | None:
-    start = base.end - size * _DAY if number < 0 else base.start + size * (number - 1) * _DAY
-    if not base.start <= start < base.end:
+def _nth_days(base: Period, number: int, size: int, counted: tuple[int, int]) -> Period | None:
+    """Return the first, second, ... or last such week or day, or the first or last few of them."""
+    length = counted[0] * size
+    start = base.end - length * _DAY if number < 0 else base.start + size * (number - 1) * _DAY
+    if not base.start <= start < base.end or counted[0] != counted[1]:
         return None
-    return periods.days(start, size, "week" if size == 7 else "day")
+    return periods.days(start, length, "week" if size == 7 else "day")
 
 
 # --- "the week before ..." ------------------------------------------------------------------------
@@ -120,12 +127,56 @@ def _next_to(base: Period, weekday: int, side: int, length: int = 1) -> date:
 
 
 def _inside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
-    unit = _unit(match, rule, scene)
+    unit = _unit(match, rule, scene) or "week"
     if unit == base.precision:
         return base
-    if unit is None or base.end - base.start != _DAY:
+    if base.end - base.start != _DAY:
         return None
     return _like(base, unit_period(unit, base.start))
+
+
+# --- "a week from ..." -----------------------------------------------------------------------------
+
+
+def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    """Return the very day so many units from a day: "a week on Tuesday", "a month ago yesterday", "Monday week"."""
+    numbers, sign = number_range(match, rule, scene), rule.args["sign"]
+    if numbers is None or numbers[0] != numbers[1] or base.end - base.start != _DAY:
+        return None
+    start = base.start
+    if base.kind == "weekday":  # counted from the next such day, or back from the latest
+        ahead = (start - scene.today).days % 7 or 7
+        start = scene.today + (ahead if sign > 0 else ahead - 7) * _DAY
+    elif base.doubt:
+        return None
+    unit = _unit(match, rule, scene) or "day"
+    found = periods.day(stepped(start, unit, sign * numbers[0])).marked(relative=True)
+    if (
+        base.kind == "weekday" and sign < 0 and numbers[0] > 1
+    ):  # two weeks before it, or of the week two weeks ago?
+        its_week = within(base, unit_period(unit, scene.today, -numbers[0]))
+        return found.marked(doubt=its_week is None or its_week.start != found.start)
+    return found
+
+
+# --- "Tuesday of next week" ------------------------------------------------------------------------
+
+
+def framed(first: Period, second: Period, *, reverse: bool) -> Period | None:
+    """Return which day or month is meant that stands beside what holds it: "Tuesday" and "next week".
+
+    Args:
+        first: what stands first.
+        second: what stands behind it.
+        reverse: whether the first is the frame.
+    """
+    frame, named = (first, second) if reverse else (second, first)
+    if named.kind is None or frame.kind is not None or frame.doubt or frame.approx:
+        return None
+    if frame.end - frame.start < named.end - named.start:
+        return None
+    found = within(named, frame)
+    return None if found is None else found.marked(relative=frame.relative, approx=named.approx)
 
 
 # --- "between March and May 2023" -------------------------------------------------------------------
@@ -170,4 +221,10 @@ def in_year(period: Period, year: int) -> Period:
     )
 
 
-PREFIXES: dict[str, Prefix] = {"beside": _beside, "inside": _inside, "nth": _nth, "part": _part}
+PREFIXES: dict[str, Prefix] = {
+    "beside": _beside,
+    "inside": _inside,
+    "nth": _nth,
+    "offset": _offset,
+    "part": _part,
+}

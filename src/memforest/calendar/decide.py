@@ -4,10 +4,12 @@ A month, weekday, day of the month, season or holiday without a year is the late
 past, and the coming one otherwise. Without any verb it is the coming one too, or the latest if that was a few days ago
 and is far nearer. "Since" looks back; "until", "by" and "from" look ahead unless the verb is in the past.
 
+A plan that was changed ("was cancelled") may be over or not, and what is far nearer counts.
+
 In doubt there is no date: among recurring days ("every", "on Mondays", birthdays), with a plain present that may tell
-a habit ("I swim on Monday"), in a tale of another time ("when I was ten"), in a name ("Friday Night Lights"), when
+a habit ("I swim on Monday"), in a tale of another time ("when I was ten"), in a name or a title ("Friday Night Lights"), when
 numbers or words of time stand unread beside it ("Monday 21"), when the weekday is today's, for a season without a
-past verb, and when the chosen one is most of a year away while the other is near.
+verb that is in the past or looks ahead, and when the chosen one is most of a year away while the other is near.
 """
 
 from __future__ import annotations
@@ -17,14 +19,12 @@ from dataclasses import replace
 from datetime import date
 from typing import Literal
 
-from memforest.calendar.period import Period, latest, soonest
+from memforest.calendar.period import Kind, Period, latest, soonest
 from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
 
-__all__ = ["Kind", "Side", "choose", "choose_bare", "side_of"]
+__all__ = ["Side", "choose", "choose_bare", "is_of_fiction", "side_of"]
 
-Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "season", "holiday"]
-"""What is named without a year; "day" is a day with its month."""
 Side = Literal["past", "coming", "open"]
 """``open``: there is no verb, and what is nearer may count."""
 
@@ -35,6 +35,8 @@ _FAR_DAYS = 290
 _NEAR_DAYS = 60
 _OFTEN: frozenset[Kind] = frozenset(("weekday", "weekend", "day_of_month", "holiday"))
 """What a plain present tells of as a habit."""
+_YEARLY: frozenset[Kind] = frozenset(("day", "month", "quarter", "season", "holiday"))
+"""What comes once a year, and lacks its year."""
 
 
 def side_of(scene: Scene, at: tuple[int, int], kind: Kind) -> Side | None:
@@ -51,8 +53,10 @@ def side_of(scene: Scene, at: tuple[int, int], kind: Kind) -> Side | None:
     tense = tense_of(scene, *at)
     if bound == "since" or tense == "past":
         return "past"
-    if kind == "season" or tense == "unsure":
+    if tense == "unsure" or (kind == "season" and tense != "future"):
         return None
+    if tense == "either":
+        return "open" if kind in ("day", "month") else None
     if tense == "present" and kind in _OFTEN and bound is None:
         return None
     return "open" if tense == "none" and bound is None else "coming"
@@ -72,19 +76,29 @@ def choose_bare(
     """
     behind = latest(candidates, scene.today, strict=strict)
     ahead = soonest(candidates, scene.today, strict=strict)
-    side = side_of(scene, at, kind)
+    told = side = side_of(scene, at, kind)
     if side == "open":
         side = _nearer(behind, ahead, scene, at, kind)
     found, other = (behind, ahead) if side == "past" else (ahead, behind)
     found, doubt = found or other, side is None or found is None
     if found is None:
         return None
+    if kind == "weekday" and found.start.weekday() == scene.today.weekday():
+        doubt = True
     if other is not None and found is not other:
         far, near = _distance(found, scene.today), _distance(other, scene.today)
         doubt = doubt or (far > _FAR_DAYS and near < _NEAR_DAYS and _bound(scene, at) != "since")
     if other is found or (not doubt and side == "past") or (doubt and _doubtful(scene, at)):
         other = None  # a verb in the past leaves no choice, nor do words that are no single day
-    return replace(found, relative=True, open_year=True, doubt=doubt, other=other)
+    return replace(
+        found,
+        relative=True,
+        open_year=kind in _YEARLY,
+        doubt=doubt,
+        kind=kind,
+        ahead=None if told in (None, "open") else side != "past",
+        other=other,
+    )
 
 
 def _nearer(
@@ -152,6 +166,19 @@ def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
         return "ahead"
     found = before.search(text) if before is not None else None
     return "since" if found is not None and found["since"] else None
+
+
+def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
+    """Tell whether a date, even a full one, stands in a title or is of what a book or film tells."""
+    named = scene.text[at[0]].isupper() and (period.kind is not None or not period.relative)
+    before = scene.text[max(0, at[0] - 60) : at[0]].rstrip(" \"'")
+    for language in scene.speakers:
+        media = language.doubts.get("media")
+        if scene.says(language.doubts.get("fiction"), scene.sentence(*at)):
+            return True
+        if named and media is not None and media.search(before) is not None:
+            return True
+    return scene.in_title(*at)
 
 
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:

@@ -9,13 +9,18 @@ with their accents, which the reader's text may leave out. The rest of the file 
   is what is reported, so that a preposition can be required without being part of the date. `op` names
   the function in `memforest.calendar.resolve` that works out the days; other keys are its arguments.
   `needs` lists the words of which a text must contain one before the pattern is tried at all
-  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit): that is what
-  makes a text without dates cost almost nothing.
-- ``[[prefix]]`` changes a date that stands right behind it ("the week before ...").
+  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit, ``@slash`` for a slash,
+  ``@wide`` for letters beyond ASCII, ``before+last`` for both words): that is what makes a text without dates cost
+  almost nothing.
+- ``[[prefix]]`` changes a date that stands right behind it ("the week before ..."), ``[[suffix]]`` one that stands right
+  in front ("Monday week"), and ``[[anaphor]]`` stands for one that is so long before or after the date named last ("two
+  days later").
 - ``[macros]`` are shared fragments. One is made from every table: ``{month}``, ``{weekday}``,
   ``{unit}``, ``{season}``, ``{holiday}``, ``{number}``, ``{ordinal}``, ``{part}``, ``{decadename}`` (each
-  a group of that name), ``{monthname}`` and ``{weekdayname}`` (unambiguous full names) and
-  ``{weekdayskip}`` (no group).
+  a group of that name), ``{number2}``, ``{cycle}`` (all that comes again and has a last and a next one: units of a week
+  or more, and ``{named}``, which are weekdays, months, seasons and holidays), ``{monthname}`` and ``{weekdayname}``
+  (unambiguous full names), ``{weekdayskip}`` and ``{monthskip}`` (no group).
+- The list ``spelt`` of ``[words]`` names long words that are read misspelt too, as months and weekdays then are.
 - ``[[tense]]`` rows are patterns of verbs, each with the tense that it stands for, in order: see
   `memforest.calendar.tense`. Alone of all they see accents. ``{irregular}`` stands for the list ``irregular_past`` of
   ``memforest/data/language/<code>.toml``.
@@ -31,6 +36,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -38,6 +44,7 @@ from typing import Any
 
 from memforest.calendar.fold import fold_word
 from memforest.calendar.further import CODE, further_data
+from memforest.calendar.spelling import Spelling
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,7 +53,11 @@ else:
 
 __all__ = ["Language", "Rule", "load_language"]
 
-DIGIT = "@digit"
+DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
+"""Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
+_SHORT = frozenset(("minute", "hour", "day"))
+"""Units of which nobody names "the last" or "the next" one as a date."""
+_RULE, _PREFIX, _SUFFIX = r"(?<!\w)(?:%s)(?!\w)", r"(?<!\w)(?:%s)$", r"(?:%s)(?!\w)"
 Span = tuple[int, int]
 
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z0-9]+)*")
@@ -62,6 +73,8 @@ class Rule:
     op: str
     regex: re.Pattern[str]
     args: Mapping[str, Any]
+    words: frozenset[str] = frozenset()
+    """Folded words of which a text must hold one, or there is no use in trying; none where it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +87,7 @@ class Language:
     weekdays: Mapping[str, int]
     units: Mapping[str, str]
     seasons: Mapping[str, str]
-    holidays: Mapping[str, Span]
+    holidays: Mapping[str, str]
     numbers: Mapping[str, Span]
     ordinals: Mapping[str, int]
     decades: Mapping[str, int]
@@ -89,17 +102,34 @@ class Language:
     ahead: re.Pattern[str] | None
     """What stands in front of a date and looks ahead: "until", "by", "from"."""
     onwards: re.Pattern[str] | None
+    frame_before: re.Pattern[str] | None
+    """What may stand between a frame and what it holds: "next week on Tuesday"."""
+    frame_behind: re.Pattern[str] | None
+    """The same the other way round: "Tuesday of next week"."""
     joint: re.Pattern[str] | None
+    through: re.Pattern[str] | None
+    """What alone makes a range of two neighbours: "to", and not "and"."""
     between: re.Pattern[str] | None
     as_of: re.Pattern[str] | None
+    spelling: Spelling | None
+    """Of its months, weekdays and a few other words; None where nothing is read misspelt."""
     rules: tuple[Rule, ...]
     prefixes: tuple[Rule, ...]
-    triggers: Mapping[str, tuple[int, ...]]
+    suffixes: tuple[Rule, ...]
+    anaphors: tuple[Rule, ...]
+    triggers: Mapping[str, tuple[tuple[int, frozenset[str]], ...]]
+    """Word -> the places of the rules that it may wake, and the words that must then stand there too."""
 
-    def rules_for(self, words: Iterable[str]) -> list[Rule]:
+    def rules_for(self, words: AbstractSet[str]) -> list[Rule]:
         """Return the rules worth trying on a text that holds these folded words."""
         triggers = self.triggers
-        wanted = {index for word in words if word in triggers for index in triggers[word]}
+        wanted = {
+            index
+            for word in words
+            if word in triggers
+            for index, others in triggers[word]
+            if not others or others <= words
+        }
         return [self.rules[index] for index in sorted(wanted)]
 
 
@@ -125,11 +155,12 @@ def load_language(code: str) -> Language | None:
 def _compile(data: Mapping[str, Any]) -> Language:
     table = _Tables(data)
     rules: list[Rule] = []
-    triggers: dict[str, list[int]] = {}
+    triggers: dict[str, list[tuple[int, frozenset[str]]]] = {}
     for entry in data.get("rule", ()):
-        for rule in table.rules(entry, tail=False):
-            for word in table.needs(entry["needs"]):
-                triggers.setdefault(word, []).append(len(rules))
+        for rule in table.rules(entry, _RULE):
+            for wanted in table.needs(entry["needs"]):
+                first, *others = sorted(wanted)
+                triggers.setdefault(first, []).append((len(rules), frozenset(others)))
             rules.append(rule)
     ways, scene = data.get("directions", {}), data.get("scene", {})
     bound = "|".join(
@@ -142,7 +173,7 @@ def _compile(data: Mapping[str, Any]) -> Language:
         weekdays=table.inverted("weekdays", int),
         units=table.inverted("units", str),
         seasons=table.inverted("seasons", str),
-        holidays=table.inverted("holidays", _pair),
+        holidays=table.inverted("holidays", str),
         numbers=table.inverted("numbers", _pair),
         ordinals=table.inverted("ordinals", int),
         decades=table.inverted("decades", int),
@@ -155,11 +186,17 @@ def _compile(data: Mapping[str, Any]) -> Language:
         before=table.regex(f"(?:{bound}) (?:{ways['skip']})?" if bound else None, r"(?<!\w)%s$"),
         ahead=table.regex(ways.get("ahead"), r"(?<!\w)(?:%s) (?:\w{2,5} )?$"),
         onwards=table.regex(ways.get("onwards"), r" (?:%s)(?!\w)"),
+        frame_before=table.regex(ways.get("frame_before"), "(?:%s)"),
+        frame_behind=table.regex(ways.get("frame_behind"), "(?:%s)"),
         joint=table.regex(ways.get("joint"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
+        through=table.regex(ways.get("through"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
         between=table.regex(ways.get("between"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
         as_of=table.regex(ways.get("as_of"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+        spelling=table.spelling(),
         rules=tuple(rules),
-        prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, tail=True)),
+        prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, _PREFIX)),
+        suffixes=tuple(rule for entry in data.get("suffix", ()) for rule in table.rules(entry, _SUFFIX)),
+        anaphors=tuple(rule for entry in data.get("anaphor", ()) for rule in table.rules(entry, _RULE)),
         triggers={word: tuple(indices) for word, indices in triggers.items()},
     )
 
@@ -181,15 +218,41 @@ class _Tables:
             ("decadename", "decades"),
         ):
             self._macros[group] = f"(?P<{group}>{_any_of(self._all(name))})"
-        self._macros["number"] = rf"(?P<number>\d{{1,4}}|{_any_of(self._all('numbers'))})"
+        for group in ("number", "number2"):
+            self._macros[group] = (
+                rf"(?P<{group}>\d{{1,4}}|{self._tens_and_ones()}|{_any_of(self._all('numbers'))})"
+            )
+        units = [
+            word
+            for name, words in data.get("units", {}).items()
+            if name not in _SHORT
+            for word in words
+            if not any(word in (f"{one}s", f"{one}es") for one in words)
+        ]
+        self._macros["named"] = "(?:{weekday}|{month}|{season}|{holiday})"
+        self._macros["cycle"] = f"(?:(?P<unit>{_any_of(units)})|{{named}})"
         doubtful = {*self.words("capital"), *self.words("names")}
         full = [words[0] for words in data.get("months", {}).values() if words[0] not in doubtful]
         self._macros["monthname"] = f"(?P<month>{_any_of(full)})"
         full = [words[0] for words in data.get("weekdays", {}).values()]
         self._macros["weekdayname"] = f"(?P<weekday>{_any_of(full)})"
         self._macros["weekdayskip"] = f"(?:{_any_of(self._all('weekdays'))})"
+        self._macros["monthskip"] = f"(?:{_any_of(self._all('months'))})"
         self._macros["dayname"] = f"(?P<dayname>{_any_of(self._all('weekdays'))})"
         self._macros["irregular"] = _any_of(_irregular_past(data.get("meta", {}).get("code", "")))
+
+    def _tens_and_ones(self) -> str:
+        """Return the pattern of "twenty-five"; of nothing where numbers are put together in another way."""
+        tens, ones = (
+            _any_of(
+                word
+                for n in numbers
+                for word in self._data.get("numbers", {}).get(str(n), ())
+                if len(word) > 2
+            )
+            for numbers in (range(20, 91, 10), range(1, 10))
+        )
+        return f"(?:{tens})[- ](?:{ones})" if self._data.get("meta", {}).get("tens_and_ones") else "(?!)"
 
     def words(self, name: str) -> list[str]:
         return list(self._data.get("words", {}).get(name, ()))
@@ -200,24 +263,27 @@ class _Tables:
     def inverted(self, name: str, value: Any) -> dict[str, Any]:
         return {fold_word(w): value(key) for key, words in self._data.get(name, {}).items() for w in words}
 
-    def needs(self, wanted: Iterable[str]) -> set[str]:
-        """Return the folded words any of which lets a rule run."""
-        found: set[str] = set()
-        for word in wanted:
-            if word == DIGIT or not word.startswith("@"):
-                found.add(word if word == DIGIT else fold_word(word))
-                continue
-            for entry in self._all(word[1:] + "s"):
-                found.add(max(re.findall(r"\w+", fold_word(entry)), key=len))
-        return found
+    def needs(self, wanted: Iterable[str]) -> tuple[frozenset[str], ...]:
+        """Return the sets of folded words any of which lets a rule run; "before+last" is a set of two."""
+        found: set[frozenset[str]] = set()
+        for entry in wanted:
+            if entry.startswith("@") and entry not in (DIGIT, SLASH, WIDE):
+                found |= {
+                    frozenset((max(re.findall(r"\w+", fold_word(word)), key=len),))
+                    for word in self._all(entry[1:] + "s")
+                }
+            else:
+                found.add(frozenset(fold_word(word) for word in entry.split("+")))
+        return tuple(found)
 
-    def rules(self, entry: Mapping[str, Any], *, tail: bool) -> list[Rule]:
+    def rules(self, entry: Mapping[str, Any], frame: str) -> list[Rule]:
         patterns = entry.get("patterns") or [entry["pattern"]]
-        frame = "%s" if entry.get("open") else r"(?<!\w)(?:%s)$" if tail else r"(?<!\w)(?:%s)(?!\w)"
+        frame = "%s" if entry.get("open") else frame
         args = {
             key: value for key, value in entry.items() if key not in ("pattern", "patterns", "needs", "op")
         }
-        return [Rule(entry["op"], self._build(pattern, frame), args) for pattern in patterns]
+        words = frozenset(word for wanted in self.needs(entry.get("needs", ())) for word in wanted)
+        return [Rule(entry["op"], self._build(pattern, frame), args, words) for pattern in patterns]
 
     def regex(self, pattern: str | None, frame: str) -> re.Pattern[str] | None:
         return None if pattern is None else self._build(pattern, frame)
@@ -231,6 +297,15 @@ class _Tables:
             return None
         return self._build("|".join(rows), r"(?<![\w'])(?:%s)(?![\w'])", fold=False)
 
+    def spelling(self) -> Spelling | None:
+        """Return what months, weekdays and the list ``spelt`` look like misspelt; None where that list is missing."""
+        listed = self.words("spelt")
+        return (
+            Spelling(map(fold_word, [*listed, *self._all("months"), *self._all("weekdays")]))
+            if listed
+            else None
+        )
+
     def doubts(self) -> dict[str, re.Pattern[str]]:
         frames = {
             "behind": "%s",
@@ -238,6 +313,7 @@ class _Tables:
             "title": "%s",
             "before": "(?:%s)$",
             "placed": r"(?<!\w)(?:%s)$",
+            "media": r"(?<!\w)%s$",
         }
         return {
             name: self._build(pattern, frames.get(name, r"(?<!\w)(?:%s)(?!\w)"))

@@ -12,20 +12,25 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from typing import Literal
 
 from memforest.types import Precision
 
 __all__ = [
+    "Kind",
     "Period",
     "day",
     "days",
     "decade",
+    "easter",
     "latest",
     "month",
     "months_from",
+    "nth_weekday",
     "part",
     "season",
     "soonest",
+    "stepped",
     "to_utc",
     "unit_period",
     "week",
@@ -33,12 +38,18 @@ __all__ = [
     "year",
 ]
 
+Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "quarter", "season", "holiday"]
+"""What is named without a year; "day" is a day with its month."""
+
 _DAY = timedelta(days=1)
 SEASON_STARTS = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
 """First month of each northern meteorological season."""
 
 # name -> (pieces, first piece, piece after the last)
 _PARTS = {"early": (3, 0, 1), "mid": (3, 1, 2), "late": (3, 2, 3), "half1": (2, 0, 1), "half2": (2, 1, 2)}
+
+_MONTHS_IN = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
+_DAYS_IN = {"week": 7, "weekend": 7, "fortnight": 14}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +68,10 @@ class Period:
     approx: bool = False
     open_year: bool = False
     doubt: bool = False
-    weekday: bool = False
-    """Named by its day of the week alone."""
+    kind: Kind | None = None
+    """What stands alone and comes again, such as a bare "Friday" or "May": its partner may say which is meant."""
+    ahead: bool | None = None
+    """Of such one that was chosen: whether it is to come; None where that was not asked."""
     other: Period | None = None
     """What the same words may mean instead: the May before or behind this one."""
 
@@ -146,12 +159,30 @@ def season(of_year: int, name: str) -> Period:
     return months_from(of_year, SEASON_STARTS[name], 3, "season")
 
 
+def easter(of_year: int) -> date:
+    """Return the Easter Sunday of the western churches.
+
+    Source: the anonymous Gregorian algorithm, J. Meeus, Astronomical Algorithms, 2nd ed. 1998, chapter 8.
+
+    Example:
+        >>> easter(2024)
+        datetime.date(2024, 3, 31)
+    """
+    century, of_century = divmod(of_year, 100)
+    golden = of_year % 19
+    moon = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    weekday = (32 + 2 * (century % 4) + 2 * (of_century // 4) - moon - of_century % 4) % 7
+    late = (golden + 11 * moon + 22 * weekday) // 451
+    month_, day_ = divmod(moon + weekday - 7 * late + 114, 31)
+    return date(of_year, month_, day_ + 1)
+
+
 def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
     """Return the calendar unit `shift` units after the one that contains `inside`.
 
     Args:
         unit: ``hour`` (its day), ``day``, ``week``, ``weekend``, ``month``, ``quarter``, ``season``,
-            ``year`` or ``decade``.
+            ``year``, ``decade`` or ``fortnight`` (its last week).
         inside: a day.
         shift: whole units, negative for the past. A shift of hours is the caller's business.
 
@@ -163,6 +194,8 @@ def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
         return day(inside + shift * _DAY)
     if unit == "week":
         return week(inside + shift * 7 * _DAY)
+    if unit == "fortnight":
+        return week(inside + shift * 14 * _DAY)
     if unit == "weekend":
         return weekend(inside + shift * 7 * _DAY)
     if unit == "month":
@@ -174,6 +207,35 @@ def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
     if unit == "decade":
         return decade(inside.year // 10 * 10 + 10 * shift)
     return year(inside.year + shift)
+
+
+def nth_weekday(base: Period, weekday: int, number: int) -> Period | None:
+    """Return the first, second, ... such weekday of a period, -1 for the last; None if it has none.
+
+    Example:
+        >>> nth_weekday(month(2024, 11), 3, 4).start
+        datetime.date(2024, 11, 28)
+    """
+    if number < 0:
+        last = base.end - _DAY
+        found = last - (last.weekday() - weekday) % 7 * _DAY
+    else:
+        found = base.start + ((weekday - base.start.weekday()) % 7 + 7 * (number - 1)) * _DAY
+    return day(found) if base.start <= found < base.end else None
+
+
+def stepped(inside: date, unit: str, count: int) -> date:
+    """Return the day so many units after a day, cut to the last day of a shorter month.
+
+    Example:
+        >>> stepped(date(2024, 1, 31), "month", 1)
+        datetime.date(2024, 2, 29)
+    """
+    months = _MONTHS_IN.get(unit)
+    if months is None:
+        return inside + _DAYS_IN.get(unit, 1) * count * _DAY
+    found = month(inside.year, inside.month + count * months)
+    return min(found.start + (inside.day - 1) * _DAY, found.end - _DAY)
 
 
 def part(period: Period, which: str) -> Period:

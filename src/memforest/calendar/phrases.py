@@ -16,32 +16,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timezone, tzinfo
-from typing import Literal
+from datetime import datetime, timezone, tzinfo
 
-from memforest.calendar.compose import PREFIXES, in_year, shared_year
+from memforest.calendar.decide import is_of_fiction
 from memforest.calendar.fold import fold_text, level_quotes
-from memforest.calendar.language import DIGIT, Rule, load_language
+from memforest.calendar.groups import at
+from memforest.calendar.language import DIGIT, SLASH, WIDE, Language, Rule, load_language
+from memforest.calendar.neighbours import Direction, Found, read_together
 from memforest.calendar.period import Period, to_utc
-from memforest.calendar.resolve import OPERATIONS, at
+from memforest.calendar.resolve import OPERATIONS
 from memforest.calendar.scene import Scene
+from memforest.calendar.spelling import mended
 from memforest.errors import TimestampError
 from memforest.interval import EARLIEST, Interval
 from memforest.types import Precision
 
 __all__ = ["MAX_CHARS", "DateSpan", "Direction", "find_dates"]
 
-Direction = Literal["at", "since", "until", "before", "after", "for"]
-"""How a statement relates to the days named: within them, from them on, up to and including them, up to
-their start, from their end; ``for`` ("have lived here for 5 years") began within them and still holds."""
-
 MAX_CHARS = 1_000_000
 """How much of a text is searched; what lies behind it is not read."""
 
-_PREFIX_REACH = 60
-_JOINT_REACH = 12
 _PIECE = 400
-_BOUNDS: tuple[Direction, ...] = ("since", "until", "before", "after")
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"[.!?;]\s|\n")
 _HAS_DIGIT = re.compile(r"\d")
@@ -76,6 +71,10 @@ class DateSpan:
         """What the words may mean, first what they are taken to mean."""
         return (self.interval,) if self.other is None else (self.interval, self.other)
 
+    def moved(self, count: int) -> DateSpan:
+        """Return the same so many characters further on."""
+        return replace(self, start_char=self.start_char + count, end_char=self.end_char + count)
+
     @property
     def interval(self) -> Interval:
         """The days named, without regard to the direction."""
@@ -93,17 +92,6 @@ class DateSpan:
         return Interval(start, end) if start < end else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A date while it is worked on; positions are those of the folded text."""
-
-    start: int
-    end: int
-    period: Period
-    scene: Scene
-    direction: Direction = "at"
-
-
 def find_dates(
     text: str,
     reference: datetime,
@@ -112,6 +100,7 @@ def find_dates(
     *,
     day_first: bool | None = None,
     doubtful: bool = False,
+    before: str = "",
 ) -> list[DateSpan]:
     """Return the dates that a text names, in order and without overlaps.
 
@@ -123,6 +112,8 @@ def find_dates(
             a date.
         day_first: whether ``01/02/2023`` is 1 February; None is as the first language of the list writes it, and no
             date where it is written both ways, as in English.
+        before: what was said just before the text: a question whose tense an answer has ("When did you move?" "In March"),
+            and dates of which the text says "two days later". None of its own dates is returned.
         doubtful: also return those of which two days may be meant, with `DateSpan.decided` false; for who can ask which.
 
     Raises:
@@ -130,25 +121,40 @@ def find_dates(
     """
     if reference.utcoffset() is None:
         raise TimestampError(f"reference has no time zone: {reference!r}; attach one (tzinfo=timezone.utc)")
-    folded, positions = fold_text(text[:MAX_CHARS])
+    known = [language for code in languages if (language := load_language(code)) is not None]
+    if before and _leans_on(text, before, known):
+        spans = find_dates(
+            whole := f"{before}\n{text}", reference, tz, languages, day_first=day_first, doubtful=doubtful
+        )
+        skipped = len(whole) - len(text)
+        return [one.moved(-skipped) for one in spans if one.start_char >= skipped]
+    folded, positions = mended(*fold_text(text[:MAX_CHARS]), [one.spelling for one in known if one.spelling])
     said = folded if positions is not None else level_quotes(text[:MAX_CHARS])
-    scenes = _scenes(folded, said, reference, tz, languages, day_first)
+    scenes = _scenes(folded, said, reference, tz, known, day_first)
     found = _without_overlaps(
         [hit for low, high in _pieces(folded) for scene in scenes for hit in _hits(scene, low, high)]
     )
     if not found:
         return []
-    found = _in_told_years(_joined([_bounded(hit) for hit in _extended(found)]))
+    found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end), hit.period)]
+    found = read_together(found)
     if not doubtful:
         found = [hit for hit in found if not hit.period.doubt]
-    spans = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
-    return [span for span in spans if span is not None]
+    made = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
+    return [span for span in made if span is not None]
+
+
+def _leans_on(text: str, before: str, known: Sequence[Language]) -> bool:
+    """Tell whether dates of a text may hang on what was said before it."""
+    if before.rstrip().endswith("?"):
+        return True
+    words = set(_WORD.findall(text[:MAX_CHARS].lower()))
+    return any(not rule.words.isdisjoint(words) for one in known for rule in one.anaphors)
 
 
 def _scenes(
-    text: str, said: str, reference: datetime, tz: tzinfo, languages: Sequence[str], day_first: bool | None
+    text: str, said: str, reference: datetime, tz: tzinfo, known: Sequence[Language], day_first: bool | None
 ) -> list[Scene]:
-    known = [language for code in languages if (language := load_language(code)) is not None]
     everywhere = load_language("any")
     try:
         now = reference.astimezone(tz)
@@ -174,19 +180,27 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
     yield low, len(text)
 
 
-def _hits(scene: Scene, low: int, high: int) -> list[_Found]:
+def _hits(scene: Scene, low: int, high: int) -> list[Found]:
     words = set(_WORD.findall(scene.text[low:high].lower()))
     if _HAS_DIGIT.search(scene.text, low, high):
         words.add(DIGIT)
-    hits = []
+        words |= {
+            name
+            for name, present in ((SLASH, "/" in scene.text), (WIDE, not scene.text.isascii()))
+            if present
+        }
+    hits: list[Found] = []
     for rule in scene.language.rules_for(words):
         if rule.args.get("fallback") and scene.speakers:
             continue
         direction: Direction = "for" if rule.op == "lasting" else "at"
         for match in rule.regex.finditer(scene.text, low, high):
+            start, end = at(match)
+            if any(one.start <= start and end <= one.end for one in hits):
+                continue  # the longer one counts
             period = _resolved(match, rule, scene)
             if period is not None:
-                hits.append(_Found(*at(match), period, scene, direction))
+                hits.append(Found(start, end, period, scene, direction))
     return hits
 
 
@@ -197,142 +211,16 @@ def _resolved(match: re.Match[str], rule: Rule, scene: Scene) -> Period | None:
         return None
 
 
-def _without_overlaps(hits: list[_Found]) -> list[_Found]:
+def _without_overlaps(hits: list[Found]) -> list[Found]:
     """Keep the leftmost of overlapping hits, and of those the longest."""
-    kept: list[_Found] = []
+    kept: list[Found] = []
     for hit in sorted(hits, key=lambda h: (h.start, -h.end)):
         if not kept or hit.start >= kept[-1].end:
             kept.append(hit)
     return kept
 
 
-def _extended(found: list[_Found]) -> list[_Found]:
-    """Let the words before each date change it; a date they swallow whole disappears."""
-    kept: list[_Found] = []
-    for hit in found:
-        wider = _widened(hit)
-        while wider.start < hit.start and kept and kept[-1].start >= wider.start:
-            kept.pop()
-        if kept and kept[-1].end > wider.start:
-            wider = hit
-        kept.append(wider)
-    return kept
-
-
-def _widened(hit: _Found) -> _Found:
-    """Apply up to two prefixes, the nearer first: "the end of the week before 9 June"."""
-    for _ in range(2):
-        wider = _with_prefix(hit)
-        if wider is None:
-            break
-        hit = wider
-    return hit
-
-
-def _with_prefix(hit: _Found) -> _Found | None:
-    scene, low = hit.scene, max(0, hit.start - _PREFIX_REACH)
-    before = scene.text[low : hit.start]
-    for language in scene.speakers:
-        for rule in language.prefixes:
-            match = rule.regex.search(before)
-            if match is None:
-                continue
-            try:
-                period = PREFIXES[rule.op](match, rule, replace(scene, language=language), hit.period)
-            except (ValueError, OverflowError):
-                continue
-            if period is not None:
-                return replace(hit, start=low + match.start(), period=period)
-    return None
-
-
-def _bounded(hit: _Found) -> _Found:
-    """Read the direction from the words before a date ("since") or behind it ("from May on")."""
-    if hit.direction != "at":
-        return hit
-    text = hit.scene.text
-    before = text[max(0, hit.start - _PREFIX_REACH) : hit.start]
-    for language in hit.scene.speakers:
-        match = language.before.search(before) if language.before else None
-        for way in _BOUNDS:
-            if match and match[way]:
-                return replace(hit, direction=way)
-        if language.onwards and language.onwards.match(text, hit.end):
-            return replace(hit, direction="since")
-    return hit
-
-
-def _joined(found: list[_Found]) -> list[_Found]:
-    """Make ranges of neighbours: "March" in "between March and May 2023" takes its partner's year.
-
-    The ends of a range ("from March until May") are no longer bounds of their own.
-    """
-    for index in range(len(found) - 1):
-        first, second = found[index], found[index + 1]
-        if second.start - first.end > _JOINT_REACH or not _are_joined(first, second):
-            continue
-        ranged = _opens_range(first)
-        try:
-            one, two = shared_year(first.period, second.period, ordered=ranged)
-        except (ValueError, OverflowError):
-            continue
-        one, two = _in_turn(one, two, first.scene.today)
-        first, second = replace(first, period=one), replace(second, period=two)
-        if ranged:
-            first, second = replace(first, direction="at"), replace(second, direction="at")
-        found[index : index + 2] = first, second
-    return found
-
-
-def _in_turn(first: Period, second: Period, today: date) -> tuple[Period, Period]:
-    """Return the days of "Monday to Thursday" in this order: on a Wednesday, both next week or both before today."""
-    known = first.weekday and second.weekday and not (first.doubt or second.doubt)
-    if not known or first.start <= second.start:
-        return first, second
-    return (first, second.later(7)) if first.start > today else (first.later(-7), second)
-
-
-def _in_told_years(found: list[_Found]) -> list[_Found]:
-    """Give days and months without a year the one that their sentence tells: "In 2018 we married on 4 August".
-
-    When it tells several, all are in doubt.
-    """
-    years = [hit for hit in found if hit.period.precision == "year" and hit.direction == "at"]
-    if not years:
-        return found
-    return [_in_told_year(hit, years) if hit.period.open_year else hit for hit in found]
-
-
-def _in_told_year(hit: _Found, years: list[_Found]) -> _Found:
-    low, high = hit.scene.sentence(hit.start, hit.end)
-    told = {one.period for one in years if low <= one.start and one.end <= high}
-    if not told:
-        return hit
-    (year, *others) = told
-    if others or year.approx or year.end.year - year.start.year != 1:
-        return replace(hit, period=hit.period.marked(doubt=True))
-    try:
-        return replace(hit, period=in_year(hit.period, year.start.year).marked(relative=year.relative))
-    except ValueError:
-        return replace(hit, period=hit.period.marked(doubt=True))
-
-
-def _are_joined(first: _Found, second: _Found) -> bool:
-    text = first.scene.text
-    return any(
-        language.joint is not None and language.joint.fullmatch(text, first.end, second.start)
-        for language in first.scene.speakers
-    )
-
-
-def _opens_range(first: _Found) -> bool:
-    before = first.scene.text[max(0, first.start - _PREFIX_REACH) : first.start]
-    return first.direction == "since" or any(
-        language.between is not None and language.between.search(before) for language in first.scene.speakers
-    )
-
-
-def _span(text: str, hit: _Found, positions: list[int] | None, tz: tzinfo) -> DateSpan | None:
+def _span(text: str, hit: Found, positions: Sequence[int] | None, tz: tzinfo) -> DateSpan | None:
     first, last = (hit.start, hit.end) if positions is None else (positions[hit.start], positions[hit.end])
     try:
         start, end = to_utc(hit.period.start, tz), to_utc(hit.period.end, tz)

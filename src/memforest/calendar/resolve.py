@@ -4,190 +4,39 @@ Each takes the match, the rule and the scene, and returns a period, or None when
 to be a date. They may raise `ValueError` or `OverflowError` for days that do not exist; the caller
 reads that as None.
 
-- "N units ago" is the calendar unit that contains that day ("two weeks ago": a Monday-to-Sunday week),
-  because nobody means the exact day; only days and hours give a day.
-- "last Friday" is the latest Friday before today, also on a Friday; "this Friday" the coming one, or today, or in the
-  past tense the latest; "next Friday" lies in the next Monday-to-Sunday week. Which a bare "Friday" is, and which a
-  "May", is for `memforest.calendar.decide` to say.
-- "last week/month/year" is the calendar unit before the current one, "the last week" the seven days up
-  to today.
+Here are the dates with numbers and names; what counts units from now is in `memforest.calendar.units`, and what comes
+again, such as Fridays and summers, in `memforest.calendar.cycles`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
 from memforest.calendar import period as periods
-from memforest.calendar.decide import Kind, choose, choose_bare
+from memforest.calendar import units
+from memforest.calendar.cycles import around, bare_weekday, counted, cycle, day_in, holiday, years_near
+from memforest.calendar.decide import choose_bare
 from memforest.calendar.fold import fold_word
+from memforest.calendar.groups import at, capital_word, full_year, group, year_of
 from memforest.calendar.language import Rule
 from memforest.calendar.numeric import day_comes_first
-from memforest.calendar.period import Period, day, unit_period
+from memforest.calendar.period import Kind, Period, day
 from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
-from memforest.types import Precision
 
-__all__ = ["OPERATIONS", "Operation", "number_range", "unit_of", "weekday_of"]
+__all__ = ["OPERATIONS", "Operation"]
 
 Match = re.Match[str]
 Operation = Callable[[Match, Rule, Scene], "Period | None"]
 
 _DAY = timedelta(days=1)
 _A_YEAR = timedelta(days=366)
-_PRECISION: dict[str, Precision] = {
-    "minute": "day",
-    "hour": "day",
-    "day": "day",
-    "week": "week",
-    "weekend": "day",
-    "month": "month",
-    "quarter": "season",
-    "year": "year",
-    "decade": "decade",
-}
-_MONTHS_IN = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
+_SOME_MONTHS = timedelta(days=70)
+"""Within so many days a weekday has the same day of the month twice at most."""
 _ORDINAL_DAY = re.compile(r"\d(?:st|nd|rd|th)(?!\w)", re.IGNORECASE)
-
-
-# --- reading the groups ---------------------------------------------------------------------------
-
-
-def group(match: Match, name: str) -> str | None:
-    """Return a named group, or None if the pattern lacks it or it took no part in the match."""
-    return match.group(name) if name in match.re.groupindex else None
-
-
-def at(match: Match) -> tuple[int, int]:
-    """Return where the date itself stands: the group ``span``, else the whole match."""
-    return match.span("span") if "span" in match.re.groupindex else match.span()
-
-
-def unit_of(match: Match, rule: Rule, scene: Scene) -> str:
-    """Return the unit that the rule fixes or the words name."""
-    named = rule.args.get("unit")
-    return str(named) if named else scene.language.units[fold_word(match["unit"])]
-
-
-def number_range(match: Match, rule: Rule, scene: Scene) -> tuple[int, int] | None:
-    """Return the number as a range (twice the same unless it is vague); None if there is none."""
-    fixed = rule.args.get("number")
-    if fixed:
-        return int(fixed[0]), int(fixed[1])
-    word = group(match, "number")
-    if not word:
-        return None
-    if word.isdigit():
-        return int(word), int(word)
-    return scene.language.numbers[fold_word(word)]
-
-
-def weekday_of(match: Match, rule: Rule, scene: Scene) -> int | None:
-    """Return the weekday (0 is Monday), or None if the word is something else ("sat down")."""
-    word = _unless_doubtful(match, "weekday", rule, scene)
-    return None if word is None else scene.language.weekdays[word] - 1
-
-
-def _unless_doubtful(match: Match, name: str, rule: Rule, scene: Scene) -> str | None:
-    word = group(match, name)
-    if word is None:
-        return None
-    folded = fold_word(word)
-    doubtful = folded in scene.language.capital and not rule.args.get("any_case") and not word[0].isupper()
-    return None if doubtful else folded
-
-
-def _vague(match: Match, numbers: tuple[int, int]) -> bool:
-    return numbers[0] != numbers[1] or bool(group(match, "approx") or group(match, "approx2"))
-
-
-# --- units ----------------------------------------------------------------------------------------
-
-
-def _shift(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    return unit_period(unit_of(match, rule, scene), scene.today, rule.args["shift"]).marked(relative=True)
-
-
-def _away(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    numbers = number_range(match, rule, scene)
-    if numbers is None or (rule.args.get("requires") == "future" and tense_of(scene, *at(match)) != "coming"):
-        return None
-    unit, sign = unit_of(match, rule, scene), rule.args.get("sign", -1)
-    if rule.args.get("exact"):
-        return day(_stepped(scene, unit, sign * numbers[0])).marked(relative=True)
-    ends = [_moved(scene, unit, sign * number) for number in numbers]
-    start, end = min(p.start for p in ends), max(p.end for p in ends)
-    return Period(start, end, _PRECISION[unit], relative=True, approx=_vague(match, numbers))
-
-
-def _moved(scene: Scene, unit: str, count: int) -> Period:
-    if unit in ("hour", "minute"):
-        return day(scene.day_after(timedelta(**{f"{unit}s": count})))
-    return unit_period(unit, scene.today, count)
-
-
-def _lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    clause = scene.clause(*match.span())[0], match.start()
-    if rule.args.get("requires") == "perfect" and not scene.says(scene.language.perfect, clause):
-        return None
-    return _away(match, Rule("away", rule.regex, {"sign": -1}), scene)
-
-
-def _rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    numbers = number_range(match, rule, scene) or (1, 1)
-    unit, sign = unit_of(match, rule, scene), rule.args["sign"]
-    edge = _stepped(scene, unit, sign * numbers[1])
-    start, end = (edge, scene.today) if sign < 0 else (scene.today, edge)
-    return Period(start, end + _DAY, _PRECISION[unit], relative=True, approx=_vague(match, numbers))
-
-
-def _stepped(scene: Scene, unit: str, count: int) -> date:
-    """Return the day so many units away, cut to the last day of a shorter month."""
-    today = scene.today
-    if unit in _MONTHS_IN:
-        month = periods.month(today.year, today.month + count * _MONTHS_IN[unit])
-        return min(month.start + (today.day - 1) * _DAY, month.end - _DAY)
-    if unit in ("week", "weekend"):
-        return today + 7 * count * _DAY
-    return _moved(scene, unit, count).start
-
-
-def _elapsed(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    whole = unit_period(unit_of(match, rule, scene), scene.today)
-    return Period(whole.start, scene.today + _DAY, whole.precision, relative=True)
-
-
-def _remaining(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    whole = unit_period(unit_of(match, rule, scene), scene.today)
-    return Period(scene.today, whole.end, whole.precision, relative=True)
-
-
-def _weekend(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Read "this weekend" as the one to come or in progress, in the past tense as the latest begun."""
-    saturdays = [periods.weekend(scene.today + shift * 7 * _DAY) for shift in (-1, 0, 1)]
-    which = "bare" if group(match, "bare") is not None else "this"
-    found = choose(saturdays, which, scene, at(match), "weekend")
-    return found.marked(open_year=False) if found else None
-
-
-# --- weekdays -------------------------------------------------------------------------------------
-
-
-def _weekday(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    number = weekday_of(match, rule, scene)
-    if number is None:
-        return None
-    today, which = scene.today, rule.args["which"]
-    if which == "next":
-        return day(today + (7 - today.weekday() + number) * _DAY).marked(relative=True)
-    same = [day(today + ((number - today.weekday()) % 7 + 7 * weeks) * _DAY) for weeks in (-2, -1, 0, 1)]
-    if which == "bare":
-        found = choose_bare(same, scene, at(match), "weekday", strict=True)
-        doubt = found is not None and (found.doubt or number == today.weekday())
-        return found.marked(open_year=False, doubt=doubt, weekday=True) if found else None
-    return choose(same, "next" if which == "coming" else which, scene, at(match), "weekday")
 
 
 # --- dates with a month ---------------------------------------------------------------------------
@@ -196,34 +45,34 @@ def _weekday(match: Match, rule: Rule, scene: Scene) -> Period | None:
 def _month_day(
     match: Match, rule: Rule, scene: Scene, month: int, number: int, kind: Kind = "day"
 ) -> Period | None:
-    year = group(match, "year")
+    year = year_of(match)
     if year:
-        return day(date(int(year), month, number))
-    candidates = [
-        one for year_ in _years_near(scene, 8) if (one := _day_in(year_, month, number)) is not None
-    ]
+        return day(date(year, month, number))
+    near = years_near(scene, 8 if (month, number) == (2, 29) else 1)
+    candidates = [one for year_ in near if (one := day_in(year_, month, number)) is not None]
     if not candidates:
         raise ValueError("there is no such day")
+    return _on_weekday(match, candidates, _A_YEAR, scene, kind)
+
+
+def _on_weekday(
+    match: Match, candidates: Sequence[Period], reach: timedelta, scene: Scene, kind: Kind
+) -> Period | None:
+    """Return which of several like days is meant: the one near today on the weekday beside it, where there is one."""
     named = group(match, "dayname")
-    if named is not None:  # "Monday 5 May": at most one of the years near has it
-        weekday = scene.language.weekdays[fold_word(named)] - 1
-        near = [one for one in candidates if abs(one.start - scene.today) < _A_YEAR]
-        candidates = [one for one in near if one.start.weekday() == weekday]
-        found = candidates[0] if candidates else near[0].marked(doubt=True)
-        return found.marked(relative=True)
-    return choose(candidates, rule.args.get("which", "bare"), scene, at(match), kind)
-
-
-def _day_in(year: int, month: int, number: int) -> Period | None:
-    try:
-        return day(date(year, month, number))
-    except ValueError:  # 29 February
-        return None
+    if named is None:
+        return choose_bare(candidates, scene, at(match), kind)
+    weekday = scene.language.weekdays[fold_word(named)] - 1
+    near = [one for one in candidates if abs(one.start - scene.today) < reach]
+    found = [one for one in near if one.start.weekday() == weekday]
+    if len(found) > 1:
+        return choose_bare(found, scene, at(match), kind)
+    return (found[0] if found else near[0].marked(doubt=True)).marked(relative=True)
 
 
 def _date(match: Match, rule: Rule, scene: Scene) -> Period | None:
     firm = group(match, "year") or _ORDINAL_DAY.search(match[0])
-    if not firm and _unless_doubtful(match, "month", rule, scene) is None:
+    if not firm and capital_word(match, "month", rule, scene) is None:
         return None
     return _month_day(match, rule, scene, scene.language.months[fold_word(match["month"])], int(match["day"]))
 
@@ -236,13 +85,15 @@ def _ordinal_date(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def _day_range(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    if _unless_doubtful(match, "month", rule, scene) is None and not group(match, "year"):
+    if capital_word(match, "month", rule, scene) is None and not group(match, "year"):
         return None
     first = _month_day(
         match, rule, scene, scene.language.months[fold_word(match["month"])], int(match["day"])
     )
     last = int(match["day2"])
     if first is None or last <= first.start.day:
+        return None
+    if group(match, "next") and last != first.start.day + 1:  # "3 and 5 May" are no range
         return None
     return replace(first, end=first.start.replace(day=last) + _DAY)
 
@@ -254,8 +105,7 @@ def _day_of_month(match: Match, rule: Rule, scene: Scene) -> Period | None:
         found = month.start + (int(match["day"]) - 1) * _DAY
         if found < month.end:
             candidates.append(day(found))
-    chosen = choose_bare(candidates, scene, at(match), "day_of_month")
-    return chosen.marked(open_year=False) if chosen else None
+    return _on_weekday(match, candidates, _SOME_MONTHS, scene, "day_of_month")
 
 
 def _numeric(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -267,33 +117,22 @@ def _numeric(match: Match, rule: Rule, scene: Scene) -> Period | None:
     month, number = (b, a) if day_first else (a, b)
     if not group(match, "c"):
         return _month_day(match, rule, scene, month, number) if day_first is not None else None
-    year = _full_year(match["c"])
+    year = full_year(match["c"])
     if day_first is None:
         return replace(day(date(year, a, b)), doubt=True, other=day(date(year, b, a)))
     return day(date(year, month, number))
 
 
-def _full_year(digits: str) -> int:
-    """Return a year of four or two digits: 69-99 are 1969-1999, 00-68 are 2000-2068 (POSIX strptime, ``%y``)."""
-    year = int(digits)
-    return year if len(digits) > 2 else year + (1900 if year >= 69 else 2000)
-
-
 def _east_asian(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    year, month, number = (group(match, name) for name in ("year", "month", "day"))
+    year, month, number = year_of(match), group(match, "month"), group(match, "day")
     if month and number:
         return _month_day(match, rule, scene, int(month), int(number))
     if month:
-        return _of_month(int(month), int(year) if year else None, match, rule, scene)
-    return periods.year(int(year)) if year else None
+        return _of_month(int(month), year, match, rule, scene)
+    return periods.year(year) if year else None
 
 
 # --- months, years, seasons, holidays -------------------------------------------------------------
-
-
-def _years_near(scene: Scene, count: int = 3) -> range:
-    year = scene.today.year
-    return range(max(year - count, 1), min(year + count, 9998) + 1)
 
 
 def _of_month(month: int, year: int | None, match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -301,26 +140,28 @@ def _of_month(month: int, year: int | None, match: Match, rule: Rule, scene: Sce
         return None
     if year is not None:
         return periods.month(year, month)
-    candidates = [periods.month(near, month) for near in _years_near(scene)]
-    return choose(candidates, rule.args.get("which", "bare"), scene, at(match), "month")
+    candidates = [periods.month(near, month) for near in years_near(scene)]
+    return choose_bare(candidates, scene, at(match), "month")
 
 
 def _month(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    word, year = match["month"], group(match, "year")
+    word, year = match["month"], year_of(match)
     if word.isdigit():
-        return _of_month(int(word), int(year or 0), match, rule, scene)
-    if not year and _unless_doubtful(match, "month", rule, scene) is None:
+        return _of_month(int(word), year, match, rule, scene)
+    if not year and capital_word(match, "month", rule, scene) is None:
         return None
     number = scene.language.months[fold_word(word)]
-    return _of_month(number, int(year) if year else None, match, rule, scene)
+    return _of_month(number, year, match, rule, scene)
 
 
 def _year(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    return periods.year(_full_year(match["year"]))
+    year = year_of(match)
+    return None if year is None else periods.year(year)
 
 
 def _year_range(match: Match, rule: Rule, scene: Scene) -> Period | None:
     first, last = int(match["year"]), int(match["year2"])
+    last += first // 100 * 100 if last < 100 else 0
     return Period(date(first, 1, 1), date(last + 1, 1, 1), "year") if first < last else None
 
 
@@ -337,37 +178,56 @@ def _decade(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def _season(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    name, year = scene.language.seasons[fold_word(match["season"])], group(match, "year")
+    year = year_of(match)
     if year:
-        return periods.season(int(year), name)
-    candidates = [periods.season(near, name) for near in _years_near(scene)]
-    return choose(candidates, rule.args["which"], scene, at(match), "season")
+        return periods.season(year, scene.language.seasons[fold_word(match["season"])])
+    kind, candidates = around(match, rule, scene) or ("season", ())
+    return choose_bare(candidates, scene, at(match), kind)
+
+
+def _quarter(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    number, size = int(match["quarter"]), 12 // int(rule.args["of"])
+    year = year_of(match)
+    if year:
+        return periods.months_from(year, size * (number - 1) + 1, size, "season")
+    candidates = [
+        periods.months_from(near, size * (number - 1) + 1, size, "season") for near in years_near(scene)
+    ]
+    return choose_bare(candidates, scene, at(match), "quarter")
 
 
 def _holiday(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    month, number = scene.language.holidays[fold_word(match["holiday"])]
-    return _month_day(match, rule, scene, month, number, "holiday")
+    year, name = year_of(match), scene.language.holidays[fold_word(match["holiday"])]
+    if year:
+        return holiday(name, year)
+    if rule.args.get("told") and tense_of(scene, *at(match)) not in ("past", "future"):
+        return None
+    found = around(match, rule, scene)
+    return choose_bare(found[1], scene, at(match), "holiday") if found else None
 
 
 OPERATIONS: dict[str, Operation] = {
-    "away": _away,
+    "away": units.away,
+    "counted": counted,
+    "cycle": cycle,
     "date": _date,
     "day_of_month": _day_of_month,
     "day_range": _day_range,
     "decade": _decade,
     "east_asian": _east_asian,
-    "elapsed": _elapsed,
+    "elapsed": units.elapsed,
     "holiday": _holiday,
-    "lasting": _lasting,
+    "lasting": units.lasting,
     "month": _month,
     "numeric": _numeric,
     "ordinal_date": _ordinal_date,
-    "remaining": _remaining,
-    "rolling": _rolling,
+    "quarter": _quarter,
+    "remaining": units.remaining,
+    "rolling": units.rolling,
     "season": _season,
-    "shift": _shift,
-    "weekday": _weekday,
-    "weekend": _weekend,
+    "shift": units.shift,
+    "weekday": bare_weekday,
+    "weekend": units.weekend,
     "year": _year,
     "year_range": _year_range,
 }

@@ -15,6 +15,12 @@ _REACH = 160
 """Most characters of a sentence to either side of a date that are looked at."""
 _STOP = re.compile(r"(?<!\b\w)[.!?]+(?=[\s\"'”’)]|$)|[;\n。！？]")
 
+_QUOTED = re.compile(
+    r"""["“«]([^"“”«»\n]{1,80})["”»]|(?<!\w)'([^'\n]{1,80})'(?!\w)|(?<![\w*])[*_]([^*_\n]{1,80})[*_](?![\w*])"""
+)
+_TITLE_WORD = re.compile(r"[^\W\d_]{2,}")
+_SHORT_WORD = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -61,6 +67,25 @@ class Scene:
             low = one.end()
         behind = bound.search(self.text, end, high)
         return low, behind.start() if behind else high
+
+    def in_title(self, start: int, end: int) -> bool:
+        """Tell whether a stretch of the text stands in quotation marks, alone or among capitalised words.
+
+        "One Day in December" is a title, and "See you in December" what somebody said.
+        """
+        for quoted in _QUOTED.finditer(self.text, max(0, start - _REACH), min(len(self.text), end + _REACH)):
+            low, high = quoted.span(quoted.lastindex or 0)
+            if not low <= start < end <= high:
+                continue
+            others = [
+                word[0]
+                for word in _TITLE_WORD.finditer(self.text, low, high)
+                if word.end() <= start or word.start() >= end
+            ]
+            capital = [word for word in others[1:] if word[0].isupper()]
+            small = [word for word in others if word[0].islower() and len(word) > _SHORT_WORD]
+            return not others or (bool(capital) and not small)
+        return False
 
     def says(self, pattern: re.Pattern[str] | None, bounds: tuple[int, int]) -> bool:
         """Tell whether a pattern stands within bounds of the text."""

@@ -14,8 +14,9 @@ from memforest.calendar.scene import Scene
 
 __all__ = ["Tense", "tense_of"]
 
-Tense = Literal["past", "coming", "present", "unsure", "none"]
-"""``coming`` is a verb that looks ahead; ``present`` one that may tell a habit ("I swim on Monday"); ``unsure`` a verb
+Tense = Literal["past", "coming", "future", "present", "either", "unsure", "none"]
+"""``coming`` is a verb that is not in the past, ``future`` one that looks ahead; ``either`` tells of a plan that was changed,
+whose day may be over or not; ``present`` one that may tell a habit ("I swim on Monday"); ``unsure`` a verb
 that leaves it open ("she would come on Friday"); ``none`` no verb at all."""
 
 
@@ -32,6 +33,12 @@ def tense_of(scene: Scene, start: int, end: int) -> Tense:
         return "none"
     low, high = scene.sentence(start, end)
     found = [one for one in verbs.finditer(scene.said, low, high) if one.end() <= start or one.start() >= end]
+    if not found and scene.text[max(0, low - 40) : low].rstrip().endswith(
+        "?"
+    ):  # an answer has its question's tense
+        start = end = scene.text.rindex("?", 0, low)
+        low, high = scene.sentence(start, end)
+        found = list(verbs.finditer(scene.said, low, start))
     if not found:
         return "none"
     first, last = scene.clause(start, end)
@@ -50,7 +57,14 @@ def tense_of(scene: Scene, start: int, end: int) -> Tense:
     return _TENSES[tense]
 
 
-_TENSES: dict[str, Tense] = {"past": "past", "coming": "coming", "present": "present", "unsure": "unsure"}
+_TENSES: dict[str, Tense] = {
+    "past": "past",
+    "coming": "coming",
+    "future": "future",
+    "present": "present",
+    "either": "either",
+    "unsure": "unsure",
+}
 
 
 def _row(verb: re.Match[str]) -> str:

@@ -22,11 +22,12 @@ def date_languages(text: str, language: Code) -> tuple[str, ...]:
     """Return the languages in whose words the dates of a text are looked for.
 
     Of a text that tells no language ("New deadline: 29 March") these are all that have rules, unless it has words of
-    another one: then those of `memforest.calendar.further`, of which there may be none.
+    another one: then those of `memforest.calendar.further`, of which there may be none. A text with a year may be in
+    another language than it seems: "am 14. Juni 2019" has a word that is English too.
     """
-    if language != "other":
-        return (language,)
-    return (_FURTHER,) if has_foreign_words(text) else _RULED
+    if language == "other":
+        return (_FURTHER,) if has_foreign_words(text) else _RULED
+    return (language, _FURTHER) if _NAMES_YEAR.search(text) and has_foreign_words(text) else (language,)
 
 
 def resolved_dates(spans: Iterable[DateSpan]) -> tuple[ResolvedDate, ...]:

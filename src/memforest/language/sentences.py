@@ -22,6 +22,8 @@ MAX_PIECE_CHARS = 600
 _END = re.compile(
     r"""(?P<cjk>[。！？｡]+[」』”’）)"']*)|(?P<mark>[.!?…؟।]{1,32}["'”’»)\]*_]{0,4})(?=\s|$)|(?P<line>\n\s*)"""
 )
+# "am 5. März 2024": many languages write the number of a day so.
+_DATE_GOES_ON = re.compile(r" [^\W\d_]{3,12}\.? \d{4}(?!\w)")
 _LAST_WORD = re.compile(r"[\w.]+$")
 # Never end a sentence, whatever follows.
 _TITLES = word_set(
@@ -80,6 +82,8 @@ def _is_inside(text: str, begin: int, match: re.Match[str]) -> bool:
         return bool(after) and not after.isupper()
     if len(word) == 1 and word.isupper() and word != "I":
         return after.isupper()
+    if lowered.isdecimal() and _DATE_GOES_ON.match(text, match.end()):
+        return True
     return lowered.isdecimal() and before.start() == begin + _blank(text, begin)
 
 

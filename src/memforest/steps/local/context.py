@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 
 from memforest.language.attribution import Attributed, Voices, attribute
@@ -21,6 +22,7 @@ __all__ = ["CAPTION", "Context", "context_of"]
 
 _QUESTION_WORDS = 25
 _SHOWN_CHARS = 240
+_HEARD_CHARS = 400
 CAPTION = re.compile(
     r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
 )
@@ -60,6 +62,8 @@ class Context:
     to_assistant: bool
     """An assistant is the only one that the turn is said to, or its speaker has the role of a user."""
     day_first: bool | None
+    heard: str
+    """What was said just before: the end of the turn before, of the same day, and of this turn so far."""
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -68,6 +72,10 @@ class Context:
         if self.voices is None:
             return Attributed(text, names_speaker=False, changed=False)
         return attribute(text, self.voices)
+
+    def hear(self, text: str) -> None:
+        """Add a sentence to what was said."""
+        self.heard = f"{self.heard}\n{text}"[-_HEARD_CHARS:]
 
     def skip(self, text: str, reason: str) -> None:
         """Record that `text` became no statement."""
@@ -108,6 +116,9 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
         to_assistant=turn.role == "user"
         or (bool(others) and all(is_assistant(one, roles.get(one)) for one in others)),
         day_first=chunk.day_first,
+        heard=previous.text[-_HEARD_CHARS:]
+        if previous is not None and turn.said - previous.said < timedelta(days=1)
+        else "",
     )
 
 

@@ -87,8 +87,9 @@ class FindDates(Protocol):
         languages: Sequence[str],
         *,
         day_first: bool | None,
+        before: str,
     ) -> Sequence[DateSpan]:
-        """Return the dates in `text`, offsets in characters, times aware UTC."""
+        """Return the dates in `text`, offsets in characters, times aware UTC; `before` is what was said before it."""
         ...
 
 
@@ -177,6 +178,7 @@ class LocalExtractor:
             text = CAPTION.sub("\n", text)
         for piece in split_sentences(text):
             self._sentence(context, piece.text)
+            context.hear(piece.text)
         for caption in captions:
             self._caption(context, caption)
 
@@ -272,8 +274,10 @@ class LocalExtractor:
         """Return the draft of a sentence that only the question before it explains, or None."""
         question = context.question or ""
         bare = is_yes_no_answer(raw) and asks_yes_or_no(question)
+        asked = ""
         if bare and is_bare_yes(raw, context.address):
             text = "no." if raw[:1] in "nN" else "yes."
+            asked = "" if raw[:1] in "nN" else question
         elif bare and len(raw.split()) <= 8:
             text = raw
         elif (
@@ -286,7 +290,7 @@ class LocalExtractor:
         ) or skip_reason(text, context.address, assistant=False) not in (None, "fragment"):
             return None
         made = context.attribute(text)
-        dates = self._spans(context, text)
+        dates = self._spans(context, asked or text)  # "Is it the 12th?" "Yes"
         draft = self._finish(context, raw, made.text, attributed=True, changed=True, dates=dates)
         about = "" if context.about is None else f' about "{context.about}"'
         draft.text = f'{context.called}, asked "{question}"{about}: {uncapitalised(draft.text)}'
@@ -317,7 +321,8 @@ class LocalExtractor:
     def _spans(self, context: Context, text: str) -> list[DateSpan]:
         """Return the dates of a text, in order."""
         languages = date_languages(text, context.language)
-        found = self._dates(text, context.turn.said, self._zone, languages, day_first=context.day_first)
+        said, order = context.turn.said, context.day_first
+        found = self._dates(text, said, self._zone, languages, day_first=order, before=context.heard)
         return sorted(found, key=lambda one: one.start_char)
 
     def _finish(
