@@ -23,7 +23,7 @@ from memforest.language.phrases import read_statement
 from memforest.models import HashEmbedder
 from memforest.systems.memforest.index import _within
 from memforest.systems.memforest.kinds import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
-from memforest.systems.memforest.threads import DatedObservation, Thread, order_observations
+from memforest.systems.memforest.threads import Choice, DatedObservation, Thread, order_observations
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, make_vocabulary
 from memforest.systems.memforest.when import Answer, _of_thread
@@ -395,11 +395,10 @@ def test_the_telling_of_a_beginning_answers_since_when(kind: str, facts: tuple[i
     """Of the facts of a stretch, the one that tells its beginning goes first where that is asked for."""
     snapshot = hand_made([Said("Ana", 1), Said("Ana", 5)], [Fact((0,)), Fact((1,))])
     segment = Segment("keemun", DAY, None, (201, 202))
-    thread = Thread(
-        (segment,), frozenset((202,)), frozenset(), frozenset(("keemun",)), True, frozenset(), 1.0
-    )
+    thread = Thread((segment,), frozenset((202,)), frozenset())
+    choice = Choice("Ana", {"keemun": 1.0}, replaced=True, attributes=frozenset(), nearness=1.0)
     plan = QuestionPlan(kind=kind, anchor="keemun" if kind == "since" else None)  # type: ignore[arg-type]
-    found = _of_thread(snapshot, thread, plan, 9 * DAY)
+    found = _of_thread(snapshot, choice, thread, plan, 9 * DAY)
     assert (found.facts, found.start_ms, found.end_ms) == (facts, DAY, None)
 
 
