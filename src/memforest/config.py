@@ -37,7 +37,7 @@ Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
 
-ANSWER_THRESHOLD = 0.6
+ANSWER_THRESHOLD = 0.72
 """With it, few of the unanswerable questions of `scripts/calibrate_answers.py` are answered."""
 
 Refresh: TypeAlias = Literal["lazy", "path", "behind", "close"]
