@@ -99,6 +99,8 @@ class LocalAnswerer:
             pieces = [replace(piece, evidence=replace(piece.evidence, leads=False)) for piece in pieces]
         why = ruled_out(asked, pieces)
         able = [] if why else [piece for piece in pieces if _may_answer(asked, piece)]
+        # What a timeline leads with does not compete with the other values of that timeline.
+        able = [piece for piece in able if piece.evidence.leads][:1] or able
         if not able:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)

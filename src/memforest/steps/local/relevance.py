@@ -2,7 +2,8 @@
 
 A piece is judged as an exchange: the turn without the questions in it, its statement, and the turn before, which says what
 it replies to. `read_features` says what is known of it without understanding it: how many of the question's words it says,
-whether it replies to a question that says them, whether it has such a thing as is asked for, and its place in the ranking. `memforest.steps.local.chances` makes a probability of that.
+whether it replies to a question that says them, whether it has such a thing as is asked for, and its place in the ranking.
+`memforest.steps.local.chances` makes a probability of that.
 """
 
 from __future__ import annotations
@@ -212,9 +213,9 @@ def _share(asked: Asked, said: Sequence[bool], *, empty: float) -> float:
 
 
 def _lacks(asked: Asked, piece: Piece, names: frozenset[str]) -> bool:
-    """Return whether a turn has nothing of what is asked for; never where the question does not tell what."""
+    """Return whether a turn has nothing of what is asked for; never where no form is asked for, or a timeline has chosen it."""
     one = piece.evidence
-    if not asked.wanted or ("time" in asked.wanted and one.start not in (None, one.said)):
+    if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
         return False
     besides = asked.stems.union(lexical_tokens(one.speaker))
     return not any(holds(kind, piece.told, besides=besides, names=names) for kind in asked.wanted)
