@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -68,11 +68,12 @@ from memforest.steps.llm import (
 from memforest.steps.llm.replies import Extraction, Named, Statement
 from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer, quoted
+from memforest.steps.local.asked_for import Wanted, holds
 from memforest.steps.local.draft import is_bare_yes
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
-from memforest.steps.local.relevance import coverage, read_pieces, read_question, ruled_out
+from memforest.steps.local.relevance import read_features, read_pieces, read_question, ruled_out
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.steps.local.talk import without_dates
 from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
@@ -171,7 +172,7 @@ def _relevance(text: str) -> None:
     asked = read_question(text, QuestionPlan("predecessor", ("Ann",), None, text, mentions=(text,)))
     pieces = read_pieces([(0, _evidence(text))])
     ruled_out(asked, pieces)
-    coverage(asked, pieces[0], pieces)
+    read_features(asked, pieces, pieces)
 
 
 def _of_model(text: str) -> None:
@@ -320,6 +321,9 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "search.texts.without_names": lambda t: without_names(t, NAMES),
     "steps.local.answer.LocalAnswerer": _answer,
     "steps.local.answer.quoted": lambda t: quoted(t, t, WHEN, UTC),
+    "steps.local.asked_for.holds": lambda t: [
+        holds(kind, t, besides=(t,), names=(t,)) for kind in get_args(Wanted)
+    ],
     "steps.local.relevance.read_question": _relevance,
     "language.attribution.attribute": lambda t: [
         attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
@@ -409,8 +413,9 @@ EXEMPT: dict[str, str] = {
     "steps.llm.prompt.data_block": "takes the name of a block, written in the package",
     "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
     "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",
-    "steps.local.relevance.weights_for": "takes the id of a model",
     "language.change.governor_at": "takes the name of a class of wording of the package",
+    "steps.local.asked_for.date_words": "takes the code of a language of the package",
+    "steps.local.chances.weights_for": "takes the id of a model",
     "language.aspect.listed": "takes the name of a list of the package",
     "language.aspect.word_list": "takes the name of a list of the package",
     "language.language.load_word_lists": "takes the code of a language of the package",

@@ -96,7 +96,14 @@ def test_what_is_no_record_goes_to_standard_error(folder: Path) -> None:
 
 def test_an_answer_is_a_line_and_each_citation_too(folder: Path) -> None:
     """The answer first."""
-    answer, *cited = piped(folder, "ask", "Where does Bo live now?")
+    with MemForest(folder, Config(embedder=HashEmbedder())) as forest:
+        turn = {
+            "speaker": "Bo",
+            "text": "I moved to Miami with two red suitcases.",
+            "timestamp": "2024-03-03",
+        }
+        forest.ingest_session("bo", "third", [turn])
+    answer, *cited = piped(folder, "ask", "Did Bo move to Miami with suitcases?")
     assert "Miami" in answer
     assert [one.split("\t")[0] for one in cited] == ["[1]"]
 

@@ -821,7 +821,7 @@ def test_the_local_answerer_answers_where_a_model_cannot(world: Path, error: Mod
     """The answer is the local one's, and the trace and a warning say so."""
 
     def answered(**chosen: Any) -> Any:
-        memory = opened(world, **chosen)
+        memory = opened(world, fast_config(answer_threshold=0.3), **chosen)
         try:
             return run(memory.ask(read_options("Did Ana buy a red vase in Oslo?", {}, memory.config)))
         finally:

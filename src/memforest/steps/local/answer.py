@@ -1,8 +1,9 @@
 """Answers without a model: a quote of the best evidence with speaker and day, or an abstention that names the nearest.
 
 Nothing is composed, so it is the same in every language. Where a timeline leads and the quote has its value, the value
-stands in front; where a question asks for a time and the evidence states one, the time does. How good the best evidence is,
-is a score (`memforest.steps.local.relevance`), and below `Config.answer_threshold` nothing is answered. The evidence is
+stands in front; where a question asks for a time and the evidence states one, the time does. Every piece has a chance to be
+a right answer (`memforest.steps.local.chances`). Two pieces that are a turn and the reply to it are one exchange: quoted
+together, they are right if either is. Below `Config.answer_threshold` nothing is answered. The evidence is
 untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody said them.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 
@@ -20,40 +21,43 @@ from memforest.errors import ModelError, StepError
 from memforest.interval import EARLIEST, Interval, format_interval
 from memforest.ports import Reranker
 from memforest.steps.base import Answer, AnswerEvidence
+from memforest.steps.local.chances import chances, weights_for
 from memforest.steps.local.relevance import (
     Asked,
     Piece,
-    coverage,
+    read_features,
     read_pieces,
     read_question,
     ruled_out,
     sentences,
     spoken_of,
-    weights_for,
 )
 from memforest.text import cut, lexical_tokens
 from memforest.types import QuestionPlan
 
-__all__ = ["MAX_ITEMS", "TOP", "LocalAnswerer", "Scored", "quoted"]
+__all__ = ["MAX_ITEMS", "TOP", "LocalAnswerer", "Scored", "best", "listed", "quoted"]
 
 TOP = 10
 """Pieces of evidence read, best first: the default ``top_k`` of a query."""
 MAX_ITEMS = 5
 """Quotes in the answer to a list question."""
-PLACE_COST = 0.1
-"""Coverage that one place of the ranking is worth, where no cross-encoder chooses."""
+LEAST_CHANCE = 0.05
+"""Of either turn of an exchange that is quoted as a whole."""
+LISTED = 0.25
+"""Chance of a quote in a list, in parts of that of the best one, from which on it is quoted."""
+BEFORE_CHARS = 120
+"""Characters of the turn before that a cross-encoder reads in front of a piece."""
 QUOTE_CHARS = 300
 """Most characters of a quote; of a longer turn the sentences around the best one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A piece that may answer, what is known of it, and its score."""
+    """A piece that may answer, what is known of it by name, and its chance to be a right answer."""
 
     piece: Piece
-    coverage: float
-    logit: float
-    score: float
+    known: Mapping[str, float]
+    chance: float
 
 
 class LocalAnswerer:
@@ -95,43 +99,36 @@ class LocalAnswerer:
             pieces = [replace(piece, evidence=replace(piece.evidence, leads=False)) for piece in pieces]
         why = ruled_out(asked, pieces)
         able = [] if why else [piece for piece in pieces if _may_answer(asked, piece)]
+        # What a timeline leads with does not compete with the other values of that timeline.
+        able = [piece for piece in able if piece.evidence.leads][:1] or able
         if not able:
             why = why or "nothing that was found is about who and when the question asks"
             return Answer(None, reason=why, nearest=pieces[0].index)
-        ranked = await self.ranked(question, asked, able, pieces)
-        best = ranked[0]
-        if best.score < self._threshold:
-            why = f"the nearest evidence scores {best.score:.2f}, and an answer needs {self._threshold:.2f}"
-            return Answer(None, reason=why, nearest=best.piece.index, score=best.score)
-        chosen = [one for one in ranked if one.score >= self._threshold] if plan.kind == "list" else [best]
-        return self._answered(asked, _distinct(chosen)[:MAX_ITEMS], best.score)
+        scored = await self.scored(question, asked, able, pieces)
+        chosen, score = listed(scored) if plan.kind == "list" else best(scored)
+        if score < self._threshold:
+            why = f"the nearest evidence scores {score:.2f}, and an answer needs {self._threshold:.2f}"
+            nearest = max(chosen, key=lambda one: one.chance).piece.index
+            return Answer(None, reason=why, nearest=nearest, score=score)
+        return self._answered(asked, chosen, score)
 
-    async def ranked(
+    async def scored(
         self, question: str, asked: Asked, able: Sequence[Piece], pieces: Sequence[Piece]
     ) -> list[Scored]:
-        """Return the pieces that may answer with their scores; best first, what a timeline leads with before all."""
-        shares = [coverage(asked, piece, pieces) for piece in able]
-        logits, model = [0.0] * len(able), None
+        """Return the pieces that may answer with their chances, in the order of the ranking."""
+        known, model = read_features(asked, able, pieces), None
         if self._reranker is not None and _is_latin(question):
-            texts = [f"{one.evidence.speaker}: {one.evidence.quote}" for one in able]
             try:
-                logits = (await self._reranker.score(question, texts)).tolist()
+                logits = await self._reranker.score(question, [_exchange(one.evidence) for one in able])
             except ModelError as exc:
                 raise StepError(f"{exc}: evidence is judged by words alone") from exc
+            known = [{**one, "logit": float(logit)} for one, logit in zip(known, logits, strict=True)]
             model = self._reranker.model_id
         weights = weights_for(model)
         assert (
             weights is not None
         )  # of the words there always are, of a reranker it was asked when it was taken
-        scored = [
-            Scored(piece, share, logit, weights.score(share, piece.evidence.leads, logit))
-            for piece, share, logit in zip(able, shares, logits, strict=True)
-        ]
-        worth = [
-            one.coverage - PLACE_COST * at if model is None else one.logit for at, one in enumerate(scored)
-        ]
-        order = sorted(range(len(scored)), key=lambda at: (not able[at].evidence.leads, -worth[at]))
-        return [scored[at] for at in order]
+        return [Scored(*one) for one in zip(able, known, chances(known, weights), strict=True)]
 
     def _answered(self, asked: Asked, chosen: Sequence[Scored], score: float) -> Answer:
         parts = [self._worded(asked, one.piece.evidence) for one in chosen]
@@ -174,7 +171,8 @@ def _may_answer(asked: Asked, piece: Piece) -> bool:
     one = piece.evidence
     if not one_line(one.quote) or not _of_people(asked, piece):
         return False
-    return one.leads or (bool(piece.told - asked.stems) and _in_window(asked.plan, one))
+    beyond = piece.turn.stems - asked.stems - frozenset(lexical_tokens(one.speaker))
+    return one.leads or (bool(beyond) and _in_window(asked.plan, one))
 
 
 def _of_people(asked: Asked, piece: Piece) -> bool:
@@ -210,11 +208,37 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
     return (stated or holds) and meets(one.start or one.said, one.end)
 
 
-def _distinct(scored: Sequence[Scored]) -> list[Scored]:
-    """Return what is left without pieces of the same words."""
-    return list({one_line(one.piece.evidence.quote).casefold(): one for one in reversed(scored)}.values())[
+def _exchange(one: AnswerEvidence) -> str:
+    """Return a turn with its speaker, behind the end of the turn before, as a cross-encoder reads it."""
+    speaker, text = one.before
+    front = f"{speaker}: {text[-BEFORE_CHARS:]} " if text else ""
+    return f"{front}{one.speaker}: {one.quote}"
+
+
+def best(scored: Sequence[Scored]) -> tuple[list[Scored], float]:
+    """Return the piece with the best chance, or the turn and its reply that have a better one together."""
+    spoken = {(one.piece.evidence.speaker, one.piece.evidence.quote): one for one in scored}
+    found = [([one], one.chance) for one in scored]
+    for one in scored:
+        first = spoken.get(one.piece.evidence.before)
+        if first is None or first.piece.evidence.speaker == one.piece.evidence.speaker:
+            continue
+        if min(first.chance, one.chance) >= LEAST_CHANCE:
+            found.append(([first, one], first.chance + one.chance))
+    return max(found, key=lambda of: of[1])
+
+
+def listed(scored: Sequence[Scored]) -> tuple[list[Scored], float]:
+    """Return the piece with the best chance and those of other words that are not much less likely, and the chance of any.
+
+    At most `MAX_ITEMS`, best first.
+    """
+    by_chance = sorted(scored, key=lambda one: -one.chance)
+    kept = list({one_line(one.piece.evidence.quote).casefold(): one for one in reversed(by_chance)}.values())[
         ::-1
     ]
+    chosen = [one for one in kept[:MAX_ITEMS] if one.chance >= LISTED * kept[0].chance]
+    return chosen, sum(one.chance for one in chosen)
 
 
 def _passage(asked: Asked, quote: str) -> str:

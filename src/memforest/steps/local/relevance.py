@@ -1,44 +1,36 @@
-"""How well a piece of evidence answers a question, in [0, 1], and what rules it out; the words decide, nothing is interpreted.
+"""What is known of a piece of evidence as an answer to a question, and what rules it out; nothing is interpreted.
 
 A piece is judged as an exchange: the turn without the questions in it, its statement, and the turn before, which says what
-it replies to. This is known of it without understanding it:
-
-- *coverage*: the part of the question's content words (stems; names, dates and stop words apart) that the exchange says.
-  Each word weighs 1 / sqrt(n), with n the number of pieces that say it, so what all of them say hardly counts.
-- whether it *leads*: time order chose it for a question about change, whose words it then need not share; that counts in
-  place of coverage;
-- the *logit* of a cross-encoder that reads question and turn together, if there is one.
-
-A logistic function of these is the score. Its weights come from `scripts/calibrate_answers.py`, fitted to whether the piece
-is a right answer; so the score is the share of such pieces that were right there, and no promise for other talk.
+it replies to. `read_features` says what is known of it without understanding it: how many of the question's words it says,
+whether it replies to a question that says them, whether it has such a thing as is asked for, and its place in the ranking.
+`memforest.steps.local.chances` makes a probability of that.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
+from memforest.language.entities import names_inside
 from memforest.language.language import detect_language, load_word_lists
 from memforest.ports import AnswerEvidence
-from memforest.text import entity_key, lexical_words, words
+from memforest.steps.local.asked_for import Wanted, asked_for, date_words, holds
+from memforest.text import entity_key, lexical_tokens, words
 from memforest.types import QuestionPlan
 
 __all__ = [
     "Asked",
     "Piece",
-    "Weights",
-    "coverage",
+    "Words",
+    "read_features",
     "read_pieces",
     "read_question",
     "ruled_out",
     "sentences",
     "spoken_of",
-    "weights_for",
 ]
 
 READ_CHARS = 4_000
@@ -47,36 +39,10 @@ PREFIX = 4
 """Least characters that two forms of a word share at their beginning, and `ALIKE` of the longer one."""
 ALIKE = 0.6
 NO_CONTENT = 0.5
-"""Coverage of a question that has only names and stop words: the words cannot tell."""
+"""Share of its words that a piece says of a question that has only names and stop words: they cannot tell."""
 ASKS = ("?", "？", "؟", "՞")
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟])\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Of the logistic function: what coverage, or leading in its place, and a cross-encoder's logit count; else 0."""
-
-    coverage: float
-    leads: float
-    bias: float
-    logit: float = 0.0
-
-    def score(self, coverage: float, leads: bool, logit: float = 0.0) -> float:
-        """Return the score of a piece, in (0, 1)."""
-        at = self.bias + (self.leads if leads else self.coverage * coverage) + self.logit * logit
-        return 1 / (1 + math.exp(-max(-30.0, min(30.0, at))))
-
-
-def weights_for(model: str | None) -> Weights | None:
-    """Return the weights for a cross-encoder, None if it was not calibrated; for None those of coverage alone."""
-    return _table().get(model or "words")
-
-
-@cache
-def _table() -> dict[str, Weights]:
-    text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
-    return {name: Weights(**one["weights"]) for name, one in json.loads(text)["scorers"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +51,8 @@ class Asked:
 
     `content` are the stems of its content words, `stems` those of all its words. `named` are the stems of each name that
     stands in it; `asker` is whom it means without that name, as by "I". `unknown` are capitalised
-    words inside a sentence that are no name of the memory, and `anchor` are the words of the event that it is relative to.
+    words inside a sentence that are no name of the memory, and `anchor` are the words of the `event` that it is relative
+    to. `wanted` is what it asks for.
     """
 
     plan: QuestionPlan
@@ -94,18 +61,21 @@ class Asked:
     named: dict[str, frozenset[str]]
     asker: str | None
     unknown: tuple[str, ...]
+    event: str
     anchor: frozenset[str]
+    wanted: frozenset[Wanted]
 
 
 def read_question(text: str, plan: QuestionPlan) -> Asked:
     """Return a question as evidence is compared with it."""
-    stems = tuple(dict.fromkeys(_stems(text)))
+    stems = tuple(dict.fromkeys(lexical_tokens(text)))
     named = {name: _name_stems(name) for name in plan.entities}
     here = {name: own for name, own in named.items() if own and not own.isdisjoint(stems)}
     asker = next((name for name in named if name not in here), None)
-    anchored = plan.anchor if plan.kind in ("predecessor", "successor") else None
+    operator = plan.operator or plan.kind_operator
+    event = operator.anchor if operator and operator.kind in ("predecessor", "successor") else ""
     names = frozenset[str]().union(*here.values())
-    anchor = frozenset(_stems(anchored or "")) - names
+    anchor = frozenset(lexical_tokens(event)) - names
     dated = plan.start is not None or plan.end is not None or plan.as_of is not None
     dropped = names | anchor | _stop_stems(detect_language(text)) | (_date_stems() if dated else frozenset())
     content = tuple(one for one in stems if one not in dropped and not (dated and one.isdecimal()))
@@ -113,24 +83,9 @@ def read_question(text: str, plan: QuestionPlan) -> Asked:
     unknown = tuple(
         one
         for one in plan.mentions
-        if one in inside and one not in plan.entities and not set(_stems(one)).isdisjoint(content)
+        if one in inside and one not in plan.entities and not set(lexical_tokens(one)).isdisjoint(content)
     )
-    return Asked(plan, content, frozenset(stems), here, asker, unknown, anchor)
-
-
-def _stems(text: str) -> list[str]:
-    """Return the lexical tokens of a text, of an irregular form that the lexicons list those of its lemma: "bought", "buy"."""
-    lemmas = _lemmas()
-    return [
-        one for word, tokens in lexical_words(text) for one in (lemmas.get(word, tokens) if tokens else ())
-    ]
-
-
-@cache
-def _lemmas() -> dict[str, tuple[str, ...]]:
-    """Return form -> stems of its lemma, where the form's own are others."""
-    found: dict[str, tuple[str, ...]] = {}
-    return found
+    return Asked(plan, content, frozenset(stems), here, asker, unknown, event, anchor, asked_for(text))
 
 
 @cache
@@ -139,17 +94,17 @@ def _stop_stems(code: str) -> frozenset[str]:
     if code == "other":
         return frozenset()
     lists = load_word_lists(code).lists
-    return frozenset(_stems(" ".join(lists["question_words"] | lists["function_words"])))
+    return frozenset(lexical_tokens(" ".join(lists["question_words"] | lists["function_words"])))
 
 
 @cache
 def _date_stems() -> frozenset[str]:
-    """Return the stems of the words that dates are made of, in the languages with rules."""
-    return frozenset()
+    """Return the stems of the words that dates are made of, in the languages with a calendar."""
+    return frozenset(lexical_tokens(" ".join(date_words("en") | date_words("es"))))
 
 
 def _name_stems(name: str) -> frozenset[str]:
-    return frozenset(_stems(name)) or frozenset(filter(None, [entity_key(name)]))
+    return frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
 
 
 def sentences(text: str) -> list[str]:
@@ -161,25 +116,51 @@ def sentences(text: str) -> list[str]:
     return [one for one in _SENTENCE_END.split(text.strip()) if one]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of evidence as it is compared: the stems that the turn tells, and those of the exchange."""
+class Words:
+    """The stems of a text, found by any form of a word: one that begins alike."""
 
-    index: int
-    evidence: AnswerEvidence
-    told: frozenset[str]
-    said: frozenset[str]
-    prefixes: dict[str, list[str]]
+    def __init__(self, *texts: str) -> None:
+        self.stems = frozenset(stem for text in texts for stem in lexical_tokens(text[:READ_CHARS]))
+        self._prefixes: dict[str, list[str]] = {}
+        for stem in self.stems:
+            if len(stem) >= PREFIX:
+                self._prefixes.setdefault(stem[:PREFIX], []).append(stem)
 
-    def says(self, stem: str) -> bool:
-        """Whether the exchange has a word, or another form of it: one that begins alike."""
-        if stem in self.said:
+    def say(self, stem: str) -> bool:
+        """Return whether the text has a word or another form of it."""
+        if stem in self.stems:
             return True
-        for one in self.prefixes.get(stem[:PREFIX], ()):
+        for one in self._prefixes.get(stem[:PREFIX], ()):
             alike = math.ceil(ALIKE * max(len(stem), len(one)))
             if stem[:alike] == one[:alike]:
                 return True
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of evidence as it is compared: what the turn tells without its questions, its words, and those of the turn before."""
+
+    index: int
+    evidence: AnswerEvidence
+    told: str
+    turn: Words
+    before: Words
+
+    @property
+    def said(self) -> frozenset[str]:
+        """The stems of the exchange."""
+        return self.turn.stems | self.before.stems
+
+    def says(self, stem: str) -> bool:
+        """Return whether the exchange has a word or another form of it."""
+        return self.turn.say(stem) or self.before.say(stem)
+
+    @property
+    def replies(self) -> bool:
+        """Whether somebody else asked something in the turn before."""
+        speaker, text = self.evidence.before
+        return speaker != self.evidence.speaker and text.rstrip().endswith(ASKS)
 
 
 def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[Piece]:
@@ -188,14 +169,8 @@ def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[Piece]:
 
 
 def _piece(index: int, one: AnswerEvidence) -> Piece:
-    told = frozenset(_stems(_told(one.quote)))
-    statement = _stems(_told(one.text))
-    said = told.union(statement, _stems(one.speaker), _stems(one.before[1][:READ_CHARS]))
-    prefixes: dict[str, list[str]] = {}
-    for stem in said:
-        if len(stem) >= PREFIX:
-            prefixes.setdefault(stem[:PREFIX], []).append(stem)
-    return Piece(index, one, told, said, prefixes)
+    told = _told(one.quote)
+    return Piece(index, one, told, Words(told, _told(one.text), one.speaker), Words(one.before[1]))
 
 
 def _told(text: str) -> str:
@@ -203,21 +178,55 @@ def _told(text: str) -> str:
     return " ".join(one for one in sentences(text[:READ_CHARS]) if not one.endswith(ASKS))
 
 
-def coverage(asked: Asked, piece: Piece, pieces: Sequence[Piece]) -> float:
-    """Return the weighted part of a question's content words that an exchange says, in [0, 1]; `NO_CONTENT` if it has none."""
-    total = shared = 0.0
-    for stem in asked.content:
-        said_by = sum(one.says(stem) for one in pieces)
-        weight = 1 / math.sqrt(max(said_by, 1))
-        total += weight
-        shared += weight * piece.says(stem)
-    return shared / total if total else NO_CONTENT
+def read_features(asked: Asked, able: Sequence[Piece], pieces: Sequence[Piece]) -> list[dict[str, float]]:
+    """Return what is known of each piece that may answer, by name; `pieces` are all that were read.
+
+    - ``place``: the logarithm of its place in the ranking;
+    - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
+    - ``heard``: the share that any piece says;
+    - ``replied``: the share that the turn before says, where it asks and another speaker replies;
+    - ``lacks``: whether the turn has nothing of what is asked for;
+    - ``new``: the logarithm of how many words are not the question's;
+    - ``leads``: whether time order put it first.
+    """
+    names = frozenset[str]().union(*(names_inside(one.evidence.quote) for one in pieces))
+    heard = _share(asked, [any(piece.says(stem) for piece in pieces) for stem in asked.content], empty=1.0)
+    found = []
+    for piece in able:
+        says = [piece.says(stem) for stem in asked.content]
+        before = [piece.before.say(stem) for stem in asked.content]
+        found.append(
+            {
+                "place": math.log1p(pieces.index(piece)),
+                "said": _share(asked, says, empty=NO_CONTENT),
+                "hits": float(sum(says)),
+                "heard": heard,
+                "replied": piece.replies * _share(asked, before, empty=0.0),
+                "lacks": float(_lacks(asked, piece, names)),
+                "new": math.log1p(len(piece.turn.stems - asked.stems)),
+                "leads": float(piece.evidence.leads),
+            }
+        )
+    return found
+
+
+def _share(asked: Asked, said: Sequence[bool], *, empty: float) -> float:
+    return sum(said) / len(said) if asked.content else empty
+
+
+def _lacks(asked: Asked, piece: Piece, names: frozenset[str]) -> bool:
+    """Return whether a turn has nothing of what is asked for; never where no form is asked for, or a timeline has chosen it."""
+    one = piece.evidence
+    if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
+        return False
+    besides = asked.stems.union(lexical_tokens(one.speaker))
+    return not any(holds(kind, piece.told, besides=besides, names=names) for kind in asked.wanted)
 
 
 def spoken_of(asked: Asked, pieces: Sequence[Piece]) -> bool:
     """Whether most words of a question's topic are said in some piece: what a timeline says of another one is no answer."""
     topic = asked.plan.topic
-    stems = asked.content if topic is None else _stems(" ".join(topic))
+    stems = asked.content if topic is None else lexical_tokens(" ".join(topic))
     said = [any(piece.says(stem) for piece in pieces) for stem in stems]
     return sum(said) * 2 > len(said) or not said
 
@@ -225,8 +234,8 @@ def spoken_of(asked: Asked, pieces: Sequence[Piece]) -> bool:
 def ruled_out(asked: Asked, pieces: Sequence[Piece]) -> str:
     """Return why no piece can answer: a name or event of the question that nothing found mentions; "" if none."""
     for name in asked.unknown:
-        if not any(piece.says(stem) for stem in _stems(name) for piece in pieces):
+        if not any(piece.says(stem) for stem in lexical_tokens(name) for piece in pieces):
             return f"nothing that was found mentions {name}"
     if asked.anchor and not any(piece.says(stem) for stem in asked.anchor for piece in pieces):
-        return f"nothing that was found mentions {asked.plan.anchor!r}"
+        return f"nothing that was found mentions {asked.event!r}"
     return ""
