@@ -406,6 +406,9 @@ ADAPTED: dict[str, Callable[[str], object]] = {
 """Functions that need more than a text, and how each is given one; keys are places below `memforest`."""
 
 EXEMPT: dict[str, str] = {
+    "calendar.cycles.holiday": "takes what a pattern of the calendar has matched",
+    "calendar.groups.full_year": "takes what a pattern of the calendar has matched",
+    "calendar.spelling.mended": "takes a word, and the words of the calendar",
     "calendar.language.load_language": "takes the code of a language of the package",
     "calendar.period.unit_period": "takes the name of a unit, one of a list",
     "calendar.timestamp.zone_named": "takes a setting, and raises ConfigError",

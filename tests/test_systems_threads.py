@@ -396,7 +396,8 @@ def test_the_telling_of_a_beginning_answers_since_when(kind: str, facts: tuple[i
     snapshot = hand_made([Said("Ana", 1), Said("Ana", 5)], [Fact((0,)), Fact((1,))])
     segment = Segment("keemun", DAY, None, (201, 202))
     thread = Thread((segment,), frozenset((202,)), frozenset())
-    choice = Choice("Ana", {"keemun": 1.0}, replaced=True, attributes=frozenset(), nearness=1.0)
+    told = frozenset(("keemun",))
+    choice = Choice("Ana", {"keemun": 1.0}, replaced=told, attributes=frozenset(), listed=told, nearness=1.0)
     plan = QuestionPlan(kind=kind, anchor="keemun" if kind == "since" else None)  # type: ignore[arg-type]
     found = _of_thread(snapshot, choice, thread, plan, 9 * DAY)
     assert (found.facts, found.start_ms, found.end_ms) == (facts, DAY, None)

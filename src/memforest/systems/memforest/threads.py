@@ -43,15 +43,16 @@ MONTH_MS = 31 * DAY_MS
 class Choice:
     """The kind of values that a question is about, for one person.
 
-    `replaced`: some statement says of two of them that one took the other's place. `attributes`: those of which two of
-    them are told; either shows that they hold by turns. `nearness`: of the statements about them to the question, as a
-    share of the nearest of all.
+    `replaced` are those of which some statement says that one took another's place. `attributes`: those of which two of
+    them are told, which are `listed`; either shows that they hold by turns. `nearness`: of the statements about them to
+    the question, as a share of the nearest of all.
     """
 
     who: str
     values: Mapping[str, float]
-    replaced: bool
+    replaced: frozenset[str]
     attributes: frozenset[str]
+    listed: frozenset[str]
     nearness: float
 
     @property
@@ -60,7 +61,7 @@ class Choice:
 
         A memory is full of things that somebody talks about at different times; they make no timeline by themselves.
         """
-        return self.replaced or bool(self.attributes)
+        return bool(self.replaced or self.attributes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,15 @@ def choose_kind(tx: Tx, snapshot: Snapshot, topic: Topic) -> Choice:
     """Return the kind of thing that a question is about; without values if the memory knows none."""
     known = vocabulary(tx, snapshot)
     values = choose_values(known, topic)
+    pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
+    told = {name: found & values.keys() for name, found in known.attributes.items()}
+    attributes = frozenset(name for name, found in told.items() if len(found) > 1)
     return Choice(
         topic.who,
         values,
-        any(old in values and new in values for old, new in known.replaced),
-        frozenset(name for name, found in known.attributes.items() if len(found & values.keys()) > 1),
+        frozenset(value for pair in pairs for value in pair),
+        attributes,
+        frozenset[str]().union(*(told[name] for name in attributes)),
         nearness(known, topic, values),
     )
 

@@ -41,7 +41,8 @@ class Answer:
 
     `in_order` says that the first of them answers best; else the one nearest the question does. `within` is how many places
     down the ranking by relevance the best placed of their turns may stand; None: any. With a `day`, a stretch of time in
-    ms, none of them leads when the most relevant turn was said within it.
+    ms, none of them leads when the most relevant turn was said within it. `sure`: values of the kind that is asked for are
+    told to take each other's place, this one among them.
     """
 
     facts: tuple[int, ...] = ()
@@ -51,6 +52,7 @@ class Answer:
     end_ms: int | None = None
     within: int | None = None
     day: tuple[int, int] | None = None
+    sure: bool = False
 
 
 def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) -> Answer:
@@ -72,14 +74,17 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
     lexical = _lexical(tx, snapshot, request)
     topic = Topic("", dense, lexical, operator.anchor, plan.attribute, plan.gap)
+    perhaps = Answer()
     for name in _whose(tx, snapshot, plan):
         choice = choose_kind(tx, snapshot, replace(topic, who=name))
         thread = find_thread(tx, snapshot, choice) if _fits(plan, operator, choice) else None
         if thread is not None and _turns(plan, operator, choice, thread):
             answer = _of_thread(snapshot, choice, thread, asked, at)
-            if answer.facts:
+            if answer.sure:
                 return answer
-    return _of_states(snapshot, plan, at)
+            perhaps = perhaps if perhaps.facts else answer
+    told = _of_states(snapshot, plan, at)
+    return told if told.facts else perhaps
 
 
 def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
@@ -100,8 +105,6 @@ def _fits(plan: QuestionPlan, operator: TimeOperator, choice: Choice) -> bool:
         return False
     if _is_relative(operator) and not any(value in operator.anchor.lower() for value in choice.values):
         return False
-    if choice.attributes and not _is_asked(plan, choice) and not _is_sure(plan, choice):
-        return False  # "Ana's cat" is none of the places that she has lived in
     return choice.nearness >= NEAR_ENOUGH or _is_sure(plan, choice)
 
 
@@ -115,7 +118,7 @@ def _is_asked(plan: QuestionPlan, choice: Choice) -> bool:
 
 def _is_sure(plan: QuestionPlan, choice: Choice) -> bool:
     """Return whether a question is plainly one for a state, and the kind one whose values hold by turns."""
-    return plan.kind in _CHOICES and (choice.replaced or (choice.by_turns and _is_asked(plan, choice)))
+    return plan.kind in _CHOICES and (bool(choice.replaced) or (choice.by_turns and _is_asked(plan, choice)))
 
 
 def _turns(plan: QuestionPlan, operator: TimeOperator, choice: Choice, thread: Thread) -> bool:
@@ -126,9 +129,7 @@ def _turns(plan: QuestionPlan, operator: TimeOperator, choice: Choice, thread: T
     sure = choice.by_turns and len(had) > 1
     if sure and _is_sure(plan, choice):
         return True
-    if choice.nearness < NEAR_ENOUGH or (choice.attributes and not _is_asked(plan, choice)):
-        return False
-    return sure or 1 < len(had) <= MOST_VALUES
+    return choice.nearness >= NEAR_ENOUGH and (sure or 1 < len(had) <= MOST_VALUES)
 
 
 WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
@@ -179,14 +180,24 @@ def _of_thread(snapshot: Snapshot, choice: Choice, thread: Thread, plan: Questio
     if plan.kind in ("since", "last"):
         facts.sort(key=lambda fact: fact not in thread.told)
     rows = snapshot.rows_of_facts(facts)
-    why = f"{plan.kind}: {segment.value}"
+    turns = choice.by_turns and len({one.value for one in thread.segments}) > 1
     within = None
-    sure = choice.by_turns and len({one.value for one in thread.segments}) > 1
-    if not sure:
+    if not turns:
         most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
         within = min(most, 1 + len(snapshot.turns.ids) // share)
-    bounds = segment.start_ms, segment.end_ms
-    return Answer(rows, why, plan.kind in _ORDERED, *bounds, within, _asked_day(plan, sure=sure))
+    # "Ana's cat" is none of the places that she has lived in.
+    asked = not choice.attributes or _is_asked(plan, choice)
+    sure = asked and segment.value in choice.replaced | choice.listed
+    return Answer(
+        rows,
+        f"{plan.kind}{'' if sure else ', perhaps'}: {segment.value}",
+        plan.kind in _ORDERED,
+        segment.start_ms,
+        segment.end_ms,
+        within,
+        _asked_day(plan, sure=turns),
+        sure,
+    )
 
 
 def _asked_day(plan: QuestionPlan, *, sure: bool) -> tuple[int, int] | None:
