@@ -232,7 +232,8 @@ def _vocabulary(text: str) -> None:
     people, vectors = frozenset(("Ann", "Bob")), np.eye(len(said), dtype=np.float32)
     known = make_vocabulary(said, people, vectors, states=(("residence", text.lower()),))
     asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence", operator.gap_of(text))
-    nearness(known, asked, choose_values(known, asked))
+    for values in choose_values(known, asked):
+        nearness(known, asked, values)
     known.named_in(text)
 
 

@@ -36,7 +36,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MAX_LINES, SOME_LINES = 600, 400
 RATCHET = {
     "language/attribution.py": 416,
-    "language/states.py": 464,
 }
 """Modules of more than 400 lines with their size. Numbers here go down, and lines leave; none are added."""
 

@@ -13,10 +13,12 @@ from memforest.language.phrases import TOKEN, Phrase, is_content
 
 __all__ = ["held_by", "role_of"]
 
-_OWNER = r"(?:\b(?:his|her|their|my|our)|[\w-]+'s)"
+_OWNER = r"(?:\b(?:his|her|their|my|our)|[\w-]{1,32}'s)"
 _IS = r"(?:is|was|were|are|became|becomes|has been|had been|will be|'s)"
 _FILLER = r"(?:now|still|again|currently|once more|an?|the|certain|some|guy|man|woman|girl|lady|one|someone|somebody|called|named|in|on|at)"
-_BEFORE = re.compile(rf"{_OWNER} ((?:[\w-]+ ){{1,4}}?){_IS}(?: {_FILLER}){{0,5}}\s+$", re.IGNORECASE)
+_BEFORE = re.compile(
+    rf"(?<![\w-]){_OWNER} ((?:[\w-]{{1,24}} ){{1,4}}?){_IS}(?: {_FILLER}){{0,5}}\s{{1,4}}$", re.IGNORECASE
+)
 _BEHIND = re.compile(
     rf",? (?:{_IS}|as|for)(?: (?:now|still|again|currently|once more))? {_OWNER} ", re.IGNORECASE
 )

@@ -163,6 +163,7 @@ def _acts(code: str) -> frozenset[str]:
     return frozenset(_stem(word, code) for word in _lists(code)["speech"])
 
 
+@lru_cache(maxsize=2048)
 def _stem(word: str, code: str) -> str:
     if code == "zh":
         return word

@@ -12,7 +12,6 @@ of nearest neighbours: F. Murtagh, A Survey of Recent Advances in Hierarchical C
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from memforest.language.aspect import listed
 from memforest.language.phrases import Phrase, Statement, chosen_phrases
 from memforest.language.role import role_of
-from memforest.text import STOP_WORDS
+from memforest.text import STOP_WORDS, words
 
 __all__ = ["Contexts", "Kind", "find_kinds", "placed_in"]
 
@@ -45,8 +44,6 @@ ROLE_SIXTHS = 24
 """Weight in sixths of the role that a value has for somebody ("Piet is Bob's *physio*"): more than any word beside it."""
 
 T = TypeVar("T")
-
-_FRAME_WORD = re.compile(r"[\w']+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,7 @@ class _Counts:
             self.sentences[term] += sign
         for pair in combinations(found, 2):
             self.beside[pair] += sign
-        asked = [w for w in _FRAME_WORD.findall(sentence.asked.lower()) if w not in STOP_WORDS]
+        asked = [w for w in words(sentence.asked.lower()) if w not in STOP_WORDS]
         for phrase in sentence.phrases:
             frame = self.frames[phrase.term]
             for key, sixths in _frame(sentence.text, phrase, names).items():
@@ -319,11 +316,11 @@ def _frame(text: str, phrase: Phrase, names: Set[str]) -> Frame:
     left = _framing(text[: phrase.start], names)[-WINDOW:][::-1]
     right = _framing(text[phrase.end :], names)[:WINDOW]
     frame: Frame = Counter()
-    for side, words in (("left", left), ("right", right)):
-        for word, sixths in zip(words, BY_DISTANCE, strict=False):
+    for side, beside in (("left", left), ("right", right)):
+        for word, sixths in zip(beside, BY_DISTANCE, strict=False):
             frame[side, word] += sixths
-        if words:
-            frame[side, "next", words[0]] += 6
+        if beside:
+            frame[side, "next", beside[0]] += 6
     if len(left) > 1:
         frame["left", left[1], left[0]] += 9
     return frame
@@ -332,13 +329,13 @@ def _frame(text: str, phrase: Phrase, names: Set[str]) -> Frame:
 def _front(text: str, phrase: Phrase) -> str | None:
     """Return the word in front of a phrase, articles and owners left out."""
     no_front = listed("no_front")
-    words = _FRAME_WORD.findall(text[: phrase.start].lower())
-    return next((word for word in reversed(words) if word not in no_front), None)
+    before = words(text[: phrase.start].lower())
+    return next((word for word in reversed(before) if word not in no_front), None)
 
 
 def _framing(text: str, names: Set[str]) -> list[str]:
     no_frame = listed("no_frame")
-    return [_mask(word, names) for word in _FRAME_WORD.findall(text.lower()) if word not in no_frame]
+    return [_mask(word, names) for word in words(text.lower()) if word not in no_frame]
 
 
 def _mask(word: str, names: Set[str]) -> str:

@@ -19,13 +19,13 @@ from memforest.language.phrases import Sentence, Statement, read_statement
 from memforest.language.role import role_of
 from memforest.language.turning import Place, exchanged, held_phrases, most_used, places, turning_points
 from memforest.systems.memforest.kinds import Contexts, placed_in
+from memforest.text import words
 
 __all__ = ["READING_BYTES", "Reading", "Readings", "Terms", "Turned", "read"]
 
 READING_BYTES = 4_000
 """What a statement with its phrases takes in memory, about (measured: 3,700 with twelve words)."""
 
-_SMALL_WORD = re.compile(r"[\w']+")
 _INSIDE = re.compile(r"\b(?:in|on|at) (?:the )?([^\W\d_a-z][\w-]+)\b(?!'s)")
 _SECOND = re.compile(r"(?:(?<=[a-z,] )|\bThe )[^\W\d_a-z][\w-]+ ([^\W\d_a-z][\w-]+)")
 _ACTOR = re.compile(r'(?:^|[.!?:] "?|")(?P<name>[^\W\d_a-z][\w-]+)(?:\'s)? (?P<verb>[a-z]+)')
@@ -69,7 +69,7 @@ def read(text: str) -> Reading:
     return Reading(
         text,
         statement,
-        frozenset(word for word in _SMALL_WORD.findall(text) if word.islower()),
+        frozenset(word for word in words(text) if word.islower()),
         frozenset((*_INSIDE.findall(text), *_SECOND.findall(text))),
         tuple(
             match["name"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -29,7 +29,7 @@ from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 from memforest.systems.places import fact_places
 
-__all__ = ["Choice", "Thread", "choose_kind", "find_thread", "order_observations"]
+__all__ = ["Choice", "Thread", "choose_kinds", "find_thread", "order_observations"]
 
 Ints = NDArray[np.int64]
 
@@ -76,21 +76,21 @@ class Thread:
     returned: frozenset[int]
 
 
-def choose_kind(tx: Tx, snapshot: Snapshot, topic: Topic) -> Choice:
-    """Return the kind of thing that a question is about; without values if the memory knows none."""
+def choose_kinds(tx: Tx, snapshot: Snapshot, topic: Topic) -> Iterator[Choice]:
+    """Yield the kinds of thing that a question may be about, the likeliest first."""
     known = vocabulary(tx, snapshot)
-    values = choose_values(known, topic)
-    pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
-    told = {name: found & values.keys() for name, found in known.attributes.items()}
-    attributes = frozenset(name for name, found in told.items() if len(found) > 1)
-    return Choice(
-        topic.who,
-        values,
-        frozenset(value for pair in pairs for value in pair),
-        attributes,
-        frozenset[str]().union(*(told[name] for name in attributes)),
-        nearness(known, topic, values),
-    )
+    for values in choose_values(known, topic):
+        pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
+        told = {name: found & values.keys() for name, found in known.attributes.items()}
+        attributes = frozenset(name for name, found in told.items() if len(found) > 1)
+        yield Choice(
+            topic.who,
+            values,
+            frozenset(value for pair in pairs for value in pair),
+            attributes,
+            frozenset[str]().union(*(told[name] for name in attributes)),
+            nearness(known, topic, values),
+        )
 
 
 def find_thread(tx: Tx, snapshot: Snapshot, choice: Choice) -> Thread | None:

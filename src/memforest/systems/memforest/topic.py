@@ -7,13 +7,14 @@ anybody: what counts is the topic), by the words in front of the values against 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from memforest.language.phrases import read_statement
 from memforest.ranking import Scores, standardise
+from memforest.systems.memforest.kinds import Kind
 from memforest.systems.memforest.vocabulary import Vocabulary
 
 __all__ = ["Topic", "choose_values", "nearness"]
@@ -26,6 +27,8 @@ GAP = 0.25
 """Weight of the words in front of the values."""
 NAMED = 3.0
 """Weight of the share of the named values that are of a kind."""
+MOST_KINDS = 3
+"""Kinds that are tried: of the likeliest one the person may never have had two."""
 UNHEARD = 2.0
 """Taken from a kind of which nothing was ever said of the person."""
 
@@ -47,10 +50,10 @@ class Topic:
     gap: Collection[str] = ()
 
 
-def choose_values(known: Vocabulary, topic: Topic) -> dict[str, float]:
-    """Return the values of the kind that a question is about, with how typical each is; empty if there is none."""
+def choose_values(known: Vocabulary, topic: Topic) -> Iterator[dict[str, float]]:
+    """Yield the values of the kinds that a question may be about, the likeliest first, with how typical each value is."""
     if not known.kinds:
-        return {}
+        return
     fits = _fits(known, topic)
     about = known.about(topic.who)
     near: Scores = np.array(
@@ -69,7 +72,12 @@ def choose_values(known: Vocabulary, topic: Topic) -> dict[str, float]:
     if named:
         share = np.array([len(named.intersection(kind.values)) / len(named) for kind in known.kinds])
         near = standardise(near) + NAMED * share
-    kind = known.kinds[int(near.argmax())]
+    for row in np.argsort(-near, kind="stable")[:MOST_KINDS].tolist():
+        yield _weighted(known, topic, known.kinds[row], anchored)
+
+
+def _weighted(known: Vocabulary, topic: Topic, kind: Kind, anchored: frozenset[str]) -> dict[str, float]:
+    """Return the values of a kind, and those that the anchor names, with how typical each is."""
     chosen = dict(zip(kind.values, kind.typical, strict=True))
     names = {value: weight for value, weight in chosen.items() if value in known.named}
     if 2 * len(names) > len(chosen):

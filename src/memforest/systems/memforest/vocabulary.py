@@ -7,7 +7,6 @@ other's place are of one kind (`memforest.systems.memforest.kinds`).
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.language.phrases import TOKEN
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.store.snapshot import said_often, wordings
 from memforest.store.tx import Tx
@@ -36,8 +36,6 @@ MAX_ABOUT = 16
 """People of whom it stays known after a write which facts name them: those asked about last."""
 PIECE = 0.6
 """A phrase of which this share of uses stands inside a longer one is only a piece of that."""
-
-_WORD = re.compile(r"[\w&'.-]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,7 @@ class Vocabulary:
 
     def named_in(self, text: str) -> frozenset[str]:
         """Return the values that a text names, the longest where they overlap."""
-        low = f" {' '.join(word.strip('.') for word in _WORD.findall(text.lower()))} ".replace("'s ", " 's ")
+        low = f" {' '.join(TOKEN.findall(text.lower()))} ".replace("'s ", " 's ")
         found = [value for value in self.values if f" {value} " in low]
         return frozenset(
             value for value in found if not any(value != o and f" {value} " in f" {o} " for o in found)

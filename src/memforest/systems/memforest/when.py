@@ -25,7 +25,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
 from memforest.store.tx import Tx
 from memforest.systems.base import Search
-from memforest.systems.memforest.threads import Choice, Thread, choose_kind, find_thread
+from memforest.systems.memforest.threads import Choice, Thread, choose_kinds, find_thread
 from memforest.systems.memforest.topic import Topic
 from memforest.systems.memforest.vocabulary import vocabulary
 from memforest.systems.states import Timelines, timelines
@@ -76,15 +76,26 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
     topic = Topic("", dense, lexical, operator.anchor, plan.attribute, plan.gap)
     perhaps = Answer()
     for name in _whose(tx, snapshot, plan):
-        choice = choose_kind(tx, snapshot, replace(topic, who=name))
+        answer = _of_threads(tx, snapshot, plan, operator, replace(topic, who=name), at)
+        if answer.sure:
+            return answer
+        perhaps = perhaps if perhaps.facts else answer
+    told = _of_states(snapshot, plan, at)
+    return told if told.facts else perhaps
+
+
+def _of_threads(
+    tx: Tx, snapshot: Snapshot, plan: QuestionPlan, operator: TimeOperator, topic: Topic, at: int
+) -> Answer:
+    """Return the facts of the likeliest kind of one person that has an answer."""
+    asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
+    for choice in choose_kinds(tx, snapshot, topic):
         thread = find_thread(tx, snapshot, choice) if _fits(plan, operator, choice) else None
         if thread is not None and _turns(plan, operator, choice, thread):
             answer = _of_thread(snapshot, choice, thread, asked, at)
-            if answer.sure:
+            if answer.facts:
                 return answer
-            perhaps = perhaps if perhaps.facts else answer
-    told = _of_states(snapshot, plan, at)
-    return told if told.facts else perhaps
+    return Answer()
 
 
 def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
