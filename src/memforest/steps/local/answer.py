@@ -201,11 +201,11 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
         begun = plan.end is None or start < plan.end
         return begun and (plan.start is None or end is None or end > plan.start)
 
-    if meets(one.said, one.said + timedelta(microseconds=1)):
-        return True
     stated = one.start is not None and one.start != one.said
     holds = plan.kind in ("current", "as_of") and one.start is not None
-    return (stated or holds) and meets(one.start or one.said, one.end)
+    if (stated or holds) and meets(one.start or one.said, one.end):
+        return True
+    return not stated and meets(one.said, one.said + timedelta(microseconds=1))
 
 
 def _exchange(one: AnswerEvidence) -> str:

@@ -68,12 +68,13 @@ class Choice:
 class Thread:
     """The timeline of one person and one kind of values; `facts` of the segments are row ids of the store.
 
-    `told` are the facts that tell a beginning, `returned` those that tell a return.
+    `told` are the facts that tell a beginning, `returned` those that tell a return, `changes` how many tell any change.
     """
 
     segments: tuple[Segment, ...]
     told: frozenset[int]
     returned: frozenset[int]
+    changes: int = 0
 
 
 def choose_kinds(tx: Tx, snapshot: Snapshot, topic: Topic) -> Iterator[Choice]:
@@ -102,7 +103,8 @@ def find_thread(tx: Tx, snapshot: Snapshot, choice: Choice) -> Thread | None:
         choice: the person and the values.
     """
     line = _line(vocabulary(tx, snapshot), snapshot, choice.who, choice.values)
-    return Thread(line.segments, line.told, line.returned) if line.segments else None
+    changes = sum(any(seen.observation.change != "is" for seen in one.heard) for one in line.of.values())
+    return Thread(line.segments, line.told, line.returned, changes) if line.segments else None
 
 
 @dataclass(frozen=True, slots=True)

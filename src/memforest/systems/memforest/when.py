@@ -140,7 +140,10 @@ def _turns(plan: QuestionPlan, operator: TimeOperator, choice: Choice, thread: T
     sure = choice.by_turns and len(had) > 1
     if sure and _is_sure(plan, choice):
         return True
-    return choice.nearness >= NEAR_ENOUGH and (sure or 1 < len(had) <= MOST_VALUES)
+    if choice.nearness < NEAR_ENOUGH or len(had) < 2:
+        return False
+    shown = plan.core is not None and operator.kind != "as_of"
+    return sure or (len(had) <= MOST_VALUES and (shown or thread.changes >= CHANGES * len(had)))
 
 
 WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
@@ -150,6 +153,9 @@ May?"), one for a change is hardly one. Chosen on LoCoMo, where hardly a lead is
 (docs/ranking.md)."""
 MOST_VALUES = 6
 """Values of a kind that one person may have had: somebody with more has them beside each other, and not by turns."""
+CHANGES = 1 / 3
+"""Of the values of a thread that only a question's tense or a date asks for, so many have to be told as begun or ended where
+nothing tells that they take each other's place: such a question may as well be one for an event."""
 NEAR_ENOUGH = 0.5
 """Least nearness of a thread to a question that is not plainly one about change."""
 
