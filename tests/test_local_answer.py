@@ -217,13 +217,16 @@ def test_a_timeline_of_another_topic_does_not_lead() -> None:
 
 
 def test_a_time_binds_what_was_said_in_it_or_states_it() -> None:
-    """An undated statement counts by the day it was said, and not for ever after."""
+    """An undated statement counts by the day it was said, and not for ever after; a dated one by its own day alone."""
     plan = QuestionPlan(entities=IDA, start=day(2026, 6, 10), end=day(2026, 6, 11))
     question = "What did Ida restore on 10 June?"
     abstains(question, LOOM, plan=plan)
     assert ask(question, replace(LOOM, said=day(2026, 6, 10), start=day(2026, 6, 10)), plan=plan).cited
     assert ask(question, replace(LOOM, start=day(2026, 6, 10), end=day(2026, 6, 11)), plan=plan).cited
     abstains(question, replace(LOOM, start=day(2026, 6, 11), end=day(2026, 6, 12)), plan=plan)
+    abstains(
+        question, replace(LOOM, said=day(2026, 6, 10), start=day(2026, 6, 3), end=day(2026, 6, 4)), plan=plan
+    )
     state = replace(plan, kind="as_of")
     assert ask(question, LOOM, plan=state).cited
 

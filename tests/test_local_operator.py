@@ -266,3 +266,26 @@ def test_any_question_is_read(text: str, dated: bool) -> None:
     if found is not None:
         assert found.anchor in " ".join(text.replace("’", "'").split())
     assert isinstance(gap_of(text), frozenset)
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Could you tell me who Noor lives with now?", "current"),
+        ("Remind me, which bank did Noor return to?", "changed_back"),
+        ("Do you know what kind of bread Noor bakes now?", "current"),
+        ("How does Noor get to work?", "current"),
+        ("From which tin does Noor take her tea?", "current"),
+        ("Which gym did Noor rejoin?", "changed_back"),
+        ("What has Noor taken up again?", "changed_back"),
+        ("Which way did Noor take after the old bridge?", "successor"),
+        ("What did Noor bake each week before spelt loaf?", "predecessor"),
+        ("From what month has Noor been with Kinetik?", "since"),
+        ("Was hat Noor jetzt gekauft?", None),
+        ("Qu'est-ce que Noor a acheté maintenant ?", None),
+    ],
+)
+def test_what_stands_around_a_question_does_not_hide_its_operator(question: str, kind: str | None) -> None:
+    """A lead in front of it, any preposition, a word that asks for a kind; but "now" beside a past is no present."""
+    found = read_operator(question, dated=False)
+    assert (found.kind if found else None) == kind

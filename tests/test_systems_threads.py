@@ -26,8 +26,8 @@ from memforest.systems.memforest.kinds import LEAST_ALIKE, Contexts, _clusters, 
 from memforest.systems.memforest.threads import Choice, DatedObservation, Thread, order_observations
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, make_vocabulary
-from memforest.systems.memforest.when import Answer, _of_thread
-from memforest.types import QuestionPlan
+from memforest.systems.memforest.when import Answer, _of_thread, _turns
+from memforest.types import QuestionPlan, TimeOperator
 
 Matrix = NDArray[np.float64]
 
@@ -546,3 +546,43 @@ def test_somebody_unknown_has_no_thread(forest: MemForest, who: str, when: str) 
     """Nobody is given somebody else's tea."""
     result = forest.query("u", f"Which tea did {who} drink {when}?", reference_date="2024-12-20")
     assert all(not one.why for one in result.evidence)
+
+
+@pytest.mark.parametrize(
+    ("core", "kind", "changes", "leads"),
+    [
+        ("What does Ana drink?", "current", 0, True),  # "What does Ana drink now?"
+        (None, "current", 0, False),  # "What does Ana drink?" may as well ask for an event
+        (None, "current", 1, True),
+        ("What did Ana drink?", "as_of", 0, False),
+        ("What did Ana drink?", "as_of", 1, True),
+    ],
+)
+def test_what_only_tense_or_a_date_asks_for_is_led_by_what_changes(
+    core: str | None, kind: str, changes: int, leads: bool
+) -> None:
+    """Where nothing tells that values take each other's place, a third of them has to be told as begun or ended."""
+    segments = (Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,)))
+    choice = Choice("Ana", {"keemun": 1.0, "assam": 1.0}, frozenset(), frozenset(), frozenset(), 1.0)
+    plan, operator = QuestionPlan(core=core), TimeOperator(kind)  # type: ignore[arg-type]
+    assert _turns(plan, operator, choice, Thread(segments, frozenset(), frozenset(), changes)) is leads
+
+
+def test_a_timeline_says_whether_it_is_told_or_inferred() -> None:
+    """A value that is told to have taken another's place is sure, and so is one told of the attribute that is asked for."""
+    snapshot = hand_made([Said("Ana", 1), Said("Ana", 5)], [Fact((0,)), Fact((1,))])
+    thread = Thread(
+        (Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,))),
+        frozenset(),
+        frozenset(),
+    )
+    values, both, none = {"keemun": 1.0, "assam": 1.0}, frozenset(("keemun", "assam")), frozenset[str]()
+    asked = QuestionPlan(kind="current", attribute="tea")
+    for choice, why in (
+        (Choice("Ana", values, both, none, none, 1.0), "current: assam"),
+        (Choice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current: assam"),
+        (Choice("Ana", values, none, frozenset(("gym",)), both, 1.0), "current, perhaps: assam"),
+        (Choice("Ana", values, none, none, none, 1.0), "current, perhaps: assam"),
+    ):
+        found = _of_thread(snapshot, choice, thread, asked, 9 * DAY)
+        assert (found.why, found.sure) == (why, "perhaps" not in why)
