@@ -300,3 +300,12 @@ def test_a_change_of_several_things_is_read_clause_by_clause() -> None:
         ("Ada", UNSPECIFIED, "Assam", "Keemun", "start"),
         ("Tom", "employer", "Acme", None, "end"),
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["Ada and § live in Porto.", "§ lives in Porto.", "Ada quit ¤'s job at Acme.", "Ada is ¤'s aunt."]
+)
+def test_the_marks_that_stand_for_names_may_be_said(text: str) -> None:
+    """A paragraph sign is nobody, and breaks nothing."""
+    assert [one for one in rows(text) if one[0] != "Ada"] == []
+    assert asked_state(f"where does § live, {text.lower()}", "§") == "residence"

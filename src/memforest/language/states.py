@@ -38,6 +38,7 @@ _MAX_WORDS = 5
 """Words of a value."""
 _MAX_CLAUSES = 12
 """Clauses read per sentence."""
+_PLAIN = {ord("’"): "'", ord(NAME): " ", ord(OTHER): " "}
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»|「[^「」]*」')
 _WORDS_OF_SPEECH = 4
 _QUESTION_END = ("?", "？", "؟")
@@ -64,7 +65,7 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
     names = _pattern_of(tuple(subjects))
     if names is None:
         return ()
-    flat = _without_speech(text.replace("’", "'"))
+    flat = _without_speech(text.translate(_PLAIN))
     found: dict[State, None] = {}
     whole = len(flat) <= MAX_PIECE_CHARS and not _SENTENCE_INSIDE.search(flat)
     for piece in [Piece(0, len(flat), flat)] if whole else split_sentences(flat):
@@ -210,7 +211,7 @@ class _Reader:
     def _told(self, subject: _Subject, at: int, *, only_ends: bool) -> Iterator[State]:
         """Yield the states of a predicate; of one that is not so only what it says to be over."""
         if subject.noun and not only_ends:
-            own = list(self._ofnoun_name(subject, at))
+            own = list(self._of_noun(subject, at))
             if own:
                 yield from own
                 return
@@ -229,7 +230,7 @@ class _Reader:
             yield from self._changed(subject, at)
             yield from self._inverse(subject, at)
 
-    def _ofnoun_name(self, subject: _Subject, at: int) -> Iterator[State]:
+    def _of_noun(self, subject: _Subject, at: int) -> Iterator[State]:
         """Yield the state of "Ada's bank is Monzo"."""
         attribute, former = noun_name(subject.noun, self.table)
         favourite = not self.table.words["favourite"].isdisjoint(attribute.split())
