@@ -56,7 +56,7 @@ UNFITTED = ("espanol", "zhongwen")
 EMBEDDERS = ("minilm", "bge", "none")
 REFERENCE = "2025-11-15"
 RIDGE = 3.0
-THRESHOLDS = (0.5, 0.6, 0.65, 0.7, 0.72, 0.75, 0.8)
+THRESHOLDS = (0.5, 0.6, 0.65, 0.7, 0.75, 0.8)
 
 
 @dataclass(frozen=True, slots=True)
