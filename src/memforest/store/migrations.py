@@ -19,6 +19,7 @@ from memforest.store.migration_indexes import m0009_indexes
 from memforest.store.migration_integrity import m0006_integrity
 from memforest.store.migration_jobs import m0010_jobs
 from memforest.store.migration_lean import m0008_lean
+from memforest.store.migration_life import m0012_life
 from memforest.store.tx import Tx
 
 __all__ = [
@@ -349,6 +350,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0009_indexes,
     m0010_jobs,
     m0011_dates,
+    m0012_life,
 )
 
 
