@@ -95,7 +95,7 @@ class LocalAnswerer:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")
         asked, pieces = await asyncio.to_thread(lambda: (read_question(question, plan), read_pieces(told)))
-        if not spoken_of(asked, pieces):
+        if plan.attribute is None and not spoken_of(asked, pieces):  # else who moved there lives there
             pieces = [replace(piece, evidence=replace(piece.evidence, leads=False)) for piece in pieces]
         why = ruled_out(asked, pieces)
         able = [] if why else [piece for piece in pieces if _may_answer(asked, piece)]
