@@ -493,3 +493,10 @@ def test_what_is_told_of_the_attribute_asked_for_needs_none_of_its_words() -> No
     )
     assert (ask("Where does Ida live now?", MOVED, plan=lives).text or "").startswith("Porto. ")
     abstains("Where does Ida row now?", MOVED, plan=rows)
+
+
+def test_a_score_just_below_the_threshold_is_not_told_as_enough() -> None:
+    """It is rounded down: "0.70, and an answer needs 0.70" would be a riddle."""
+    score = ask("What did Ida restore?", LOOM, threshold=0).score or 0.0
+    told = abstains("What did Ida restore?", LOOM, threshold=score + 1e-6).reason
+    assert f"scores {int(score * 100) / 100:.2f}," in told

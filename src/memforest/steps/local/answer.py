@@ -10,6 +10,7 @@ untrusted text: it is compared and quoted, never interpreted. Summaries are pass
 from __future__ import annotations
 
 import asyncio
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -107,7 +108,8 @@ class LocalAnswerer:
         scored = await self.scored(question, asked, able, pieces)
         chosen, score = listed(scored) if plan.kind == "list" else best(scored)
         if score < self._threshold:
-            why = f"the nearest evidence scores {score:.2f}, and an answer needs {self._threshold:.2f}"
+            below = math.floor(score * 100) / 100  # rounded up it might look like enough
+            why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
             nearest = max(chosen, key=lambda one: one.chance).piece.index
             return Answer(None, reason=why, nearest=nearest, score=score)
         return self._answered(asked, chosen, score)
