@@ -498,5 +498,6 @@ def test_what_is_told_of_the_attribute_asked_for_needs_none_of_its_words() -> No
 def test_a_score_just_below_the_threshold_is_not_told_as_enough() -> None:
     """It is rounded down: "0.70, and an answer needs 0.70" would be a riddle."""
     score = ask("What did Ida restore?", LOOM, threshold=0).score or 0.0
-    told = abstains("What did Ida restore?", LOOM, threshold=score + 1e-6).reason
+    plan = QuestionPlan(entities=IDA)
+    told = abstains("What did Ida restore?", LOOM, plan=plan, threshold=score + 1e-6).reason
     assert f"scores {int(score * 100) / 100:.2f}," in told
