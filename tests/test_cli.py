@@ -400,12 +400,12 @@ def test_a_missing_reranker_is_no_mystery(filled: Run, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("terminal")
 def test_ask_answers_with_numbered_citations(filled: Run) -> None:
     """The answer is followed by the number of its citation, and the citation by its source."""
-    result = filled("ask", "Where did Bo move?")
+    result = filled("ask", "Where did Bo move yesterday?")
     assert result.exit_code == 0
     assert "Miami" in result.stdout
     assert "[1] 2024-03-02" in result.stdout
     assert "chat #2" in result.stdout
-    assert data(filled("ask", "Where did Bo move?", "--json"))["citations"]
+    assert data(filled("ask", "Where did Bo move yesterday?", "--json"))["citations"]
 
 
 def test_ask_abstains_without_failing(filled: Run) -> None:

@@ -103,7 +103,7 @@ def test_an_answer_is_a_line_and_each_citation_too(folder: Path) -> None:
             "timestamp": "2024-03-03",
         }
         forest.ingest_session("bo", "third", [turn])
-    answer, *cited = piped(folder, "ask", "Did Bo move to Miami with suitcases?")
+    answer, *cited = piped(folder, "ask", "Where did Bo move with two red suitcases?")
     assert "Miami" in answer
     assert [one.split("\t")[0] for one in cited] == ["[1]"]
 

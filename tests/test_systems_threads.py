@@ -577,12 +577,14 @@ def test_a_timeline_says_whether_it_is_told_or_inferred() -> None:
         frozenset(),
     )
     values, both, none = {"keemun": 1.0, "assam": 1.0}, frozenset(("keemun", "assam")), frozenset[str]()
-    asked = QuestionPlan(kind="current", attribute="tea")
-    for choice, why in (
-        (Choice("Ana", values, both, none, none, 1.0), "current: assam"),
-        (Choice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current: assam"),
-        (Choice("Ana", values, none, frozenset(("gym",)), both, 1.0), "current, perhaps: assam"),
-        (Choice("Ana", values, none, none, none, 1.0), "current, perhaps: assam"),
+    for attribute, choice, why in (
+        (None, Choice("Ana", values, both, none, none, 1.0), "current: assam"),
+        (None, Choice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current, perhaps: assam"),
+        ("tea", Choice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current: assam"),
+        ("tea", Choice("Ana", values, none, frozenset(("gym",)), both, 1.0), "current, perhaps: assam"),
+        ("tea", Choice("Ana", values, both, none, none, 1.0), "current, perhaps: assam"),
+        (None, Choice("Ana", values, none, none, none, 1.0), "current, perhaps: assam"),
     ):
+        asked = QuestionPlan(kind="current", attribute=attribute)
         found = _of_thread(snapshot, choice, thread, asked, 9 * DAY)
         assert (found.why, found.sure) == (why, "perhaps" not in why)

@@ -10,6 +10,7 @@ untrusted text: it is compared and quoted, never interpreted. Summaries are pass
 from __future__ import annotations
 
 import asyncio
+import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -95,7 +96,7 @@ class LocalAnswerer:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")
         asked, pieces = await asyncio.to_thread(lambda: (read_question(question, plan), read_pieces(told)))
-        if not spoken_of(asked, pieces):
+        if plan.attribute is None and not spoken_of(asked, pieces):  # else who moved there lives there
             pieces = [replace(piece, evidence=replace(piece.evidence, leads=False)) for piece in pieces]
         why = ruled_out(asked, pieces)
         able = [] if why else [piece for piece in pieces if _may_answer(asked, piece)]
@@ -107,7 +108,8 @@ class LocalAnswerer:
         scored = await self.scored(question, asked, able, pieces)
         chosen, score = listed(scored) if plan.kind == "list" else best(scored)
         if score < self._threshold:
-            why = f"the nearest evidence scores {score:.2f}, and an answer needs {self._threshold:.2f}"
+            below = math.floor(score * 100) / 100  # rounded up it might look like enough
+            why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
             nearest = max(chosen, key=lambda one: one.chance).piece.index
             return Answer(None, reason=why, nearest=nearest, score=score)
         return self._answered(asked, chosen, score)

@@ -203,7 +203,8 @@ def _of_thread(snapshot: Snapshot, choice: Choice, thread: Thread, plan: Questio
         most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
         within = min(most, 1 + len(snapshot.turns.ids) // share)
     # "Ana's cat" is none of the places that she has lived in.
-    asked = not choice.attributes or plan.attribute in choice.attributes
+    unlisted = plan.attribute is None and not choice.attributes
+    asked = unlisted or plan.attribute in choice.attributes
     sure = asked and segment.value in choice.replaced | choice.listed
     return Answer(
         rows,
