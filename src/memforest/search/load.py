@@ -29,6 +29,7 @@ __all__ = [
     "joined",
     "load_snapshot",
     "make_turns",
+    "muted_among",
     "read_facts",
     "read_turns",
 ]
@@ -69,6 +70,7 @@ class FactColumns:
     end_ms: Ints
     stated: Bools
     said_ms: Ints
+    pinned: Bools
     key: Ints
     length: Floats
 
@@ -137,6 +139,7 @@ def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
                 end_ms=_ints(OPEN if row.end_ms is None else row.end_ms for row in block),
                 stated=np.array([row.start_ms is not None for row in block], dtype=np.bool_),
                 said_ms=_ints(row.said_ms for row in block),
+                pinned=np.array([row.pinned for row in block], dtype=np.bool_),
                 key=_ints(int(row.fact_id[-15:], 16) for row in block),
                 length=np.zeros(len(block), dtype=np.float32),
             )
@@ -151,6 +154,7 @@ _TYPES: Mapping[str, Any] = {
     "asks": np.bool_,
     "asks_last": np.bool_,
     "stated": np.bool_,
+    "pinned": np.bool_,
     "known": np.float32,
     "length": np.float32,
 }
@@ -188,15 +192,21 @@ def by_appearance(codes: Ints, names: Sequence[str]) -> tuple[Ints, tuple[str, .
     return number[codes], tuple(names[i] for i in order.tolist())
 
 
-def make_turns(columns: TurnColumns, dated: Bools, vectors: VectorTable) -> Turns:
-    """Return the turns of columns that are in their final order."""
+def make_turns(tx: Tx, columns: TurnColumns, dated: Bools, vectors: VectorTable) -> Turns:
+    """Return the turns of columns that are in their final order; which of them are muted is read anew."""
     n, session = len(columns.ids), columns.session
     same = session[1:] == session[:-1]
     previous, following = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
     previous[1:][same] = np.flatnonzero(same)
     following[:-1][same] = np.flatnonzero(same) + 1
     values = {field.name: getattr(columns, field.name) for field in fields(columns)}
-    return Turns(**values, dated=dated, previous=previous, following=following, vectors=vectors)
+    muted = muted_among(tx, columns.ids)
+    return Turns(**values, dated=dated, muted=muted, previous=previous, following=following, vectors=vectors)
+
+
+def muted_among(tx: Tx, ids: Ints) -> Bools:
+    """Return which turns, by id, are muted now; few ever are."""
+    return np.isin(ids, _ints(rows.muted_turns(tx)))
 
 
 def dated_turns(n: int, pairs: Ints, stated: Bools) -> Bools:
@@ -244,6 +254,7 @@ def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
         entities=rows.entity_names(tx),
         names=rows.names(tx),
         turns=make_turns(
+            tx,
             replace(turns, speaker=speaker),
             dated_turns(len(turns.ids), pairs, facts.stated),
             _vectors(tx, "turn", turns.ids, dimension),

@@ -1,4 +1,7 @@
-"""Column reads of a whole memory, for the arrays that a query works on."""
+"""Column reads of a whole memory, for the arrays that a query works on.
+
+Facts that are hidden (forgotten, or corrected by another) are not among them, nor is what they support, name or assert.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ __all__ = [
     "fact_rows",
     "keys_of",
     "mentions",
+    "muted_turns",
     "names",
     "said_often",
     "session_spans",
@@ -54,6 +58,7 @@ class FactColumns(NamedTuple):
     end_ms: int | None
     said_ms: int
     fact_id: str
+    pinned: int
 
 
 class StateSeen(NamedTuple):
@@ -97,6 +102,10 @@ def _among(tx: Tx, column: str, only: Only, word: str = "WHERE") -> tuple[str, t
     return f"{word} {column} {AMONG}", (tx.ids(only),)
 
 
+_HIDDEN = "(SELECT id FROM fact WHERE verdict > 1)"
+"""The facts that are hidden; an index has just these."""
+
+
 def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
     """Return the sessions that have turns, in the order of turns: by first time, then id."""
     where, args = _among(tx, "s.id", only)
@@ -125,11 +134,12 @@ def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
 
 def fact_rows(tx: Tx, only: Only = None) -> Iterator[FactColumns]:
     """Yield facts, by id."""
-    where, args = _among(tx, "f.id", only)
+    where, args = _among(tx, "f.id", only, "AND")
     rows = tx.execute(
         f"""SELECT f.id, coalesce((SELECT m.entity FROM mention m JOIN entity e ON e.id = m.entity
                 WHERE m.fact = f.id AND e.kind = 'participant' AND e.label = f.speaker LIMIT 1), 0),
-            f.start_ms, f.end_ms, f.said_ms, f.fact_id FROM fact f {where} ORDER BY f.id""",
+            f.start_ms, f.end_ms, f.said_ms, f.fact_id, f.verdict = 1 FROM fact f
+            WHERE f.verdict < 2 {where} ORDER BY f.id""",
         args,
     )
     return (FactColumns(*row) for row in rows)
@@ -153,22 +163,41 @@ def said_often(tx: Tx, only: Only = None) -> dict[int, tuple[int, ...]]:
 
 def supports(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
     """Return distinct (fact, turn) pairs of facts."""
-    where, args = _among(tx, "o.fact", only)
+    where, args = _among(tx, "o.fact", only, "AND")
     return tx.execute(
         f"""SELECT DISTINCT o.fact, x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-            {where} ORDER BY 1, 2""",
+            WHERE o.fact NOT IN {_HIDDEN} {where} ORDER BY 1, 2""",
         args,
     ).fetchall()
 
 
 def mentions(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
     """Return distinct (fact, entity) pairs of facts."""
-    where, args = _among(tx, "fact", only)
-    return tx.execute(f"SELECT DISTINCT fact, entity FROM mention {where} ORDER BY 1, 2", args).fetchall()
+    where, args = _among(tx, "fact", only, "AND")
+    return tx.execute(
+        f"SELECT DISTINCT fact, entity FROM mention WHERE fact NOT IN {_HIDDEN} {where} ORDER BY 1, 2", args
+    ).fetchall()
+
+
+def muted_turns(tx: Tx) -> list[int]:
+    """Return the turns that may not speak for themselves, as they say what is hidden: where that is known to have been said.
+
+    A correction's places are there before the statement is extracted anew; a statement that is hidden may have been said in
+    others too.
+    """
+    rows = tx.execute(
+        f"""SELECT t.id FROM correction c JOIN correction_place p ON p.correction = c.id
+                JOIN session s ON s.session_id = p.session_id JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
+                WHERE c.undone_ms IS NULL AND c.kind != 'pin'
+            UNION SELECT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+                WHERE o.fact IN {_HIDDEN} ORDER BY 1"""
+    )
+    return [row[0] for row in rows]
 
 
 _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
-    coalesce(o.tie, f.tie) AS tie, s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN fact f ON f.id = s.fact"""
+    coalesce(o.tie, f.tie) AS tie, s.id FROM state s JOIN occurrence o ON o.id = s.occurrence
+    JOIN fact f ON f.id = s.fact AND f.verdict < 2"""
 
 
 def states_seen(tx: Tx, only: Only = None) -> list[StateSeen]:
@@ -213,7 +242,10 @@ def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
 
 def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
     """Return every value that an attribute of an entity is known to have had."""
-    rows = tx.execute(f"SELECT DISTINCT value, previous FROM state s WHERE {_OF}", (entity, attribute))
+    rows = tx.execute(
+        f"SELECT DISTINCT value, previous FROM state s WHERE {_OF} AND s.fact NOT IN {_HIDDEN}",
+        (entity, attribute),
+    )
     return {value for row in rows for value in row if value is not None}
 
 
@@ -222,7 +254,7 @@ def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tup
     wanted = tx.ids(values)
     rows = tx.execute(
         f"""SELECT DISTINCT s.value, s.previous FROM state s JOIN occurrence o ON o.id = s.occurrence
-            JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value {AMONG}
+            JOIN fact f ON f.id = s.fact AND f.verdict < 2 WHERE {_BEFORE} AND (s.value {AMONG}
                 OR s.previous {AMONG})""",
         (*_before(state), wanted, wanted),
     )
