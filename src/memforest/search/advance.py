@@ -87,8 +87,7 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         entities=entities,
         names=_names(tx, old, changed.entity),
         turns=make_turns(
-            tx,
-            replace(read.columns, speaker=speaker),
+            replace(read.columns, speaker=speaker, muted=muted_among(tx, read.columns.ids)),
             dated_turns(len(read.columns.ids), pairs, facts.columns.stated),
             read.vectors,
         ),

@@ -58,6 +58,7 @@ class TurnColumns:
     asks_last: Bools
     known: Floats
     length: Floats
+    muted: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def all_known(texts: Sequence[str]) -> Sequence[float]:
 def read_turns(
     tx: Tx, codes: dict[str, int], only: Collection[int] | None = None, *, known: Known = all_known
 ) -> TurnColumns:
-    """Return the turns of sessions, of all when `only` is None; new speakers get the next codes."""
+    """Return the turns of sessions, of all when `only` is None; new speakers get the next codes. None is muted yet."""
     parts = []
     for block in _blocks(rows.turn_rows(tx, only)):
         n = len(block)
@@ -121,16 +122,17 @@ def read_turns(
                 asks_last=np.fromiter((asks(row.text) for row in block), np.bool_, n),
                 known=np.fromiter(known([row.text for row in block]), np.float32, n),
                 length=np.zeros(n, dtype=np.float32),
+                muted=np.zeros(n, dtype=np.bool_),
             )
         )
     found = _together(TurnColumns, parts)
     return replace(found, length=_lengths(tx, "turn", found.ids, only is None))
 
 
-def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
-    """Return facts, all of them when `only` is None."""
+def read_facts(tx: Tx, only: Collection[int] | None = None, *, hidden: bool = False) -> FactColumns:
+    """Return facts, all of them when `only` is None; with `hidden` those too that are hidden."""
     parts = []
-    for block in _blocks(rows.fact_rows(tx, only)):
+    for block in _blocks(rows.fact_rows(tx, only, hidden=hidden)):
         parts.append(
             FactColumns(
                 ids=_ints(row.id for row in block),
@@ -155,6 +157,7 @@ _TYPES: Mapping[str, Any] = {
     "asks_last": np.bool_,
     "stated": np.bool_,
     "pinned": np.bool_,
+    "muted": np.bool_,
     "known": np.float32,
     "length": np.float32,
 }
@@ -192,16 +195,15 @@ def by_appearance(codes: Ints, names: Sequence[str]) -> tuple[Ints, tuple[str, .
     return number[codes], tuple(names[i] for i in order.tolist())
 
 
-def make_turns(tx: Tx, columns: TurnColumns, dated: Bools, vectors: VectorTable) -> Turns:
-    """Return the turns of columns that are in their final order; which of them are muted is read anew."""
+def make_turns(columns: TurnColumns, dated: Bools, vectors: VectorTable) -> Turns:
+    """Return the turns of columns that are in their final order."""
     n, session = len(columns.ids), columns.session
     same = session[1:] == session[:-1]
     previous, following = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
     previous[1:][same] = np.flatnonzero(same)
     following[:-1][same] = np.flatnonzero(same) + 1
     values = {field.name: getattr(columns, field.name) for field in fields(columns)}
-    muted = muted_among(tx, columns.ids)
-    return Turns(**values, dated=dated, muted=muted, previous=previous, following=following, vectors=vectors)
+    return Turns(**values, dated=dated, previous=previous, following=following, vectors=vectors)
 
 
 def muted_among(tx: Tx, ids: Ints) -> Bools:
@@ -228,12 +230,13 @@ def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> Vecto
     return table
 
 
-def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
+def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> Snapshot:
     """Read the searchable state of a memory, all of it.
 
     Args:
         tx: a read transaction.
         known: which share of texts the memory's embedder has words for.
+        hidden: read what is hidden now as well, and mute nothing: for what was held at an earlier moment.
     """
     dimension = derived.dimension(tx) or 0
     spans = rows.session_spans(tx)
@@ -242,10 +245,10 @@ def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
     rank = rows_of(_ints(span.id for span in spans), turns.session)
     turns = joined(turns, _together(TurnColumns, ()), np.argsort(rank, kind="stable"))
     speaker, speakers = by_appearance(turns.speaker, list(codes))
-    facts = read_facts(tx)
-    pairs = _pairs(rows.supports(tx))
+    facts = read_facts(tx, hidden=hidden)
+    pairs = _pairs(rows.supports(tx, hidden=hidden))
     pairs = np.stack([rows_of(facts.ids, pairs[:, 0]), rows_of(turns.ids, pairs[:, 1])], axis=1)
-    mentions = _pairs(rows.mentions(tx))
+    mentions = _pairs(rows.mentions(tx, hidden=hidden))
     mentions[:, 0] = rows_of(facts.ids, mentions[:, 0])
     return Snapshot(
         generation=meta.generation(tx),
@@ -254,8 +257,7 @@ def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
         entities=rows.entity_names(tx),
         names=rows.names(tx),
         turns=make_turns(
-            tx,
-            replace(turns, speaker=speaker),
+            replace(turns, speaker=speaker, muted=turns.muted if hidden else muted_among(tx, turns.ids)),
             dated_turns(len(turns.ids), pairs, facts.stated),
             _vectors(tx, "turn", turns.ids, dimension),
         ),
@@ -264,7 +266,7 @@ def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
             pairs=pairs,
             vectors=_vectors(tx, "fact", facts.ids, dimension),
         ),
-        states=tuple(rows.states_seen(tx)),
+        states=tuple(rows.states_seen(tx, hidden=hidden)),
         mentions=mentions,
         sessions=tuple(spans),
         position=changes.position(tx),

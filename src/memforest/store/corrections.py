@@ -18,8 +18,10 @@ __all__ = [
     "CorrectionKind",
     "HeldPlace",
     "Place",
+    "StoredTurns",
     "add_correction",
     "add_places",
+    "cells_of_turns",
     "cells_with_places",
     "correction_with_key",
     "correction_with_row",
@@ -35,6 +37,7 @@ __all__ = [
     "put_verdict",
     "shown_facts",
     "speakers_of",
+    "stored_times",
     "turns_of_cells",
     "undo_correction",
 ]
@@ -219,6 +222,37 @@ def turns_of_cells(tx: Tx, cells: Collection[int]) -> dict[int, int]:
 def ordinal_of_cell(tx: Tx, cell: int) -> int:
     """Return the position of a cell in its session."""
     return int(tx.execute("SELECT ordinal FROM cell WHERE id = ?", (cell,)).fetchone()[0])
+
+
+def cells_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
+    """Return the cells that turns are in."""
+    rows = tx.execute(
+        f"""SELECT c.id FROM turn t JOIN cell c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
+           WHERE t.id {AMONG}""",
+        (tx.ids(turns),),
+    )
+    return {row[0] for row in rows}
+
+
+class StoredTurns(NamedTuple):
+    """When the last turn of an occurrence was stored, and (session id, turn id) of all."""
+
+    stored_ms: int
+    turns: list[tuple[str, str]]
+
+
+def stored_times(tx: Tx, fact: int) -> dict[int, StoredTurns]:
+    """Return by occurrence of a fact when its turns were stored, and which those are."""
+    rows = tx.execute(
+        """SELECT o.id, t.stored_ms, s.session_id, t.turn_id FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+           JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session WHERE o.fact = ? ORDER BY o.id, t.ordinal""",
+        (fact,),
+    )
+    found: dict[int, StoredTurns] = {}
+    for row, stored_ms, session_id, turn_id in rows:
+        before = found.get(row, StoredTurns(stored_ms, []))
+        found[row] = StoredTurns(max(before.stored_ms, stored_ms), [*before.turns, (session_id, turn_id)])
+    return found
 
 
 def cells_with_places(tx: Tx, facts: Collection[int]) -> list[int]:
