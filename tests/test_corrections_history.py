@@ -78,7 +78,7 @@ def told(forest: MemForest) -> list[object]:
     for index in ("memforest", "flat", "facts"):
         for question in ASKED:
             result = user.search(question, index=index, top_k=50)
-            found.append(sorted((one.text, one.quote, one.pinned, one.sources) for one in result))
+            found.append(sorted((one.text, one.quote, one.pinned, repr(one.sources)) for one in result))
     found += [[(e.text, e.start, e.end, e.value) for e in user.timeline(who)] for who in ("Ana", "Bob")]
     return found
 

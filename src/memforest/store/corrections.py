@@ -21,12 +21,14 @@ __all__ = [
     "StoredTurns",
     "add_correction",
     "add_places",
+    "all_corrections",
     "cells_of_turns",
     "cells_with_places",
     "correction_with_key",
     "correction_with_row",
     "corrections_at",
     "corrections_of",
+    "decided_facts",
     "drop_places",
     "drop_said_instead",
     "exists",
@@ -99,6 +101,18 @@ _COLUMNS = "c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms
 def exists(tx: Tx) -> bool:
     """Return whether any correction holds."""
     return tx.execute("SELECT 1 FROM correction WHERE undone_ms IS NULL LIMIT 1").fetchone() is not None
+
+
+def all_corrections(tx: Tx) -> list[Correction]:
+    """Return all corrections, in the order they were made."""
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM correction c ORDER BY c.made_ms, c.id")
+    return [Correction(*row) for row in rows]
+
+
+def decided_facts(tx: Tx) -> list[FactRow]:
+    """Return the facts that have a verdict."""
+    rows = tx.execute("SELECT id FROM fact WHERE verdict != 0 ORDER BY id").fetchall()
+    return list(facts_with_ids(tx, [row[0] for row in rows]).values())
 
 
 def add_correction(tx: Tx, one: Correction) -> int:

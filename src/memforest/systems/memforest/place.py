@@ -109,11 +109,8 @@ class ForestPlacing:
     def _place_facts(self, noted: Sequence[int]) -> list[int]:
         """Place facts in the order in which they were noted, and return those that are stored and not hidden."""
         stored = shown_facts(self._tx, noted)
-        named = {
-            fact: {entity for entity, _ in fact_rows.mentions_of(self._tx, fact)}
-            for fact in noted
-            if fact in stored
-        }
+        # Of what is hidden there are mentions too: who takes part does so whatever of it is shown.
+        named = {fact: {entity for entity, _ in fact_rows.mentions_of(self._tx, fact)} for fact in noted}
         entities = set[int]().union(*named.values())
         active = rows.active(self._tx, entities)
         new = rows.participants(self._tx, entities) - active
