@@ -172,6 +172,10 @@ _LEAVES: tuple[Check, ...] = (
         "leaf {1} stands for what is not there",
     ),
     (
+        f"{_LEAF} WHERE l.fact IN (SELECT id FROM fact WHERE verdict > 1)",
+        "leaf {1} stands for a fact that is hidden",
+    ),
+    (
         """SELECT t.owner, n.id FROM node n LEFT JOIN tree t ON t.id = n.tree WHERE n.dirty NOT IN (0, 1)
             OR n.version < 0 OR n.level < 0 OR n.span_lo >= n.span_hi OR (n.span_lo IS NULL) != (n.span_hi IS NULL)
             OR (n.level = 0) != EXISTS (SELECT 1 FROM leaf WHERE id = n.id)""",

@@ -126,7 +126,7 @@ _LEAF_TURNS = f"""
 
 _LEAF_FACTS = f"""
     SELECT l.id, f.text, o.speaker, o.quote, t.id, t.text,
-        CASE WHEN o.correction IS NULL THEN c.maker END FROM leaf l JOIN fact f ON f.id = l.fact
+        CASE WHEN o.correction IS NULL THEN c.maker END FROM leaf l JOIN fact f ON f.id = l.fact AND f.verdict < 2
     LEFT JOIN occurrence o ON o.id = (SELECT p.id FROM occurrence p WHERE p.fact = f.id
         ORDER BY p.text IS NOT NULL, p.said_ms, p.id LIMIT 1)
     LEFT JOIN cell c ON c.id = o.cell
@@ -140,7 +140,7 @@ def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
 
     A fact that a model worded, or any extractor but the local rules, or a correction, is told in its own words. In the place of a
     damaged turn there is a line that says so; in that of a turn that says what is hidden are the facts that it supports and
-    that are not.
+    that are not. A fact that is hidden has no text.
     """
     facts: list[int] = []
     runs: list[int] = []

@@ -328,11 +328,6 @@ _CONTRADICTIONS: tuple[tuple[str, str], ...] = (
         "fact {0} has a leaf in the tree of {1} {2}, where it does not belong",
     ),
     (
-        """SELECT l.fact, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'
-           WHERE l.fact IN (SELECT id FROM fact WHERE verdict > 1)""",
-        "fact {0} is hidden and has a leaf in the tree of {1} {2}",
-    ),
-    (
         """SELECT l.cell, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'
            WHERE l.cell IS NOT NULL AND NOT EXISTS
                 (SELECT 1 FROM cell c WHERE c.id = l.cell AND t.kind = 'session' AND c.session = t.scope)""",
