@@ -301,6 +301,7 @@ def test_a_pinned_statement_is_among_the_evidence_of_every_question(tmp_path: Pa
         assert found.evidence[1].text == "My sister works at Acme."
         result = user.search(WHERE, top_k=2)
         assert result.evidence[0].text == plain.evidence[0].text
+        assert "(pinned)" in result.context().splitlines()[1]
         assert "Acme" in result.context(max_tokens=18)
         assert [one.pinned for one in user.search(WHERE, max_tokens=18)] == [True]
         alone = user.search(WHERE, top_k=1)

@@ -63,7 +63,7 @@ class CorrectsMemory:
                 f"valid_to ({given.end.isoformat()}) is not after valid_from ({given.start.isoformat()})"
             )
         return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.corrector.update(fact_id, given)
+            self.user_id, lambda memory: memory.correct(lambda it: it.update(fact_id, given))
         )
 
     async def pin(self, fact_id: str) -> CorrectionView:
@@ -79,7 +79,7 @@ class CorrectsMemory:
         """
         check_text("pin", "fact_id", fact_id, optional=False)
         return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.corrector.mark(fact_id, "pin")
+            self.user_id, lambda memory: memory.correct(lambda it: it.mark(fact_id, "pin"))
         )
 
     async def forget(self, fact_id: str) -> CorrectionView:
@@ -94,7 +94,7 @@ class CorrectsMemory:
         """
         check_text("forget", "fact_id", fact_id, optional=False)
         return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.corrector.mark(fact_id, "forget")
+            self.user_id, lambda memory: memory.correct(lambda it: it.mark(fact_id, "forget"))
         )
 
     async def undo(self, key: str) -> CorrectionView:
@@ -109,7 +109,9 @@ class CorrectsMemory:
             StoreError: if the file cannot be written.
         """
         check_text("undo", "key", key, optional=False)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.corrector.undo(key))
+        return await self._pool.use_existing(
+            self.user_id, lambda memory: memory.correct(lambda it: it.undo(key))
+        )
 
     async def history(self, fact_id: str) -> Sequence[HistoryEntry]:
         """Return what happened to a statement, in the order this memory recorded it: said, corrected, undone, superseded.

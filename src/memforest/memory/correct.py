@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
@@ -17,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
-from memforest.errors import CorrectionError, InputError, NotFoundError
+from memforest.errors import CorrectionError, InputError, ModelError, NotFoundError
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms, to_ms
 from memforest.memory.corrected import CorrectionView
 from memforest.memory.ingest.corrections import settle_cells
+from memforest.memory.ingest.fill import fill_vectors
 from memforest.memory.vectors import VectorMaker, keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.steps.local.statement import read_statement
@@ -49,6 +51,14 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class _Done:
+    """A correction that was made or undone, and whether a statement lacks its vector now."""
+
+    correction: Correction
+    unembedded: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Corrector:
     """Corrects one memory. `vectors` is None in a memory without an embedder."""
 
@@ -62,7 +72,7 @@ class Corrector:
         text = await asyncio.to_thread(self._text, fact_id, given)
         found = {} if self.vectors is None else await self.vectors.make([text], "fact")
 
-        def write(tx: Tx) -> CorrectionView:
+        def write(tx: Tx) -> _Done:
             fact = _shown(tx, fact_id)
             return self._make(tx, fact, _instead(tx, self.config, fact, given), found)
 
@@ -71,7 +81,7 @@ class Corrector:
     async def mark(self, fact_id: str, kind: CorrectionKind) -> CorrectionView:
         """Pin or forget a statement; see `AsyncUserMemory.pin` and `forget`."""
 
-        def write(tx: Tx) -> CorrectionView:
+        def write(tx: Tx) -> _Done:
             fact = _shown(tx, fact_id)
             if kind == "pin" and fact.verdict == PINNED:
                 raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact_id)}")
@@ -83,8 +93,8 @@ class Corrector:
         """Take a correction back; see `AsyncUserMemory.undo`."""
         return await self._write(lambda tx: self._undo(tx, key))
 
-    async def _write(self, work: Callable[[Tx], CorrectionView]) -> CorrectionView:
-        def run() -> CorrectionView:
+    async def _write(self, work: Callable[[Tx], _Done]) -> CorrectionView:
+        def run() -> _Done:
             with self.db.write() as tx:
                 embedder = None if self.vectors is None else self.vectors.embedder
                 keep_embedder(tx, self.db.path, embedder)
@@ -93,7 +103,11 @@ class Corrector:
                 meta.bump(tx)
                 return done
 
-        return await asyncio.to_thread(run)
+        done = await asyncio.to_thread(run)
+        if done.unembedded and self.vectors is not None:
+            with suppress(ModelError):  # it is corrected; resume() makes what is left
+                await fill_vectors(self.db, self.attached, self.vectors)
+        return correction_view(done.correction)
 
     def _text(self, fact_id: str, given: Update) -> str:
         """Return what will be embedded; wrong arguments are told before a model is asked."""
@@ -102,14 +116,13 @@ class Corrector:
 
     def _make(
         self, tx: Tx, fact: FactRow, made: Correction, vectors: Mapping[bytes, NDArray[np.float32]]
-    ) -> CorrectionView:
-        now = to_ms(self.config.clock())
-        made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=now)
+    ) -> _Done:
+        made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.config.clock()))
         rows.add_correction(tx, made)
-        self._settle(tx, fact_rows.occurrences(tx, (fact.row,))[fact.row], vectors)
-        return correction_view(made)
+        said = fact_rows.occurrences(tx, (fact.row,))[fact.row]
+        return self._settle(tx, made, {one.cell for one in said}, vectors)
 
-    def _undo(self, tx: Tx, key: str) -> CorrectionView:
+    def _undo(self, tx: Tx, key: str) -> _Done:
         found = rows.correction_with_key(tx, key)
         if found is None:
             raise NotFoundError(
@@ -129,21 +142,20 @@ class Corrector:
         fact = fact_rows.fact_by_id(tx, found.fact_id)
         if fact is not None:
             cells |= {one.cell for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
-        placings = Placings(tx, self.attached)
         rows.undo_correction(tx, found.row, done.undone_ms or 0)
-        settle_cells(tx, placings, sorted(cells))
-        placings.close()
-        return correction_view(done)
+        return self._settle(tx, done, cells, {})
 
     def _settle(
         self,
         tx: Tx,
-        said: list[fact_rows.OccurrenceRow],
+        correction: Correction,
+        cells: Collection[int],
         vectors: Mapping[bytes, NDArray[np.float32]],
-    ) -> None:
+    ) -> _Done:
         placings = Placings(tx, self.attached)
-        settle_cells(tx, placings, sorted({one.cell for one in said}), vectors)
+        settled = settle_cells(tx, placings, sorted(cells), vectors)
         placings.close()
+        return _Done(correction, settled.unembedded)
 
 
 def correction_view(one: Correction) -> CorrectionView:

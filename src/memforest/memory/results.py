@@ -81,7 +81,7 @@ class Evidence(Result):
 
     `corrected` is when a person put the statement in the place of what was said: `text` is theirs then, and `quote` what
     was said. `pinned` is whether a person wants it among the evidence of every question; such a one that was not found has no
-    scores. Of a turn that also says what is hidden, `quote` is no more than what the fact was made from.
+    `scores`, and the `score` of the last one that was. Of a turn that also says what is hidden, `quote` is no more than what the fact was made from.
 
     `stated` is the time that a fact itself states, None when it states none, `precision` how exactly, and `dates` are what
     its words of time mean.
@@ -134,14 +134,15 @@ class Evidence(Result):
             return render_summary(number, start, end, named, self.turns or 0, self.text)
         said = local_time(self.said, zone)
         stated = self._stated(zone)
+        notes = ["pinned"] if self.pinned else []
+        if self.corrected is not None:
+            notes.append(f"corrected on {day_of(local_time(self.corrected, zone))}")
+        note = "; ".join(notes)
         if not self.spoken:
-            note = (
-                "" if self.corrected is None else f"corrected on {day_of(local_time(self.corrected, zone))}"
-            )
             return render(number, said, self.speaker, self.text, self.quote, stated=stated, note=note)
         words = in_full(self.spoken, self.speaker, self.quote, WHOLE_CHARS)
         found_by = self.statement if statements else ""
-        return render_quote(number, said, words, stated=stated, statement=found_by)
+        return render_quote(number, said, words, stated=stated, statement=found_by, note=note)
 
     def _stated(self, zone: tzinfo) -> str:
         """Return the time that it states in words, if that is not the day on which it was said."""

@@ -35,7 +35,13 @@ def render(
 
 
 def render_quote(
-    number: int, said: datetime, spoken: Sequence[Spoken], *, stated: str = "", statement: str = ""
+    number: int,
+    said: datetime,
+    spoken: Sequence[Spoken],
+    *,
+    stated: str = "",
+    statement: str = "",
+    note: str = "",
 ) -> str:
     r"""Return one numbered line of evidence that is what was said: the day, who said it, and the words.
 
@@ -45,13 +51,14 @@ def render_quote(
         spoken: a quotation, or a question and its bare answer; as in `render`, nothing in it can end its part of the line.
         stated: the time that it states, in words; left out where the quotation has it.
         statement: what it is found by, if that is to be shown.
+        note: what else is to be known of it.
 
     >>> print(render_quote(1, datetime(2023, 5, 8), [Spoken("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
     [1] 8 May 2023, Bob: "I said \"cat\" yesterday." (7 May 2023)
     """
     words = " – ".join(f'{_name(one.speaker)}: "{escaped(one.text)}"' for one in spoken)
     found_by = f'statement: "{escaped(statement)}"' if statement else ""
-    return f"[{number}] {day_of(said)}, {words}{_notes(_beside(stated, words), found_by)}"
+    return f"[{number}] {day_of(said)}, {words}{_notes(_beside(stated, words), note, found_by)}"
 
 
 def quotation(spoken: Sequence[Spoken]) -> str:

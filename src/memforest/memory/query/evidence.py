@@ -87,7 +87,8 @@ def with_pinned(found: Sequence[Evidence], pinned: Sequence[Evidence], top_k: in
         missing = [one for one in pinned if one.fact_id not in {other.fact_id for other in best}]
         last = next((at for at in range(len(best) - 1, 0, -1) if not best[at].pinned), None)
         if len(missing) <= room or last is None:
-            return [*best, *(replace(one, pinned=True) for one in missing[:room])]
+            least = min((one.score for one in best), default=0.0)
+            return [*best, *(replace(one, pinned=True, score=least) for one in missing[:room])]
         del best[last]
 
 
