@@ -229,6 +229,11 @@ def test_a_correction_holds_for_another_wording(tmp_path: Path, verb: str) -> No
         assert {"Portland", "boat"} <= set(all_shown(user).replace(".", " ").split())
         [hidden] = user.list(verdict="corrected")
         assert verb in hidden.statement
+        assert "corrected" in [one.kind for one in user.history(hidden.fact_id)]
+        with pytest.raises(
+            CorrectionError, match=rf"what holds is fact {done.new_fact_id}; undo\('{done.key}'\)"
+        ):
+            user.forget(hidden.fact_id)
         assert user.verify().ok
         user.undo(done.key)
         assert "Davis" in all_shown(user)

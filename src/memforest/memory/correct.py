@@ -24,6 +24,7 @@ from memforest.interval import from_ms, to_ms
 from memforest.memory.corrected import CorrectionView
 from memforest.memory.ingest.corrections import settle_cells
 from memforest.memory.ingest.fill import fill_vectors
+from memforest.memory.ingest.verdicts import corrections_about
 from memforest.memory.vectors import VectorMaker, keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.steps.local.statement import read_statement
@@ -84,7 +85,7 @@ class Corrector:
         def write(tx: Tx) -> _Done:
             fact = _shown(tx, fact_id)
             if kind == "pin" and fact.verdict == PINNED:
-                raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact_id)}")
+                raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact)}")
             return self._make(tx, fact, _about(fact, kind), {})
 
         return await self._write(write)
@@ -189,18 +190,19 @@ def _shown(tx: Tx, fact_id: str) -> FactRow:
     if fact is None:
         raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from list() and query()")
     if fact.verdict >= HIDDEN:
-        raise CorrectionError(f"fact {fact_id} is {rows.VERDICTS[fact.verdict]}{_newest(tx, fact_id)}")
+        raise CorrectionError(f"fact {fact_id} is {rows.VERDICTS[fact.verdict]}{_newest(tx, fact)}")
     return fact
 
 
-def _newest(tx: Tx, fact_id: str) -> str:
+def _newest(tx: Tx, fact: FactRow) -> str:
     """Return what can be done with a statement of which something is decided: the statement that holds, and the key."""
-    hiding = _hiding(tx, fact_id)
+    there = corrections_about(tx, [fact.row])[fact.row]  # it may be another wording of what was decided of
+    hiding = _hiding(tx, fact.fact_id) or [one for one in there if one.hides]
     if not hiding:
-        pins = [one for one in rows.corrections_of(tx, {fact_id}) if one.kind == "pin"]
+        pins = [one for one in (*there, *rows.corrections_of(tx, {fact.fact_id})) if one.kind == "pin"]
         return f"; undo({pins[-1].key!r}) takes that back" if pins else ""
     last = hiding[-1]
-    holds, seen = last.made, {fact_id}
+    holds, seen = last.made, {fact.fact_id}
     while holds is not None and holds not in seen and (after := _hiding(tx, holds)):
         seen.add(holds)
         holds = after[-1].made

@@ -19,7 +19,7 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.text import fold, words
 
-__all__ = ["CellsSaid", "verdicts"]
+__all__ = ["CellsSaid", "corrections_about", "verdicts"]
 
 ALIKE = 0.5
 """Least share of a statement's words that are in the corrected one, for it to be the same statement in other words."""
@@ -127,16 +127,19 @@ def _likeness(text: str, said: str) -> float:
 def verdicts(tx: Tx, facts: Iterable[FactRow]) -> dict[int, int]:
     """Return what the corrections that hold decide of facts, by row id; see `memforest.store.corrections.VERDICTS`."""
     found = list(facts)
-    said = CellsSaid.read(tx, rows.cells_with_places(tx, [fact.row for fact in found]))
-    about: dict[int, set[int]] = {}
-    for number, hit in said.hits.items():
-        for one in hit:
-            about.setdefault(one.fact, set()).add(number)
+    about = corrections_about(tx, [fact.row for fact in found])
     own = rows.corrections_of(tx, {fact.fact_id for fact in found})
-    return {
-        fact.row: _verdict(tx, fact, own, [said.corrections[n] for n in about.get(fact.row, ())])
-        for fact in found
-    }
+    return {fact.row: _verdict(tx, fact, own, about[fact.row]) for fact in found}
+
+
+def corrections_about(tx: Tx, facts: Collection[int]) -> dict[int, list[Correction]]:
+    """Return the corrections that hold and are about facts by where those were said, in the order they were made, by row id."""
+    said = CellsSaid.read(tx, rows.cells_with_places(tx, facts))
+    about: dict[int, list[Correction]] = {fact: [] for fact in facts}
+    for number in sorted(said.hits, key=lambda one: (said.corrections[one].made_ms, one)):
+        for fact in {one.fact for one in said.hits[number]}.intersection(about):
+            about[fact].append(said.corrections[number])
+    return about
 
 
 def _verdict(tx: Tx, fact: FactRow, own: Sequence[Correction], there: Sequence[Correction]) -> int:

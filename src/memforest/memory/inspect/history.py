@@ -8,6 +8,7 @@ from typing import Literal
 from memforest.errors import NotFoundError
 from memforest.interval import from_ms
 from memforest.memory.corrected import HistoryEntry
+from memforest.memory.ingest.verdicts import corrections_about
 from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.inspect.views import ViewContext
 from memforest.store import corrections as rows
@@ -52,6 +53,8 @@ def history(context: ViewContext, fact_id: str) -> list[HistoryEntry]:
 def _related(tx: Tx, fact_id: str) -> tuple[list[Correction], set[str]]:
     """Return the corrections that lead to a statement and from it, and all statements on the way."""
     ids, known = {fact_id}, set[str]()
+    if (fact := fact_rows.fact_by_id(tx, fact_id)) is not None:
+        ids |= {one.fact_id for one in corrections_about(tx, [fact.row])[fact.row]}
     found: list[Correction] = []
     while ids != known:
         known = set(ids)
