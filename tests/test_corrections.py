@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from tests.worlds import dump, fast_config, file_of, said, summaries
 from memforest import MemForest
 from memforest.errors import CorrectionError, InputError, NotFoundError, TimestampError
 from memforest.forest.handle import UserMemory
+from memforest.store.connections import Connection
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
 DAVIS = "I live in Davis."
@@ -433,3 +436,47 @@ def test_two_processes_correct_one_statement_and_one_is_told(tmp_path: Path) -> 
         assert isinstance(error, CorrectionError)
         assert len(one.user("u").list(verdict="corrected")) == 1
         assert other.user("u").verify().ok
+
+
+def test_no_statement_of_an_update_reads_a_whole_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a correction costs does not grow with the memory: each look-up goes by an index, but in lists of what is few.
+
+    Without vectors, as scenes of a memory this young are derived anew with each write.
+    """
+    asked: dict[str, Any] = {}
+    execute = Connection.execute
+
+    def record(self: Connection, sql: str, args: Any = (), /) -> Any:
+        asked.setdefault(sql, args)
+        return execute(self, sql, args)
+
+    with memory(tmp_path, embedder=None) as forest:
+        user = forest.user("u")
+        fact = fact_of(user, "Davis")
+        with monkeypatch.context() as patched:
+            patched.setattr(Connection, "execute", record)
+            user.undo(user.update(fact, "Bob lives in Portland.").key)
+    few = (
+        "json_each",
+        "change",
+        "fact_hidden",
+        "correction",
+        "index_",
+        "meta",
+        "tree",
+        "sqlite_sequence",
+        "INDEX 0:=",
+    )
+    found = []
+    with closing(sqlite3.connect(file_of(tmp_path))) as conn:
+        for sql, args in asked.items():
+            if sql.lstrip().upper().startswith(("SELECT", "UPDATE", "DELETE", "INSERT")):
+                plan = [row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {sql}", args)]
+                found += [
+                    (step, sql)
+                    for step in plan
+                    if step.startswith("SCAN") and not any(w in step for w in few)
+                ]
+    assert found == []
