@@ -183,6 +183,24 @@ def test_corrections_of_corrections(tmp_path: Path) -> None:
         assert fact_of(user, "Davis") == first
 
 
+def test_what_was_said_after_the_clock_is_corrected_too(tmp_path: Path) -> None:
+    """A conversation whose times are ahead of this machine's loses nothing by a correction, nor by being stored anew."""
+    ahead = [
+        {**turn, "timestamp": "2031-01-01T10:00:00Z"} for turn in said(DAVIS, "I like tea.", speaker="Bob")
+    ]
+    with MemForest(tmp_path, fast_config()) as forest:
+        forest.ingest_session("u", "s", ahead)
+        user = forest.user("u")
+        user.update(fact_of(user, "Davis"), "Bob lives in Portland.")
+        for _ in range(2):
+            shown = all_shown(user)
+            assert "Portland" in shown
+            assert "Davis" not in shown
+            result = forest.ingest_session("u", "s", [ahead[0]], replace=True)
+            assert not any("says again" in one for one in result.warnings)
+        assert user.verify().ok
+
+
 # -- extracted anew -------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from memforest.errors import CorrectionError, InputError, ModelError, NotFoundEr
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms, to_ms
 from memforest.memory.corrected import CorrectionView
-from memforest.memory.ingest.corrections import settle_cells
+from memforest.memory.ingest.corrections import note_places, settle_cells
 from memforest.memory.ingest.fill import fill_vectors
 from memforest.memory.ingest.verdicts import corrections_about
 from memforest.memory.vectors import VectorMaker, keep_embedder
@@ -119,9 +119,10 @@ class Corrector:
         self, tx: Tx, fact: FactRow, made: Correction, vectors: Mapping[bytes, NDArray[np.float32]]
     ) -> _Done:
         made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.config.clock()))
-        rows.add_correction(tx, made)
-        said = fact_rows.occurrences(tx, (fact.row,))[fact.row]
-        return self._settle(tx, made, {one.cell for one in said}, vectors)
+        row = rows.add_correction(tx, made)
+        cells = {one.cell for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
+        note_places(tx, row, fact.row, cells)
+        return self._settle(tx, made, cells, vectors)
 
     def _undo(self, tx: Tx, key: str) -> _Done:
         found = rows.correction_with_key(tx, key)

@@ -184,7 +184,7 @@ def corrections_of(tx: Tx, fact_ids: Collection[str], *, undone: bool = False) -
 def add_places(tx: Tx, correction: int, places: Iterable[Place]) -> None:
     """Note where the statement of a correction was said."""
     tx.executemany(
-        "INSERT OR IGNORE INTO correction_place VALUES (?, ?, ?, ?)",
+        "INSERT INTO correction_place VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
         [(correction, *place) for place in sorted(places)],
     )
 

@@ -38,7 +38,7 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = ["Settled", "settle_cells", "settle_corrections", "settle_verdicts"]
+__all__ = ["Settled", "note_places", "settle_cells", "settle_corrections", "settle_verdicts"]
 
 _TIE_END = len(tie_end("f1:00000000"))
 
@@ -73,16 +73,16 @@ def settle_cells(
     """
     said = CellsSaid.read(tx, cells)
     rows.drop_places(tx, said.stale)
-    known = {(one.correction, one.turn, one.quote) for one in said.held}
-    warnings = dict.fromkeys(_said_again(said, known))
     for number, found in said.hits.items():
-        if said.corrections[number].fact_id in {said.facts[one.fact].fact_id for one in found}:
-            rows.add_places(tx, number, (place for one in found for place in said.places(one)))
+        correction = said.corrections[number]
+        own = [one for one in found if said.facts[one.fact].fact_id == correction.fact_id]
+        new = [one for one in own if not said.is_again(correction, one)]
+        rows.add_places(tx, number, (place for one in new for place in said.places(one)))
     writer = _Instead(tx, placings, vectors)
     made = writer.write(said, _wanted(tx, said))
     settle_verdicts(tx, placings, {*said.facts, *made})
     _tell_anew(tx, placings, writer.cells)
-    return Settled(writer.unembedded, tuple(warnings))
+    return Settled(writer.unembedded, tuple(dict.fromkeys(_said_again(said))))
 
 
 def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
@@ -110,17 +110,20 @@ def _tell_anew(tx: Tx, placings: Placings, cells: Collection[int]) -> None:
     feed.note(tx, "turn", turns)
 
 
-def _said_again(said: CellsSaid, known: Collection[tuple[int, int, bytes]]) -> Iterable[str]:
-    """Say which statements were made again after they had been hidden: perhaps they are true by now."""
+def note_places(tx: Tx, correction: int, fact: int, cells: Collection[int]) -> None:
+    """Note where the statement of a new correction was said."""
+    said = CellsSaid.read(tx, cells)
+    rows.add_places(
+        tx, correction, (place for one in said.said if one.fact == fact for place in said.places(one))
+    )
+
+
+def _said_again(said: CellsSaid) -> Iterable[str]:
+    """Say which statements were made again after they had been hidden."""
     for number, found in said.hits.items():
         correction = said.corrections[number]
         for one in found:
-            new = not any(
-                (number, turn, key) in known
-                for turn in one.turns
-                for key in sentences_said(said.texts[turn].text)
-            )
-            if correction.hides and new and one.said_ms > correction.made_ms:
+            if correction.hides and said.is_again(correction, one):
                 how = "corrected" if correction.kind == "update" else "forgotten"
                 yield (
                     f"session {said.texts[one.turns[-1]].session_id[:60]!r} says again what was {how}, and it stays hidden; "
@@ -154,7 +157,7 @@ def _wanted(tx: Tx, said: CellsSaid) -> _Wanted:
     queue = []
     for one in list(corrections.values()):
         if one.kind == "update":
-            spots = [_spot(hit) for hit in said.hits.get(one.row, ()) if hit.said_ms <= one.made_ms]
+            spots = [_spot(hit) for hit in said.hits.get(one.row, ()) if not said.is_again(one, hit)]
             queue.append((one, spots + _silent_spots(tx, said, one)))
     while queue:
         one, spots = queue.pop(0)

@@ -89,6 +89,14 @@ class CellsSaid:
             for key in sentences_said(turn.text)
         ]
 
+    def is_again(self, correction: Correction, one: OccurrenceRow) -> bool:
+        """Return whether a statement that a correction is about was made after it, and elsewhere: perhaps it is true by now."""
+        held = {(place.turn, place.quote) for place in self.held if place.correction == correction.row}
+        known = any(
+            (turn, key) in held for turn in one.turns for key in sentences_said(self.texts[turn].text)
+        )
+        return one.said_ms > correction.made_ms and not known
+
     def _about(self, correction: Correction) -> list[OccurrenceRow]:
         """Return what a correction is about: what has its identity, else in each cell what stands in its place."""
         own = [one for one in self.said if self.facts[one.fact].fact_id == correction.fact_id]
