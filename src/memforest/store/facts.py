@@ -370,17 +370,22 @@ def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:
     """Return the row ids of the facts that name an entity, hidden ones among them."""
-    rows = tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
-    return [row[0] for row in rows]
+    return [
+        row
+        for (row,) in tx.execute(
+            "SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,)
+        )
+    ]
 
 
-def entity_support(tx: Tx, entity: int) -> tuple[int, int]:
-    """Return in how many distinct facts that are shown, and distinct sessions, an entity is named."""
+def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
+    """Return in how many distinct facts that are shown, and distinct sessions, an entity is named; of each at most so many."""
+    named = "mention m {} WHERE m.entity = :entity AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1) LIMIT :most"
+    place = "JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell"
     row = tx.execute(
-        """SELECT count(DISTINCT m.fact), count(DISTINCT c.session) FROM mention m
-           JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell
-           WHERE m.entity = ? AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1)""",
-        (entity,),
+        f"""SELECT (SELECT count(*) FROM (SELECT DISTINCT m.fact FROM {named.format("")})),
+           (SELECT count(*) FROM (SELECT DISTINCT c.session FROM {named.format(place)}))""",
+        {"entity": entity, "most": most},
     ).fetchone()
     return row[0], row[1]
 

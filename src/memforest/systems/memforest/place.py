@@ -187,8 +187,9 @@ class ForestPlacing:
                 rows.set_inactive(self._tx, entity)
 
     def _known_enough(self, entity: int) -> bool:
-        facts, sessions = fact_rows.entity_support(self._tx, entity)
-        return facts >= self._settings.active_min_facts and sessions >= self._settings.active_min_sessions
+        least = self._settings.active_min_facts, self._settings.active_min_sessions
+        facts, sessions = fact_rows.entity_support(self._tx, entity, max(least))
+        return facts >= least[0] and sessions >= least[1]
 
     # -- scenes -------------------------------------------------------------------------------
 
