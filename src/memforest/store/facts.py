@@ -212,8 +212,7 @@ def add_occurrence(
 ) -> OccurrenceRef:
     """Record where a fact was said, and by which turns; return what its mentions and states hang on.
 
-    A wording, dates and a tie that are the fact's, and a quote that is all of the only turn, are not stored again. `correction`
-    is the row of the one that put the fact in the place of what was said there.
+    What is the fact's, and a quote that is all of the only turn, is not stored again. `correction` is what put the fact there.
     """
     row = tx.insert(
         """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction)
@@ -370,12 +369,8 @@ def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:
     """Return the row ids of the facts that name an entity, hidden ones among them."""
-    return [
-        row
-        for (row,) in tx.execute(
-            "SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,)
-        )
-    ]
+    rows = tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
+    return [row[0] for row in rows]
 
 
 def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
