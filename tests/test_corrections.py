@@ -486,6 +486,9 @@ def test_no_statement_of_an_update_reads_a_whole_table(
         "tree",
         "sqlite_sequence",
         "INDEX 0:=",
+        "CONSTANT ROW",
+        "subquery",
+        "SUBQUERY",
     )
     found = []
     with closing(sqlite3.connect(file_of(tmp_path))) as conn:
