@@ -15,9 +15,10 @@ import pytest
 from rich.console import Console
 
 from memforest.cli.asking import draw_answer, draw_evidence
+from memforest.cli.fact_table import draw_facts
 from memforest.cli.indexing import behind
 from memforest.cli.ingest import draw_loaded
-from memforest.cli.inspecting import draw_facts, draw_timeline, draw_trees
+from memforest.cli.inspecting import draw_timeline, draw_trees
 from memforest.cli.jobs import REASON_CHARS, job_lines
 from memforest.cli.loading import Loaded
 from memforest.cli.screen import Screen

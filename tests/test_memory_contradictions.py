@@ -27,6 +27,8 @@ from memforest.systems.memforest.place import ForestPlacing
 
 UNSEEN = {
     "cell": {"maker", "reason"},
+    "correction": {"key", "made_ms", "precision", "said"},
+    "correction_place": {"correction", "quote", "session_id", "turn_id"},
     "change": {"item", "kind", "seq"},
     "fact": {"stored_ms"},
     "feed": {"item", "kind", "seq"},
@@ -77,6 +79,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ) as forest:
         for name, turns in make_sessions(3, sessions=4, most_turns=6):
             forest.ingest_session("u", name, turns)
+        user = forest.user("u")
+        shown = [one.fact_id for one in user.list()]
+        user.pin(shown[0])
+        user.forget(shown[1])
+        user.update(shown[2], "Ana likes tea.", valid_from="2023-01-01", valid_to="2023-02-01")
         forest.ingest_session(
             "u", "m", said("Mel moved from Oslo to Kyoto.", "Mel works at Acme.", speaker="Melanie")
         )
@@ -106,6 +113,8 @@ TABLES = [
     "alias_use",
     "cell",
     "change",
+    "correction",
+    "correction_place",
     "entity",
     "fact",
     "feed",

@@ -21,7 +21,7 @@ DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 @given(st.lists(st.text(max_size=40), max_size=12), st.integers(0, 60))
 def test_fit_is_the_longest_prefix_within_the_budget(lines: list[str], budget: int) -> None:
     """What is kept is within the budget, and one more line would not be."""
-    kept = fit(lines, budget)
+    kept = [lines[at] for at in fit(lines, budget)]
     cost = [count_tokens(line) + 1 for line in lines]
     assert kept == lines[: len(kept)]
     assert sum(cost[: len(kept)]) <= budget

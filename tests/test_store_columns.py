@@ -72,7 +72,7 @@ def test_a_fact_is_its_speakers_when_it_names_them(tx: Connection) -> None:
     found = list(columns.fact_rows(tx))
     assert {one.fact_id: one.speaker for one in found} == {"f1": ana, "f2": 0, "f3": 0, "f4": 0, "f5": bob}
     assert [one.id for one in found] == sorted(rows.values())
-    assert found[0] == (rows["f1"], ana, 1, 4, 9, "f1")
+    assert found[0] == (rows["f1"], ana, 1, 4, 9, "f1", 0)
     assert list(columns.fact_rows(tx, [rows["f4"], rows["f2"], 99])) == [found[1], found[3]]
     assert columns.wordings(tx, [rows["f2"], 99]) == {rows["f2"]: "Ana paints."}
     assert len(columns.wordings(tx)) == 5

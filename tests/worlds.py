@@ -144,14 +144,14 @@ _PARTS = {
         FROM turn t JOIN session s ON s.id = t.session""",
     "cells": """SELECT s.session_id, c.ordinal, first, last, c.status, reason, maker, skipped
         FROM cell c JOIN session s ON s.id = c.session""",
-    "facts": """SELECT fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics
-        FROM fact""",
+    "facts": """SELECT fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
+        verdict FROM fact""",
     "occurrences": f"""SELECT f.fact_id, ({_CELL} = o.cell), o.speaker, o.topics, coalesce(o.text, f.text),
         coalesce(quote, (SELECT t.text FROM occurrence_turn x JOIN turn t ON t.id = x.turn WHERE x.occurrence = o.id)),
         o.said_ms, coalesce(o.tie, f.tie), round(cosine, 5),
         (SELECT group_concat(name, ' ') FROM (SELECT ({_TURN} = x.turn) AS name FROM occurrence_turn x
-            WHERE x.occurrence = o.id ORDER BY 1))
-        FROM occurrence o JOIN fact f ON f.id = o.fact""",
+            WHERE x.occurrence = o.id ORDER BY 1)),
+        (SELECT key FROM correction WHERE id = o.correction) FROM occurrence o JOIN fact f ON f.id = o.fact""",
     "entities": "SELECT key, kind = 'participant' FROM entity",
     "aliases": "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity",
     "mentions": """SELECT DISTINCT f.fact_id, e.key, roles FROM mention m JOIN fact f ON f.id = m.fact

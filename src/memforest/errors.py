@@ -7,6 +7,7 @@
     ├── NotFoundError (LookupError)       no such user, session, fact or entity
     ├── SomeUsersFailedError              an operation over all users failed for some, and is done for the others
     ├── SessionConflictError              a session id came again with other turns
+    ├── CorrectionError                   a statement or correction is not in the state that the call supposes
     ├── StoreError                        the database file
     │   ├── StoreLockedError              another process is writing
     │   ├── StoreClosedError              used after close()
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BudgetError",
     "ConfigError",
+    "CorrectionError",
     "CorruptStoreError",
     "EmbedderMismatchError",
     "ForeignStoreError",
@@ -126,6 +128,10 @@ class SomeUsersFailedError(MemForestError):
 
 class SessionConflictError(MemForestError):
     """A session id came again with turns that differ from the stored ones."""
+
+
+class CorrectionError(MemForestError):
+    """A statement was corrected, forgotten or pinned already, or a correction undone; the message says what can be done."""
 
 
 class StoreError(MemForestError):

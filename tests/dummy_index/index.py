@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from memforest.interval import from_ms
-from memforest.store import facts, meta, trees
+from memforest.store import corrections, meta, trees
 from memforest.store.leaves import placements
 from memforest.store.tx import Tx
 from memforest.systems.base import IndexProblem, Items, Kind, NodeWork, Placed, Upgrade
@@ -25,7 +25,7 @@ class _Placing:
             self.tx.execute("DELETE FROM ix_dummy_place WHERE fact = ?", (fact,))
 
     def place(self, items: Items) -> None:
-        for fact in facts.facts_with_ids(self.tx, items.get("fact", ())).values():
+        for fact in corrections.shown_facts(self.tx, items.get("fact", ())).values():
             if not placements(self.tx, "dummy", "fact", fact.row):
                 span = dict(zip(("start_ms", "end_ms"), fact.leaf_span, strict=True))
                 place = {"key": fact.leaf_key, "item_kind": "fact", "item": fact.row}
@@ -53,7 +53,7 @@ class Dummy(FlatIndex):
         return [NodeWork(n.id, Request("all", "all", a, b, inputs[n.id], level=n.level)) for n, a, b in days]
 
     def check(self, tx: Tx) -> list[IndexProblem]:  # noqa: D102
-        lost = "SELECT id FROM fact WHERE id NOT IN (SELECT fact FROM ix_dummy_place)"
+        lost = "SELECT id FROM fact WHERE verdict < 2 AND id NOT IN (SELECT fact FROM ix_dummy_place)"
         head, arena = trees.find_head(tx, "dummy", "all", 0) or TreeHead(0, 8), trees.SqliteArena(tx)
         wrong = [IndexProblem("tree", message) for message in check(arena, head)]
         return wrong + [IndexProblem("placement", f"fact {row[0]} has no leaf") for row in tx.execute(lost)]

@@ -253,6 +253,10 @@ def _origin(screen: Screen, one: Evidence) -> str:
     parts = [clean(one.speaker, 40), sources(one.sources)]
     if one.kind == "fact" and (one.end is not None or screen.day(one.start) != screen.day(one.said)):
         parts.append(f"valid {screen.interval(one.start, one.end)}")
+    if one.corrected is not None:
+        parts.append(f"corrected on {screen.day(one.corrected)}")
+    if one.pinned:
+        parts.append("pinned")
     return " · ".join(parts)
 
 

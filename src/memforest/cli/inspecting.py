@@ -13,16 +13,17 @@ from rich.tree import Tree
 
 from memforest.cli.call import Call, StopCommand, pass_call, read_pairs, shared_options
 from memforest.cli.completing import complete_entities, complete_scopes, complete_sessions
+from memforest.cli.fact_table import draw_facts
 from memforest.cli.indexing import behind
 from memforest.cli.jobs import job_lines
 from memforest.cli.screen import Screen, clean, columns, counted, in_words, size, sources
 
 if TYPE_CHECKING:
     from memforest.forest import MemForest
-    from memforest.memory.results import FactPage, FactView, Stats, TimelineEntry, TreeView, VerifyReport
+    from memforest.memory.results import FactPage, Stats, TimelineEntry, TreeView, VerifyReport
     from memforest.types import StepUsage
 
-__all__ = ["draw_facts", "draw_timeline", "draw_trees", "facts", "stats", "timeline", "tree", "verify"]
+__all__ = ["draw_timeline", "draw_trees", "facts", "stats", "timeline", "tree", "verify"]
 
 DRILLED_DEPTH = 2
 """Levels unfolded below the root when a scope is named and --depth is not."""
@@ -63,57 +64,33 @@ ALL_LEVELS = 64
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
 )
+@click.option(
+    "--verdict",
+    type=click.Choice(["pinned", "forgotten", "corrected"]),
+    help="Only facts of which that was decided.",
+)
 @click.option("--statements", is_flag=True, help="Show the statements by which facts are found, too.")
+@click.option("--ids", is_flag=True, help="Show the ids by which facts are corrected, pinned and forgotten.")
 @shared_options
 @pass_call
-def facts(call: Call, /, statements: bool, **options: Any) -> None:
+def facts(call: Call, /, statements: bool, ids: bool, **options: Any) -> None:
     """List what was learnt, in time order, a page at a time, as it was said or as a chat model worded it."""
     with call.forest() as forest:
         page = call.memory(forest).list(**options)
         call.show(
-            page, lambda screen: _draw_page(call, screen, page, options["offset"], statements), forest=forest
+            page,
+            lambda screen: _draw_page(call, screen, page, options["offset"], statements, ids),
+            forest=forest,
         )
 
 
-def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statements: bool) -> None:
-    draw_facts(screen, page.facts, statements=statements)
+def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statements: bool, ids: bool) -> None:
+    draw_facts(screen, page.facts, statements=statements, ids=ids)
     if not page.total:
         call.remark(screen, "No facts match.")
     elif page.next_offset is not None:
         shown = f"{offset + 1} to {offset + len(page.facts)} of {page.total}"
         call.remark(screen, f"{shown}; the next page: --offset {page.next_offset}")
-
-
-def draw_facts(screen: Screen, found: Sequence[FactView], *, statements: bool = False) -> None:
-    """Print facts with the days they were so, and where they come from; with the statements they are found by, or without."""
-    if screen.records:
-        for fact in found:
-            until = screen.last_day(fact.end) if fact.end is not None else ""
-            screen.record(
-                screen.day(fact.start),
-                until,
-                fact.text,
-                fact.speaker,
-                sources(fact.sources, None),
-                fact.fact_id,
-                *([fact.statement] if statements else []),
-            )
-        return
-    table = columns("green", "")
-    for fact in found:
-        parts = [clean(fact.speaker, 40), sources(fact.sources)]
-        if fact.end is not None and screen.last_day(fact.end) > screen.day(fact.start):
-            parts.append(f"until {screen.last_day(fact.end)}")
-        if fact.superseded_by:
-            parts.append(f"then {clean(fact.superseded_by, 40)}")
-        if len(fact.wordings) > 1:
-            parts.append(f"{len(fact.wordings)} wordings")
-        body = Text.assemble(in_words(fact, 300), "\n", (" · ".join(parts), "dim"))
-        if statements and fact.spoken:
-            body.append(f"\nstatement: {clean(fact.statement, 300)}", style="dim")
-        table.add_row(screen.day(fact.start), body)
-    if found:
-        screen.put(table)
 
 
 @click.command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
 from memforest.endpoint import Budget
+from memforest.forest.correcting import CorrectsMemory
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -49,7 +50,7 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory:
+class AsyncUserMemory(CorrectsMemory):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
 
     def __init__(self, pool: MemoryPool, user_id: str) -> None:
@@ -293,8 +294,9 @@ class AsyncUserMemory:
         entity: str | None = None,
         session_id: str | None = None,
         as_of: TimeLike | None = None,
+        verdict: str | None = None,
     ) -> FactPage:
-        """Return a page of facts in time order.
+        """Return a page of facts in time order, without those that were corrected or forgotten.
 
         Args:
             offset: how many matching facts to pass over.
@@ -303,15 +305,17 @@ class AsyncUserMemory:
             entity: a name that the fact must mention.
             session_id: a session that must support it.
             as_of: keep what was so at that time.
+            verdict: instead return those that were ``"pinned"``, ``"forgotten"`` or ``"corrected"``.
 
         Raises:
-            InputError: if `offset` or `limit` is out of range.
+            InputError: if `offset` or `limit` is out of range, or there is no such verdict.
             NotFoundError: if there is no such entity or session.
         """
         read_count("offset", offset, None, 0)
         read_count("limit", limit, None, 1)
         check_text("list", "entity", entity)
         check_text("list", "session_id", session_id)
+        check_text("list", "verdict", verdict)
         check_mapping("list", "filters", filters)
         when = read_time(as_of, self._pool.config, "as_of")
         return await self._view(
@@ -322,6 +326,7 @@ class AsyncUserMemory:
             entity=entity,
             session_id=session_id,
             as_of=when,
+            verdict=verdict,
         )
 
 
@@ -338,6 +343,11 @@ class UserMemory:
     sessions = portal.blocking(AsyncUserMemory.sessions)
     get = portal.blocking(AsyncUserMemory.get)
     list = portal.blocking(AsyncUserMemory.list)
+    update = portal.blocking(AsyncUserMemory.update)
+    history = portal.blocking(AsyncUserMemory.history)
+    undo = portal.blocking(AsyncUserMemory.undo)
+    pin = portal.blocking(AsyncUserMemory.pin)
+    forget = portal.blocking(AsyncUserMemory.forget)
     timeline = portal.blocking(AsyncUserMemory.timeline)
     tree = portal.blocking(AsyncUserMemory.tree)
     stats = portal.blocking(AsyncUserMemory.stats)

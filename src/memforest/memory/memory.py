@@ -23,6 +23,7 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.interval import to_ms
 from memforest.memory import indexing
+from memforest.memory.correct import Corrector
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
 from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
@@ -179,18 +180,25 @@ class Memory:
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)
 
+    def _vector_maker(self) -> VectorMaker | None:
+        return None if self._embedder is None else VectorMaker(self.db, self._embedder)
+
     def _writer(self) -> SessionWriter:
-        maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
         return SessionWriter(
             self.db,
             self.config,
             self._steps,
-            maker,
+            self._vector_maker(),
             self._threshold,
             self._cache,
             self._attached,
             self._summaries,
         )
+
+    async def correct(self, work: Callable[[Corrector], Awaitable[T]]) -> T:
+        """Correct what was extracted; see `AsyncUserMemory.update`, `pin`, `forget` and `undo`."""
+        corrector = Corrector(self.db, self.config, self._attached, self._vector_maker())
+        return await self._writes("correct", None, lambda: work(corrector))
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for what goes on behind writes, and bring every dirty node up to date; see `AsyncUserMemory.flush`."""

@@ -1,5 +1,7 @@
 """How facts are told to people: what was said, where local rules made the statement; else the statement, as a model's.
 
+Of what was corrected the statement is told that a person wrote, and so is one whose sentence also says what is hidden.
+
 A statement made by rules is for finding: rewriting distorts some. What is shown are the sentences it was made from, with
 the question in front where they are a bare answer.
 """
@@ -10,9 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from memforest.language.quoting import MARK, is_bare, open_question, quoted
+from memforest.memory.places import hidden_sentences, sentences_of
 from memforest.store.digests import DamagedTurn, damaged_turns
 from memforest.store.evidence import Saying, TurnText, fact_sayings, turn_texts
 from memforest.store.leaves import QUOTED_MAKERS
+from memforest.store.snapshot import muted_turns
 from memforest.store.tx import Tx
 from memforest.types import Spoken
 
@@ -44,7 +48,7 @@ class Quotes:
     @classmethod
     def read(cls, tx: Tx, facts: Collection[int]) -> Quotes:
         """Read the occurrences of facts, by row id, and their turns."""
-        sayings = fact_sayings(tx, facts)
+        sayings = _without_hidden(tx, fact_sayings(tx, facts))
         found = {one for several in sayings.values() for one in several}
         turns, damaged = _sound(tx, {one.turns[-1] for one in found})
         said = {one: _words(one, turns[one.turns[-1]]) for one in found if one.turns[-1] in turns}
@@ -53,7 +57,7 @@ class Quotes:
             for one, words in said.items()
             if one.before is not None and _is_answer(one, words.text, turns[one.turns[-1]].text)
         }
-        asked, _ = _sound(tx, set(asked_in.values()))
+        asked, _ = _sound(tx, set(asked_in.values()).difference(muted_turns(tx)))
         before = {one: asked[row] for one, row in asked_in.items() if row in asked}
         return cls(
             sayings, {one: _with_question(words, before.get(one)) for one, words in said.items()}, damaged
@@ -71,14 +75,26 @@ class Quotes:
             return None
         return self._spoken.get(one, ())
 
+    def alone(self, fact: int, turn: int) -> str:
+        """Return the words of a turn that a fact was made from, and no others; nothing where they may not be shown."""
+        one = self._saying(fact, turn)
+        if one is None or one.maker == WITHHELD or one not in self._spoken:
+            return ""
+        return self._spoken[one][-1].text
+
+    def corrected_ms(self, fact: int, turn: int | None = None) -> int | None:
+        """Return when a fact was put in the place of what was said at a turn; None where it was said there itself."""
+        one = self._saying(fact, turn)
+        return None if one is None else one.corrected_ms
+
     def text(self, fact: int, statement: str) -> str:
         """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
         one = self._saying(fact, None)
         return statement if one is None or self.of(fact) is None else self._told(one)
 
     def all(self, fact: int) -> tuple[str, ...]:
-        """Return what was said at each occurrence of a fact, each text once."""
-        return tuple(dict.fromkeys(self._told(one) for one in self._sayings[fact]))
+        """Return what was said at each occurrence of a fact, each text once, without words that may not be shown."""
+        return tuple(dict.fromkeys(self._told(one) for one in self._sayings[fact] if one.maker != WITHHELD))
 
     def _saying(self, fact: int, turn: int | None) -> Saying | None:
         found = self._sayings[fact]
@@ -91,6 +107,26 @@ class Quotes:
         return joined(self._spoken[one])
 
 
+CORRECTED, WITHHELD = "corrected", "withheld"
+"""Stand for what made a statement, where a person did, and where its words may not be shown."""
+
+
+def _without_hidden(tx: Tx, sayings: Mapping[int, Sequence[Saying]]) -> dict[int, list[Saying]]:
+    """Return the sayings, with `CORRECTED` or `WITHHELD` as the maker of those that are not told by their words."""
+    turns = {one.turns[-1] for found in sayings.values() for one in found if one.shown}
+    hidden = hidden_sentences(tx, turns)
+    texts = turn_texts(tx, hidden)
+
+    def told(one: Saying) -> Saying:
+        if one.corrected_ms is not None:
+            return one._replace(maker=CORRECTED)
+        turn = one.turns[-1]
+        overlaps = one.shown and turn in hidden and hidden[turn] & sentences_of(texts[turn].text, one.quote)
+        return one._replace(maker=WITHHELD) if overlaps else one
+
+    return {fact: [told(one) for one in found] for fact, found in sayings.items()}
+
+
 def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int, DamagedTurn]]:
     """Return turns by row id, and those of them that are damaged, whose texts are not read."""
     damaged = damaged_turns(tx, rows)
@@ -98,7 +134,7 @@ def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int
 
 
 def _words(one: Saying, turn: TurnText) -> Spoken:
-    if one.maker.startswith(QUOTED_MAKERS):
+    if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
         return Spoken(turn.speaker, quoted(turn.text, one.quote))
     return Spoken(turn.speaker, turn.text if one.quote is None else one.quote)
 

@@ -26,10 +26,10 @@ from memforest.memory.inspect.stored import (
     TreeView,
 )
 from memforest.memory.plain import Result
-from memforest.memory.reports import Problem, RepairReport, VerifyReport
-from memforest.search.budget import fit, quotation, render, render_quote, render_summary
+from memforest.memory.reports import Problem, RepairReport, Usage, VerifyReport
+from memforest.search.budget import day_of, fit, quotation, render, render_quote, render_summary
 from memforest.text import cut
-from memforest.types import Precision, QuestionPlan, Refused, ResolvedDate, Spoken, StepUsage
+from memforest.types import Precision, QuestionPlan, Refused, ResolvedDate, Spoken
 
 __all__ = [
     "AskResult",
@@ -62,55 +62,6 @@ _COLUMNS = ("said", "speaker", "what was said", "why", "score")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Usage(Result):
-    """What a call cost. `ms` is wall time per step; `embeds` counts texts the model really ran, by kind.
-
-    `steps` has what each step spent on models behind an endpoint; the counts beside it are their sums, those of
-    embeddings included. `most_in_flight` is the most requests to a chat model that were under way at once.
-    """
-
-    embeds: Mapping[str, int] = field(default_factory=dict)
-    ms: Mapping[str, float] = field(default_factory=dict)
-    steps: Mapping[str, StepUsage] = field(default_factory=dict)
-    most_in_flight: int = 0
-
-    @property
-    def model_calls(self) -> int:
-        """Requests that were begun."""
-        return sum(used.calls for used in self.steps.values())
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the requests."""
-        return sum(used.prompt_tokens for used in self.steps.values())
-
-    @property
-    def completion_tokens(self) -> int:
-        """Tokens of the replies."""
-        return sum(used.completion_tokens for used in self.steps.values())
-
-    @property
-    def cached_tokens(self) -> int:
-        """Tokens of the requests that the server had kept."""
-        return sum(used.cached_tokens for used in self.steps.values())
-
-    @property
-    def failures(self) -> int:
-        """Requests without a usable reply."""
-        return sum(used.failures for used in self.steps.values())
-
-    def plus(self, other: Usage) -> Usage:
-        """Return the cost of both calls together."""
-        none, names = StepUsage(), {**self.steps, **other.steps}
-        return Usage(
-            {k: self.embeds.get(k, 0) + other.embeds.get(k, 0) for k in {**self.embeds, **other.embeds}},
-            {k: self.ms.get(k, 0.0) + other.ms.get(k, 0.0) for k in {**self.ms, **other.ms}},
-            {k: self.steps.get(k, none).plus(other.steps.get(k, none)) for k in names},
-            max(self.most_in_flight, other.most_in_flight),
-        )
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Evidence(Result):
     """One ranked piece of evidence.
 
@@ -127,6 +78,10 @@ class Evidence(Result):
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
     all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, and `node_id` its number,
     which it keeps until the trees are made anew; for other evidence these four are None.
+
+    `corrected` is when a person put the statement in the place of what was said: `text` is theirs then, and `quote` what
+    was said. `pinned` is whether a person wants it among the evidence of every question; such a one that was not found has no
+    `scores`, and the `score` of the last one that was. Of a turn that also says what is hidden, `quote` is no more than what the fact was made from.
 
     `stated` is the time that a fact itself states, None when it states none, `precision` how exactly, and `dates` are what
     its words of time mean.
@@ -155,6 +110,13 @@ class Evidence(Result):
     spoken: tuple[Spoken, ...] = ()
     stated: Interval | None = None
     precision: Precision = "unknown"
+    corrected: datetime | None = None
+    pinned: bool = False
+
+    @property
+    def read(self) -> str:
+        """The words that a step may rest on: the turn's, or of what was corrected the statement that holds."""
+        return self.text if self.corrected is not None or not self.quote else self.quote
 
     def line(self, number: int, *, zone: tzinfo = timezone.utc, statements: bool = False) -> str:
         """Return it as a numbered line of `QueryResult.context`.
@@ -172,11 +134,15 @@ class Evidence(Result):
             return render_summary(number, start, end, named, self.turns or 0, self.text)
         said = local_time(self.said, zone)
         stated = self._stated(zone)
+        notes = ["pinned"] if self.pinned else []
+        if self.corrected is not None:
+            notes.append(f"corrected on {day_of(local_time(self.corrected, zone))}")
+        note = "; ".join(notes)
         if not self.spoken:
-            return render(number, said, self.speaker, self.text, self.quote, stated=stated)
+            return render(number, said, self.speaker, self.text, self.quote, stated=stated, note=note)
         words = in_full(self.spoken, self.speaker, self.quote, WHOLE_CHARS)
         found_by = self.statement if statements else ""
-        return render_quote(number, said, words, stated=stated, statement=found_by)
+        return render_quote(number, said, words, stated=stated, statement=found_by, note=note)
 
     def _stated(self, zone: tzinfo) -> str:
         """Return the time that it states in words, if that is not the day on which it was said."""
@@ -236,7 +202,8 @@ class QueryResult(Result):
         """
         zone = zone_named(self.timezone)
         lines = [one.line(n, zone=zone, statements=statements) for n, one in enumerate(self.evidence, 1)]
-        return "\n".join(fit(lines, max_tokens))
+        pinned = [at for at, one in enumerate(self.evidence) if one.pinned]
+        return "\n".join(lines[at] for at in fit(lines, max_tokens, first=pinned))
 
     def _repr_html_(self) -> str:
         zone = zone_named(self.timezone)

@@ -24,6 +24,7 @@ from memforest.search.load import (
     dated_turns,
     joined,
     make_turns,
+    muted_among,
     read_facts,
     read_turns,
 )
@@ -53,7 +54,10 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     if changed is None or (derived.dimension(tx) or 0) != old.dimension:
         return None
     if not (changed.turn or changed.fact or changed.entity):
-        made = replace(old, generation=meta.generation(tx), position=position(tx))
+        muted = muted_among(tx, old.turns.ids)
+        same = np.array_equal(muted, old.turns.muted)
+        turns = old.turns if same else replace(old.turns, muted=muted)
+        made = replace(old, generation=meta.generation(tx), position=position(tx), turns=turns)
         share_all(old, made)
         return made
     if len(changed.turn) + len(changed.fact) > SHARE * (len(old.turns.ids) + len(old.facts.ids)):
@@ -61,21 +65,21 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     entities = _entities(tx, old, changed.entity)
     if entities is None:
         return None
-    turns = _turns(tx, old, changed.turn, known)
+    read = _turns(tx, old, changed.turn, known)
     facts = _facts(tx, old, changed.fact)
     pairs = _linked(
         old.facts.pairs,
         facts.splice,
-        turns.splice,
+        read.splice,
         rows.supports(tx, changed.fact),
         facts.columns.ids,
-        turns.columns.ids,
+        read.columns.ids,
     )
     mentions = _linked(
         old.mentions, facts.splice, None, rows.mentions(tx, changed.fact), facts.columns.ids, None
     )
     states, timelines = _states(tx, old, changed.fact)
-    speaker, speakers = by_appearance(turns.columns.speaker, turns.speakers)
+    speaker, speakers = by_appearance(read.columns.speaker, read.speakers)
     made = Snapshot(
         generation=meta.generation(tx),
         dimension=old.dimension,
@@ -83,9 +87,9 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         entities=entities,
         names=_names(tx, old, changed.entity),
         turns=make_turns(
-            replace(turns.columns, speaker=speaker),
-            dated_turns(len(turns.columns.ids), pairs, facts.columns.stated),
-            turns.vectors,
+            replace(read.columns, speaker=speaker, muted=muted_among(tx, read.columns.ids)),
+            dated_turns(len(read.columns.ids), pairs, facts.columns.stated),
+            read.vectors,
         ),
         facts=Facts(
             **{field.name: getattr(facts.columns, field.name) for field in fields(facts.columns)},
@@ -94,10 +98,10 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         ),
         states=states,
         mentions=mentions,
-        sessions=turns.sessions,
+        sessions=read.sessions,
         position=position(tx),
     )
-    carry_over(old, made, Delta(turns.splice.now, turns.splice.read, facts.splice.read, timelines))
+    carry_over(old, made, Delta(read.splice.now, read.splice.read, facts.splice.read, timelines))
     return made
 
 

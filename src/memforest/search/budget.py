@@ -10,14 +10,18 @@ from memforest.display import escaped, one_line
 from memforest.tokens import count_tokens
 from memforest.types import Spoken
 
-__all__ = ["fit", "quotation", "render", "render_quote", "render_summary"]
+__all__ = ["day_of", "fit", "quotation", "render", "render_quote", "render_summary"]
 
 
 _PLAIN_NAME = re.compile(r'[^"\\():\[\]]+')
 
 
-def render(number: int, said: datetime, speaker: str, text: str, quote: str, stated: str = "") -> str:
-    r"""Return one numbered line of evidence that a model worded: the day it was said, the statement, and who said it how.
+def render(
+    number: int, said: datetime, speaker: str, text: str, quote: str, stated: str = "", note: str = ""
+) -> str:
+    r"""Return one numbered line of evidence that a model or a person worded: the day it was said, the statement, and who said it how.
+
+    `note` tells what became of it since.
 
     Nothing in a statement, name or quotation can end the line or its part of it: quotation marks in them have a
     backslash in front, and a name that holds a bracket, colon or quotation mark stands in quotation marks.
@@ -27,11 +31,17 @@ def render(number: int, said: datetime, speaker: str, text: str, quote: str, sta
     """
     statement, told = escaped(text), escaped(quote)
     own = "" if told in statement else f'{_name(speaker)} said: "{told}"'
-    return f"[{number}] {_day(said)}: {statement}{_notes(_beside(stated, statement), own)}"
+    return f"[{number}] {day_of(said)}: {statement}{_notes(_beside(stated, statement), note, own)}"
 
 
 def render_quote(
-    number: int, said: datetime, spoken: Sequence[Spoken], *, stated: str = "", statement: str = ""
+    number: int,
+    said: datetime,
+    spoken: Sequence[Spoken],
+    *,
+    stated: str = "",
+    statement: str = "",
+    note: str = "",
 ) -> str:
     r"""Return one numbered line of evidence that is what was said: the day, who said it, and the words.
 
@@ -41,13 +51,14 @@ def render_quote(
         spoken: a quotation, or a question and its bare answer; as in `render`, nothing in it can end its part of the line.
         stated: the time that it states, in words; left out where the quotation has it.
         statement: what it is found by, if that is to be shown.
+        note: what else is to be known of it.
 
     >>> print(render_quote(1, datetime(2023, 5, 8), [Spoken("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
     [1] 8 May 2023, Bob: "I said \"cat\" yesterday." (7 May 2023)
     """
     words = " – ".join(f'{_name(one.speaker)}: "{escaped(one.text)}"' for one in spoken)
     found_by = f'statement: "{escaped(statement)}"' if statement else ""
-    return f"[{number}] {_day(said)}, {words}{_notes(_beside(stated, words), found_by)}"
+    return f"[{number}] {day_of(said)}, {words}{_notes(_beside(stated, words), note, found_by)}"
 
 
 def quotation(spoken: Sequence[Spoken]) -> str:
@@ -93,23 +104,30 @@ def render_summary(
         >>> print(render_summary(2, day, day + timedelta(days=7), ["level 4", "2024-W10"], 12, "Ana moved."))
         [2] 4 Mar 2024 to 10 Mar 2024, level 4, 2024-W10, summary of 12 turns: Ana moved.
     """
-    first, last = _day(start), "" if end is None else _day(max(start, end - timedelta(microseconds=1)))
+    first, last = day_of(start), "" if end is None else day_of(max(start, end - timedelta(microseconds=1)))
     days = f"since {first}" if end is None else first if last == first else f"{first} to {last}"
     count = "1 turn" if turns == 1 else f"{turns} turns"
     names = [_name(one) for one in about]
     return f"[{number}] {', '.join([days, *names, f'summary of {count}'])}: {escaped(text)}"
 
 
-def _day(when: datetime) -> str:
+def day_of(when: datetime) -> str:
+    """Return a day as it is written in evidence."""
     return f"{when.day} {when:%b %Y}"
 
 
-def fit(lines: Sequence[str], max_tokens: int) -> list[str]:
-    """Return the longest prefix of lines whose estimated tokens stay within the budget."""
-    kept, used = [], 0
-    for line in lines:
-        used += count_tokens(line) + 1
-        if used > max_tokens:
-            break
-        kept.append(line)
-    return kept
+def fit(lines: Sequence[str], max_tokens: int, first: Sequence[int] = ()) -> list[int]:
+    """Return the places of the longest prefix of lines whose estimated tokens stay within the budget.
+
+    The lines in `first`, in order, get their tokens before all others, as far as they fit.
+    """
+    kept: set[int] = set()
+    used = 0
+    for group in (first, [at for at in range(len(lines)) if at not in first]):
+        for at in group:
+            tokens = count_tokens(lines[at]) + 1
+            if used + tokens > max_tokens:
+                break
+            used += tokens
+            kept.add(at)
+    return sorted(kept)

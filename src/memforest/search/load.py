@@ -29,6 +29,7 @@ __all__ = [
     "joined",
     "load_snapshot",
     "make_turns",
+    "muted_among",
     "read_facts",
     "read_turns",
 ]
@@ -57,6 +58,7 @@ class TurnColumns:
     asks_last: Bools
     known: Floats
     length: Floats
+    muted: Bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class FactColumns:
     end_ms: Ints
     stated: Bools
     said_ms: Ints
+    pinned: Bools
     key: Ints
     length: Floats
 
@@ -104,7 +107,7 @@ def all_known(texts: Sequence[str]) -> Sequence[float]:
 def read_turns(
     tx: Tx, codes: dict[str, int], only: Collection[int] | None = None, *, known: Known = all_known
 ) -> TurnColumns:
-    """Return the turns of sessions, of all when `only` is None; new speakers get the next codes."""
+    """Return the turns of sessions, of all when `only` is None; new speakers get the next codes. None is muted yet."""
     parts = []
     for block in _blocks(rows.turn_rows(tx, only)):
         n = len(block)
@@ -119,16 +122,17 @@ def read_turns(
                 asks_last=np.fromiter((asks(row.text) for row in block), np.bool_, n),
                 known=np.fromiter(known([row.text for row in block]), np.float32, n),
                 length=np.zeros(n, dtype=np.float32),
+                muted=np.zeros(n, dtype=np.bool_),
             )
         )
     found = _together(TurnColumns, parts)
     return replace(found, length=_lengths(tx, "turn", found.ids, only is None))
 
 
-def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
-    """Return facts, all of them when `only` is None."""
+def read_facts(tx: Tx, only: Collection[int] | None = None, *, hidden: bool = False) -> FactColumns:
+    """Return facts, all of them when `only` is None; with `hidden` those too that are hidden."""
     parts = []
-    for block in _blocks(rows.fact_rows(tx, only)):
+    for block in _blocks(rows.fact_rows(tx, only, hidden=hidden)):
         parts.append(
             FactColumns(
                 ids=_ints(row.id for row in block),
@@ -137,6 +141,7 @@ def read_facts(tx: Tx, only: Collection[int] | None = None) -> FactColumns:
                 end_ms=_ints(OPEN if row.end_ms is None else row.end_ms for row in block),
                 stated=np.array([row.start_ms is not None for row in block], dtype=np.bool_),
                 said_ms=_ints(row.said_ms for row in block),
+                pinned=np.array([row.pinned for row in block], dtype=np.bool_),
                 key=_ints(int(row.fact_id[-15:], 16) for row in block),
                 length=np.zeros(len(block), dtype=np.float32),
             )
@@ -151,6 +156,8 @@ _TYPES: Mapping[str, Any] = {
     "asks": np.bool_,
     "asks_last": np.bool_,
     "stated": np.bool_,
+    "pinned": np.bool_,
+    "muted": np.bool_,
     "known": np.float32,
     "length": np.float32,
 }
@@ -199,6 +206,11 @@ def make_turns(columns: TurnColumns, dated: Bools, vectors: VectorTable) -> Turn
     return Turns(**values, dated=dated, previous=previous, following=following, vectors=vectors)
 
 
+def muted_among(tx: Tx, ids: Ints) -> Bools:
+    """Return which turns, by id, are muted now; few ever are."""
+    return np.isin(ids, _ints(rows.muted_turns(tx)))
+
+
 def dated_turns(n: int, pairs: Ints, stated: Bools) -> Bools:
     """Return which of `n` turns support a fact that states a time."""
     dated = np.zeros(n, dtype=np.bool_)
@@ -218,12 +230,13 @@ def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> Vecto
     return table
 
 
-def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
+def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> Snapshot:
     """Read the searchable state of a memory, all of it.
 
     Args:
         tx: a read transaction.
         known: which share of texts the memory's embedder has words for.
+        hidden: read what is hidden now as well, and mute nothing: for what was held at an earlier moment.
     """
     dimension = derived.dimension(tx) or 0
     spans = rows.session_spans(tx)
@@ -232,10 +245,10 @@ def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
     rank = rows_of(_ints(span.id for span in spans), turns.session)
     turns = joined(turns, _together(TurnColumns, ()), np.argsort(rank, kind="stable"))
     speaker, speakers = by_appearance(turns.speaker, list(codes))
-    facts = read_facts(tx)
-    pairs = _pairs(rows.supports(tx))
+    facts = read_facts(tx, hidden=hidden)
+    pairs = _pairs(rows.supports(tx, hidden=hidden))
     pairs = np.stack([rows_of(facts.ids, pairs[:, 0]), rows_of(turns.ids, pairs[:, 1])], axis=1)
-    mentions = _pairs(rows.mentions(tx))
+    mentions = _pairs(rows.mentions(tx, hidden=hidden))
     mentions[:, 0] = rows_of(facts.ids, mentions[:, 0])
     return Snapshot(
         generation=meta.generation(tx),
@@ -244,7 +257,7 @@ def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
         entities=rows.entity_names(tx),
         names=rows.names(tx),
         turns=make_turns(
-            replace(turns, speaker=speaker),
+            replace(turns, speaker=speaker, muted=turns.muted if hidden else muted_among(tx, turns.ids)),
             dated_turns(len(turns.ids), pairs, facts.stated),
             _vectors(tx, "turn", turns.ids, dimension),
         ),
@@ -253,7 +266,7 @@ def load_snapshot(tx: Tx, known: Known = all_known) -> Snapshot:
             pairs=pairs,
             vectors=_vectors(tx, "fact", facts.ids, dimension),
         ),
-        states=tuple(rows.states_seen(tx)),
+        states=tuple(rows.states_seen(tx, hidden=hidden)),
         mentions=mentions,
         sessions=tuple(spans),
         position=changes.position(tx),

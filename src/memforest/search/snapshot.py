@@ -60,6 +60,8 @@ class Turns:
     """Supports a fact that states a time of its own."""
     known: Floats
     """Share of the text that the memory's embedder has words for, 0 to 1."""
+    muted: NDArray[np.bool_]
+    """Says what is hidden, so that it may be shown by the facts that it supports alone."""
     previous: Ints
     following: Ints
     vectors: VectorTable
@@ -67,7 +69,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts as columns, m rows. `pairs` are (fact row, turn row) of every support, shape (p, 2)."""
+    """Facts that are not hidden as columns, m rows. `pairs` are (fact row, turn row) of every support, shape (p, 2)."""
 
     ids: Ints
     speaker: Ints
@@ -77,6 +79,8 @@ class Facts:
     """End of the stated valid time, else `OPEN`."""
     stated: NDArray[np.bool_]
     said_ms: Ints
+    pinned: NDArray[np.bool_]
+    """Is evidence of every question."""
     key: Ints
     """The head of its identity: a number that depends on what it says alone."""
     pairs: Ints

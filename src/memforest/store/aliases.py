@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["aliases_of_cell", "resolve_aliases", "use_alias", "wrong_aliases"]
+__all__ = ["aliases_of_cell", "aliases_of_occurrences", "resolve_aliases", "use_alias", "wrong_aliases"]
 
 _USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
     JOIN fact f ON f.id = o.fact JOIN entity e ON e.id = u.entity WHERE u.key = {key} ORDER BY o.said_ms, coalesce(o.tie, f.tie), e.key LIMIT 1"""
@@ -28,6 +29,12 @@ def aliases_of_cell(tx: Tx, cell: int) -> set[str]:
         "SELECT DISTINCT u.key FROM alias_use u JOIN occurrence o ON o.id = u.occurrence WHERE o.cell = ?",
         (cell,),
     )
+    return {row[0] for row in rows}
+
+
+def aliases_of_occurrences(tx: Tx, occurrences: Collection[int]) -> set[str]:
+    """Return the aliases that occurrences use."""
+    rows = tx.execute(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (tx.ids(occurrences),))
     return {row[0] for row in rows}
 
 

@@ -111,7 +111,8 @@ def state_problems(tx: Tx) -> list[str]:
     """Return the states that do not stand at the time of their fact, or of the occurrence when that states none."""
     rows = tx.execute(
         """SELECT f.fact_id, s.attribute FROM state s JOIN fact f ON f.id = s.fact
-           JOIN occurrence o ON o.id = s.occurrence WHERE s.at_ms != coalesce(f.start_ms, o.said_ms)"""
+           JOIN occurrence o ON o.id = s.occurrence WHERE s.at_ms != coalesce(f.start_ms, o.said_ms)
+           AND NOT (o.correction IS NOT NULL AND s.change = 'end' AND s.at_ms = f.end_ms)"""
     )
     return [f"{row[0]}: the state of {row[1]!r} does not stand at the fact's time" for row in rows]
 

@@ -19,6 +19,7 @@ from memforest.types import EntityKind, Precision
 
 __all__ = [
     "cell_contradictions",
+    "correction_contradictions",
     "entity_contradictions",
     "fact_contradictions",
     "leaf_contradictions",
@@ -124,6 +125,29 @@ _ENTITIES: tuple[Check, ...] = (
     ),
 )
 
+_CORRECTIONS: tuple[Check, ...] = (
+    (
+        f"""SELECT id, kind FROM correction WHERE key = '' OR kind NOT IN ('update', 'pin', 'forget')
+            OR (kind = 'update') != (made IS NOT NULL AND text IS NOT NULL) OR (made IS NULL) != (text IS NULL)
+            OR made = fact_id OR precision NOT IN ({_any_of(get_args(Precision))}) OR {_no_time("made_ms")}
+            OR (undone_ms IS NOT NULL AND ({_no_time("undone_ms")})) OR end_ms <= start_ms
+            OR (start_ms IS NULL AND end_ms IS NOT NULL) OR (made IS NULL AND start_ms IS NOT NULL)
+            OR substr(fact_id, 1, 3) != 'f1:' OR length(fact_id) != 35""",
+        "correction {0} ({1!r}): its kind, statements or times cannot be",
+    ),
+    (
+        """SELECT p.correction FROM correction_place p WHERE length(p.quote) != 8
+           OR NOT EXISTS (SELECT 1 FROM correction c WHERE c.id = p.correction)""",
+        "a place is of no sentence, or of correction {0}, which there is not",
+    ),
+    (
+        """SELECT f.fact_id, o.correction FROM occurrence o JOIN fact f ON f.id = o.fact
+           LEFT JOIN correction c ON c.id = o.correction
+           WHERE o.correction IS NOT NULL AND (c.made IS NOT f.fact_id OR c.undone_ms IS NOT NULL)""",
+        "{0}: it stands where correction {1} put another statement, or none",
+    ),
+)
+
 _LEAF = "SELECT t.owner, l.id FROM leaf l LEFT JOIN tree t ON t.id = l.tree"
 
 _LEAVES: tuple[Check, ...] = (
@@ -146,6 +170,10 @@ _LEAVES: tuple[Check, ...] = (
             OR (l.last IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn a JOIN turn b ON b.session = a.session
                 AND b.ordinal >= a.ordinal WHERE a.id = l.turn AND b.id = l.last))""",
         "leaf {1} stands for what is not there",
+    ),
+    (
+        f"{_LEAF} WHERE l.fact IN (SELECT id FROM fact WHERE verdict > 1)",
+        "leaf {1} stands for a fact that is hidden",
     ),
     (
         """SELECT t.owner, n.id FROM node n LEFT JOIN tree t ON t.id = n.tree WHERE n.dirty NOT IN (0, 1)
@@ -193,6 +221,11 @@ def fact_contradictions(tx: Tx) -> list[str]:
 def entity_contradictions(tx: Tx) -> list[str]:
     """Return what is wrong with entities."""
     return _found(tx, _ENTITIES)
+
+
+def correction_contradictions(tx: Tx) -> list[str]:
+    """Return what is wrong with corrections, and with what they have put in the place of statements."""
+    return _found(tx, _CORRECTIONS)
 
 
 def leaf_contradictions(tx: Tx) -> list[tuple[str, str | None]]:

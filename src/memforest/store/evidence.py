@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from memforest.store.dates import read_dates
 from memforest.store.dialect import AMONG
+from memforest.store.snapshot import muted_turns
 from memforest.store.trees import nodes_with_ids
 from memforest.store.tx import Tx
 from memforest.types import Precision, ResolvedDate
@@ -54,7 +55,8 @@ class Saying(NamedTuple):
     """One occurrence of a fact: what made the statement, and the turns it was made from, by row id, in their order.
 
     `quote` is None when it is all of the only turn. `before` is the turn before the last one, None for a session's first.
-    `first` is whether the fact has its wording from here.
+    `first` is whether the fact has its wording from here. `corrected_ms` is when the fact was put in the place of what was said
+    here, and `shown` whether it is not hidden.
     """
 
     maker: str
@@ -62,6 +64,8 @@ class Saying(NamedTuple):
     first: bool
     turns: tuple[int, ...]
     before: int | None
+    corrected_ms: int | None = None
+    shown: bool = True
 
 
 def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
@@ -75,16 +79,19 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
 
 
 def turns_before(tx: Tx, turns: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return (session id, turn id) -> speaker and text of the turn before it in its session, where there is one."""
-    found = {}
+    """Return (session id, turn id) -> speaker and text of the turn before it in its session, where there is one.
+
+    A turn that says what is hidden is left out.
+    """
+    found, muted = {}, set(muted_turns(tx))
     for session_id, turn_id in turns:
         row = tx.execute(
-            """SELECT p.speaker, p.text FROM turn t JOIN session s ON s.id = t.session
+            """SELECT p.speaker, p.text, p.id FROM turn t JOIN session s ON s.id = t.session
                JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
                WHERE s.session_id = ? AND t.turn_id = ?""",
             (session_id, turn_id),
         ).fetchone()
-        if row is not None:
+        if row is not None and row[2] not in muted:
             found[session_id, turn_id] = (row[0], row[1])
     return found
 
@@ -101,20 +108,22 @@ def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
 def fact_sayings(tx: Tx, facts: Collection[int]) -> dict[int, list[Saying]]:
     """Return the occurrences of each fact, in the order they were said; no text of a turn is read."""
     found = tx.execute(
-        f"""SELECT o.fact, o.id, coalesce(c.maker, ''), CAST(o.quote AS BLOB), o.text IS NULL, t.id, p.id FROM occurrence o
+        f"""SELECT o.fact, o.id, coalesce(c.maker, ''), CAST(o.quote AS BLOB), o.text IS NULL,
+                k.made_ms, f.verdict < 2, t.id, p.id FROM occurrence o
             JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             LEFT JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
+            LEFT JOIN correction k ON k.id = o.correction
             WHERE o.fact {AMONG} ORDER BY o.fact, o.said_ms, coalesce(o.tie, f.tie), o.id, t.ordinal""",
         (tx.ids(facts),),
     )
     sayings: dict[int, list[Saying]] = {fact: [] for fact in facts}
     for (fact, _), rows in groupby(found, key=itemgetter(0, 1)):
         several = list(rows)
-        _, _, maker, raw, first, _, before = several[-1]
+        _, _, maker, raw, first, corrected_ms, shown, _, before = several[-1]
         quote = None if raw is None else raw.decode(errors="replace")  # it is looked for in the turn
         turns = tuple(turn for *_, turn, _ in several)
-        sayings[fact].append(Saying(maker, quote, bool(first), turns, before))
+        sayings[fact].append(Saying(maker, quote, bool(first), turns, before, corrected_ms, bool(shown)))
     return sayings
 
 

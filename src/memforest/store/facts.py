@@ -64,6 +64,8 @@ class FactRow:
     topics: tuple[str, ...]
     stored_ms: int
     dates: tuple[ResolvedDate, ...] = ()
+    verdict: int = 0
+    """One of `memforest.store.corrections.VERDICTS`."""
 
     @property
     def leaf_key(self) -> tuple[int, str]:
@@ -98,6 +100,7 @@ class OccurrenceRow:
     cosine: float | None
     turns: tuple[int, ...]
     dates: tuple[ResolvedDate, ...] = ()
+    correction: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class EntityRow:
 
 
 _FACT = """SELECT id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
-    stored_ms, dates FROM fact"""
+    stored_ms, dates, verdict FROM fact"""
 
 
 def _fact(row: tuple[object, ...]) -> FactRow:
@@ -166,8 +169,7 @@ def add_fact(tx: Tx, fact: FactRow) -> int:
 
 def restate(tx: Tx, fact: FactRow) -> None:
     """Write a fact's identity, wording, dates, speaker, topics and first occurrence anew."""
-    dates = write_dates(fact.dates)
-    topics = json.dumps(fact.topics, ensure_ascii=False)
+    dates, topics = write_dates(fact.dates), json.dumps(fact.topics, ensure_ascii=False)
     # Occurrences without a text, tie or dates of their own have those of the fact, which are about to be others.
     tx.execute(
         """UPDATE occurrence SET text = coalesce(occurrence.text, f.text), tie = coalesce(occurrence.tie, f.tie),
@@ -206,17 +208,18 @@ def add_occurrence(
     topics: Sequence[str],
     cosine: float | None,
     turns: Sequence[int],
+    correction: int | None = None,
 ) -> OccurrenceRef:
     """Record where a fact was said, and by which turns; return what its mentions and states hang on.
 
-    A wording, dates and a tie that are the fact's, and a quote that is all of the only turn, are not stored again.
+    What is the fact's, and a quote that is all of the only turn, is not stored again. `correction` is what put the fact there.
     """
     row = tx.insert(
-        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates)
+        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction)
            VALUES (:fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
            nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
            nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine,
-           nullif(:dates, (SELECT dates FROM fact WHERE id = :fact))) RETURNING id""",
+           nullif(:dates, (SELECT dates FROM fact WHERE id = :fact)), :correction) RETURNING id""",
         {
             "fact": fact,
             "cell": cell,
@@ -229,6 +232,7 @@ def add_occurrence(
             "topics": json.dumps(topics, ensure_ascii=False),
             "cosine": cosine,
             "dates": write_dates(dates),
+            "correction": correction,
         },
     )
     tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(row, turn) for turn in turns])
@@ -245,7 +249,7 @@ def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]
     rows = tx.execute(
         f"""SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
            coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id),
-           coalesce(o.dates, f.dates)
+           coalesce(o.dates, f.dates), o.correction
            FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG}
            ORDER BY o.said_ms, tie, o.id""",
         (tx.ids(facts),),
@@ -253,17 +257,15 @@ def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]
     found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
     for row in rows:
         topics, turns = tuple(json.loads(row[8])), tuple(sorted(json.loads(row[10])))
-        values = (*row[:8], topics, row[9], turns, read_dates(row[11]))
+        values = (*row[:8], topics, row[9], turns, read_dates(row[11]), row[12])
         found[row[1]].append(OccurrenceRow(*values))
     return found
 
 
 def facts_of_cell(tx: Tx, cell: int) -> list[int]:
     """Return the row ids of the facts that a cell supports."""
-    return [
-        row[0]
-        for row in tx.execute("SELECT DISTINCT fact FROM occurrence WHERE cell = ? ORDER BY fact", (cell,))
-    ]
+    rows = tx.execute("SELECT DISTINCT fact FROM occurrence WHERE cell = ? ORDER BY fact", (cell,))
+    return [row[0] for row in rows]
 
 
 _ENTITY = "SELECT e.id, e.key, e.label, e.kind FROM entity e"
@@ -352,11 +354,10 @@ _ROLES = {"speaker": 1, "subject": 2, "object": 4, "other": 8}
 
 def add_mention(tx: Tx, occurrence: OccurrenceRef, entity: int, role: str) -> None:
     """Record that an occurrence of a fact names an entity."""
-    fact, row = occurrence
     tx.execute(
         """INSERT INTO mention VALUES (?, ?, ?, ?)
            ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
-        (fact, entity, row, _ROLES[role]),
+        (occurrence[0], entity, occurrence[1], _ROLES[role]),
     )
 
 
@@ -367,32 +368,33 @@ def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
 
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:
-    """Return the row ids of the facts that name an entity."""
-    return [
-        row[0]
-        for row in tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
-    ]
+    """Return the row ids of the facts that name an entity, hidden ones among them."""
+    rows = tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
+    return [row[0] for row in rows]
 
 
-def entity_support(tx: Tx, entity: int) -> tuple[int, int]:
-    """Return in how many distinct facts and distinct sessions an entity is named."""
+def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
+    """Return in how many distinct facts that are shown, and distinct sessions, an entity is named; of each at most so many."""
+    named = "mention m {} WHERE m.entity = :entity AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1) LIMIT :most"
+    place = "JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell"
     row = tx.execute(
-        """SELECT count(DISTINCT m.fact), count(DISTINCT c.session) FROM mention m
-           JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell WHERE m.entity = ?""",
-        (entity,),
+        f"""SELECT (SELECT count(*) FROM (SELECT DISTINCT m.fact FROM {named.format("")})),
+           (SELECT count(*) FROM (SELECT DISTINCT c.session FROM {named.format(place)}))""",
+        {"entity": entity, "most": most},
     ).fetchone()
     return row[0], row[1]
 
 
-def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State) -> int:
+def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State, *, ends: bool = False) -> int:
     """Record an attribute that an occurrence of a fact asserts of an entity; return the row's id.
 
-    It is dated by the fact if that states a time, else by when it was said.
+    It is dated by the fact if that states a time, else by when it was said. Where a correction says until when it was so, the
+    end is dated by the end of that time.
     """
     fact, row = occurrence
     return tx.insert(
         """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change, at_ms)
-           SELECT f.id, o.id, ?, ?, ?, ?, ?, coalesce(f.start_ms, o.said_ms)
+           SELECT f.id, o.id, ?, ?, ?, ?, ?, coalesce(CASE WHEN ? THEN f.end_ms END, f.start_ms, o.said_ms)
            FROM fact f, occurrence o WHERE f.id = ? AND o.id = ? RETURNING id""",
-        (entity, state.attribute, state.value, state.previous, state.change, fact, row),
+        (entity, state.attribute, state.value, state.previous, state.change, ends, fact, row),
     )

@@ -16,7 +16,7 @@ from memforest.store.dialect import last_number
 from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.tx import Tx
 
-__all__ = ["Items", "Kind", "compact", "compacted", "position", "read", "waiting"]
+__all__ = ["Items", "Kind", "compact", "compacted", "note", "position", "read", "waiting"]
 
 Kind = Literal["turn", "cell", "fact", "entity"]
 """What the feed notes: turns, chunks, facts, and entities whose kind changed."""
@@ -60,6 +60,12 @@ def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None)
     if limit is not None and len(rows) == limit:
         end = rows[-1][0]
     return {kind: tuple(items) for kind, items in found.items() if items}, end
+
+
+def note(tx: Tx, kind: Kind, items: Sequence[int]) -> None:
+    """Note items that are told otherwise although their rows have not changed: triggers see rows alone."""
+    code = KINDS.index(kind)
+    tx.executemany("INSERT INTO feed (kind, item) VALUES (?, ?)", [(code, item) for item in items])
 
 
 def waiting(tx: Tx, after: int) -> int:

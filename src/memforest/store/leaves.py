@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from memforest.store.dialect import AMONG, AMONG_IDS, place_tie
 from memforest.store.digests import damaged_turns
 from memforest.store.packing import unpack_ids
+from memforest.store.snapshot import muted_turns
 from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
@@ -124,7 +125,8 @@ _LEAF_TURNS = f"""
 
 
 _LEAF_FACTS = f"""
-    SELECT l.id, f.text, o.speaker, o.quote, t.id, t.text, c.maker FROM leaf l JOIN fact f ON f.id = l.fact
+    SELECT l.id, f.text, o.speaker, o.quote, t.id, t.text,
+        CASE WHEN o.correction IS NULL THEN c.maker END FROM leaf l JOIN fact f ON f.id = l.fact AND f.verdict < 2
     LEFT JOIN occurrence o ON o.id = (SELECT p.id FROM occurrence p WHERE p.fact = f.id
         ORDER BY p.text IS NOT NULL, p.said_ms, p.id LIMIT 1)
     LEFT JOIN cell c ON c.id = o.cell
@@ -136,8 +138,9 @@ _LEAF_FACTS = f"""
 def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
     """Return what leaves say, by their ids: of a fact what was said; of a chunk or a run its turns; each line with the speaker.
 
-    A fact that a model worded, or any extractor but the local rules, is told in its own words. In the place of a damaged
-    turn there is a line that says so.
+    A fact that a model worded, or any extractor but the local rules, or a correction, is told in its own words. In the place of a
+    damaged turn there is a line that says so; in that of a turn that says what is hidden are the facts that it supports and
+    that are not. A fact that is hidden has no text.
     """
     facts: list[int] = []
     runs: list[int] = []
@@ -146,11 +149,27 @@ def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
     texts = _fact_texts(tx, facts) if facts else {}
     turns = tx.execute(_LEAF_TURNS, {"ids": tx.ids(runs)}).fetchall() if runs else []
     damaged = damaged_turns(tx, [turn for _, turn, _, _ in turns]) if turns else {}
+    shown = _shown_of_muted(tx, [turn for _, turn, _, _ in turns]) if turns else {}
     lines: dict[int, list[str]] = {}
     for leaf_id, turn, line, _ in turns:
-        told = f"[{damaged[turn].name} is damaged]" if turn in damaged else line
-        lines.setdefault(leaf_id, []).append(told)
+        told = [f"[{damaged[turn].name} is damaged]"] if turn in damaged else shown.get(turn, [line])
+        lines.setdefault(leaf_id, []).extend(told)
     return texts | {leaf_id: "\n".join(said) for leaf_id, said in lines.items()}
+
+
+def _shown_of_muted(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
+    """Return, for those of some turns that are muted, the facts that they support and that are not hidden, in order."""
+    muted = set(muted_turns(tx)).intersection(turns)
+    rows = tx.execute(
+        f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
+           JOIN fact f ON f.id = o.fact AND f.verdict < 2 WHERE x.turn {AMONG}
+           ORDER BY x.turn, coalesce(o.tie, f.tie), o.id""",
+        (tx.ids(muted),),
+    )
+    shown: dict[int, dict[str, None]] = {turn: {} for turn in muted}
+    for turn, text in rows:
+        shown[turn][text] = None
+    return {turn: list(texts) for turn, texts in shown.items()}
 
 
 def _fact_texts(tx: Tx, found: Collection[int]) -> dict[int, str]:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.tx import Tx
 
 __all__ = ["m0012_life"]
+
+_FACT_KIND = FEED_KINDS.index("fact")
+_PLACED_BY = " OR ".join(
+    f"old.{one} IS NOT new.{one}"
+    for one in ("text", "speaker", "start_ms", "end_ms", "said_ms", "tie", "verdict")
+)
+"""What an index places a fact by."""
 
 _LIFE = (
     # What people have decided of statements. It is kept by the statement's identity and by the places where that was
@@ -25,7 +33,7 @@ _LIFE = (
     "CREATE INDEX correction_fact ON correction (fact_id)",
     "CREATE INDEX correction_made ON correction (made) WHERE made IS NOT NULL",
     "CREATE INDEX correction_when ON correction (made_ms)",
-    # `quote` is a digest of the words that the statement was made from.
+    # `quote` is a digest of a sentence that the statement was made from.
     """CREATE TABLE correction_place (
         correction INTEGER NOT NULL REFERENCES correction (id) ON DELETE CASCADE,
         session_id TEXT NOT NULL,
@@ -77,6 +85,15 @@ _LIFE = (
         BEGIN INSERT INTO change (kind, item) VALUES ('fact', new.id);
         DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.id; END""",
     "INSERT OR IGNORE INTO meta SELECT 'memory_id', lower(hex(randomblob(16)))",
+    # How the statement was worded that a correction is about: that tells which of several statements of its sentence is meant
+    # when they are extracted anew.
+    "ALTER TABLE correction ADD COLUMN said TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX fact_hidden ON fact (id) WHERE verdict > 1",
+    # An index places a fact that is hidden as one that is gone, and one that is shown again as a new one.
+    "DROP TRIGGER feed_fact_update",
+    f"""CREATE TRIGGER feed_fact_update AFTER UPDATE ON fact WHEN {_PLACED_BY}
+        BEGIN INSERT INTO feed (kind, item) VALUES ({_FACT_KIND}, new.id);
+        DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = {_FACT_KIND} AND item = new.id; END""",
 )
 
 

@@ -1,4 +1,8 @@
-"""Column reads of a whole memory, for the arrays that a query works on."""
+"""Column reads of a whole memory, for the arrays that a query works on.
+
+Facts that are hidden (forgotten, or corrected by another) are not among them, nor is what they support, name or assert, unless
+they are asked for: what was held at an earlier moment may have been hidden since.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ __all__ = [
     "fact_rows",
     "keys_of",
     "mentions",
+    "muted_turns",
     "names",
     "said_often",
     "session_spans",
@@ -54,6 +59,7 @@ class FactColumns(NamedTuple):
     end_ms: int | None
     said_ms: int
     fact_id: str
+    pinned: int
 
 
 class StateSeen(NamedTuple):
@@ -97,6 +103,15 @@ def _among(tx: Tx, column: str, only: Only, word: str = "WHERE") -> tuple[str, t
     return f"{word} {column} {AMONG}", (tx.ids(only),)
 
 
+_HIDDEN = "(SELECT id FROM fact WHERE verdict > 1)"
+"""The facts that are hidden; an index has just these."""
+
+
+def _shown(column: str, hidden: bool) -> str:
+    """Return the condition that a fact is not hidden; one that always holds when hidden ones are wanted too."""
+    return "TRUE" if hidden else f"{column} NOT IN {_HIDDEN}"
+
+
 def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
     """Return the sessions that have turns, in the order of turns: by first time, then id."""
     where, args = _among(tx, "s.id", only)
@@ -123,13 +138,14 @@ def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
     return {row[0] for row in tx.execute(f"SELECT DISTINCT session FROM turn {where}", args)}
 
 
-def fact_rows(tx: Tx, only: Only = None) -> Iterator[FactColumns]:
+def fact_rows(tx: Tx, only: Only = None, *, hidden: bool = False) -> Iterator[FactColumns]:
     """Yield facts, by id."""
-    where, args = _among(tx, "f.id", only)
+    where, args = _among(tx, "f.id", only, "AND")
     rows = tx.execute(
         f"""SELECT f.id, coalesce((SELECT m.entity FROM mention m JOIN entity e ON e.id = m.entity
                 WHERE m.fact = f.id AND e.kind = 'participant' AND e.label = f.speaker LIMIT 1), 0),
-            f.start_ms, f.end_ms, f.said_ms, f.fact_id FROM fact f {where} ORDER BY f.id""",
+            f.start_ms, f.end_ms, f.said_ms, f.fact_id, f.verdict = 1 FROM fact f
+            WHERE {_shown("f.id", hidden)} {where} ORDER BY f.id""",
         args,
     )
     return (FactColumns(*row) for row in rows)
@@ -151,37 +167,62 @@ def said_often(tx: Tx, only: Only = None) -> dict[int, tuple[int, ...]]:
     return {fact: tuple(times) for fact, times in found.items() if len(times) > 1}
 
 
-def supports(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
+def supports(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[tuple[int, int]]:
     """Return distinct (fact, turn) pairs of facts."""
-    where, args = _among(tx, "o.fact", only)
+    where, args = _among(tx, "o.fact", only, "AND")
     return tx.execute(
         f"""SELECT DISTINCT o.fact, x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-            {where} ORDER BY 1, 2""",
+            WHERE {_shown("o.fact", hidden)} {where} ORDER BY 1, 2""",
         args,
     ).fetchall()
 
 
-def mentions(tx: Tx, only: Only = None) -> list[tuple[int, int]]:
+def mentions(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[tuple[int, int]]:
     """Return distinct (fact, entity) pairs of facts."""
-    where, args = _among(tx, "fact", only)
-    return tx.execute(f"SELECT DISTINCT fact, entity FROM mention {where} ORDER BY 1, 2", args).fetchall()
+    where, args = _among(tx, "fact", only, "AND")
+    return tx.execute(
+        f"SELECT DISTINCT fact, entity FROM mention WHERE {_shown('fact', hidden)} {where} ORDER BY 1, 2",
+        args,
+    ).fetchall()
+
+
+def muted_turns(tx: Tx) -> list[int]:
+    """Return the turns that may not speak for themselves, as they say what is hidden: where that is known to have been said.
+
+    A correction's places are there before the statement is extracted anew; a statement that is hidden may have been said in
+    others too.
+    """
+    rows = tx.execute(
+        f"""SELECT t.id FROM correction c JOIN correction_place p ON p.correction = c.id
+                JOIN session s ON s.session_id = p.session_id JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
+                WHERE c.undone_ms IS NULL AND c.kind != 'pin'
+            UNION SELECT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+                WHERE o.fact IN {_HIDDEN} ORDER BY 1"""
+    )
+    return [row[0] for row in rows]
 
 
 _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
     coalesce(o.tie, f.tie) AS tie, s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN fact f ON f.id = s.fact"""
 
 
-def states_seen(tx: Tx, only: Only = None) -> list[StateSeen]:
+def states_seen(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[StateSeen]:
     """Return every observation of a state by facts: dated by the fact itself, else by each time it was said."""
-    where, args = _among(tx, "s.fact", only)
-    rows = tx.execute(f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id", args)
+    where, args = _among(tx, "s.fact", only, "AND")
+    rows = tx.execute(
+        f"{_STATES} WHERE {_shown('s.fact', hidden)} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id",
+        args,
+    )
     return [StateSeen(*row) for row in rows]
 
 
 def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     """Return observations by row id."""
-    where, args = _among(tx, "s.id", rows)
-    return [StateSeen(*row) for row in tx.execute(f"{_STATES} {where} ORDER BY s.id", args)]
+    where, args = _among(tx, "s.id", rows, "AND")
+    return [
+        StateSeen(*row)
+        for row in tx.execute(f"{_STATES} WHERE s.fact NOT IN {_HIDDEN} {where} ORDER BY s.id", args)
+    ]
 
 
 def states_of_cell(tx: Tx, cell: int) -> list[int]:
@@ -193,7 +234,7 @@ def states_of_cell(tx: Tx, cell: int) -> list[int]:
     return [row for (row,) in found]
 
 
-_OF = "s.entity = ? AND s.attribute = ?"
+_OF = f"s.fact NOT IN {_HIDDEN} AND s.entity = ? AND s.attribute = ?"
 _BEFORE = f"{_OF} AND s.at_ms <= ? AND (s.at_ms, coalesce(o.tie, f.tie), s.fact, s.id) < (?, ?, ?, ?)"
 
 
@@ -213,7 +254,10 @@ def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
 
 def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
     """Return every value that an attribute of an entity is known to have had."""
-    rows = tx.execute(f"SELECT DISTINCT value, previous FROM state s WHERE {_OF}", (entity, attribute))
+    rows = tx.execute(
+        f"SELECT DISTINCT value, previous FROM state s WHERE {_OF}",
+        (entity, attribute),
+    )
     return {value for row in rows for value in row if value is not None}
 
 

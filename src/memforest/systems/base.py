@@ -85,14 +85,15 @@ class Placing(Protocol):
     def leave(self, items: Items) -> None:
         """Take items out of their places before they change or go, while they are stored with their vectors.
 
-        Of entities only those that go, or take part no longer.
+        Chunks and turns come here too when something that they say is hidden or shown again; they are placed again then, so
+        that summaries above them are made anew. Of entities only those that go, or take part no longer.
         """
         ...
 
     def place(self, items: Items) -> None:
-        """Place items that are new or have changed; those that are not stored any more are gone.
+        """Place items that are new or have changed; those that are not stored any more are gone, as are facts that are hidden.
 
-        Placing an item again changes nothing.
+        Placing an item again changes nothing. See `memforest.store.corrections.shown_facts`.
         """
         ...
 

@@ -2,7 +2,8 @@
 
 *Valid* time is a fact's stated interval, or open from when it was first said. A fact that asserts a state
 holds until another value takes its place (see `memforest.facts.timeline`); an event, once it has happened,
-stays so. A raw turn counts from when it was said, and falls out when all that it supports was not so.
+stays so. A raw turn counts from when it was said, and falls out when all that it supports was not so. A turn that says what
+is hidden passes only with a fact that it supports and that is shown.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ class Allowed:
 
 
 def allowed(snapshot: Snapshot, request: Search) -> Allowed:
-    """Return the turns and facts that pass `as_of_ms` and `during_ms`; all of them when both are None."""
+    """Return the turns and facts that pass `as_of_ms` and `during_ms`; all that may be shown when both are None."""
     turns, facts = snapshot.turns, snapshot.facts
     keep = Allowed(np.ones(len(turns.ids), dtype=np.bool_), np.ones(len(facts.ids), dtype=np.bool_))
     if request.as_of_ms is None and request.during_ms is None:
+        keep.turns[turns.muted] = False
+        keep.turns[facts.pairs[:, 1]] = True
         return keep
     until = valid_until(snapshot)
     said = np.ones(len(turns.ids), dtype=np.bool_)
@@ -49,7 +52,7 @@ def allowed(snapshot: Snapshot, request: Search) -> Allowed:
     supports, passes = np.zeros(len(turns.ids), dtype=np.bool_), np.zeros(len(turns.ids), dtype=np.bool_)
     supports[facts.pairs[:, 1]] = True
     passes[facts.pairs[keep.facts[facts.pairs[:, 0]], 1]] = True
-    keep.turns[:] = passes | (said & ~supports)
+    keep.turns[:] = passes | (said & ~supports & ~turns.muted)
     return keep
 
 

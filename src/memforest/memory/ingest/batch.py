@@ -117,14 +117,15 @@ class Batch:
                 self.fail(at, committed)
 
     async def finish(self, *, refresh: Refresh) -> None:
-        """Make the vectors of reworded facts, advance indexes that lag, and refresh the summaries that are wanted.
+        """Make the vectors of reworded and corrected facts, advance indexes that lag, and refresh the summaries that are wanted.
 
         What a model fails to make is left for `resume`, with a warning: the sessions are written.
 
         Args:
             refresh: all summaries that are out of date, those above what was written, or none.
         """
-        if any(one.reworded for one in self._stored.values()):
+        committed = self._committed.values()
+        if any(one.reworded for one in self._stored.values()) or any(one.unembedded for one in committed):
             try:
                 await self._writer.fill_vectors()
             except ModelError as exc:

@@ -16,23 +16,29 @@ from numpy.typing import NDArray
 
 from memforest.facts.canonical import FactPlan, Signature, plan_facts, signature
 from memforest.facts.entities import EntityBook
-from memforest.interval import from_ms, to_ms
+from memforest.interval import to_ms
 from memforest.memory.chunks import ChunkReport
+from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.extract import ExtractedSession
+from memforest.memory.ingest.mentions import write_mentions
 from memforest.memory.ingest.receive import overwritten
-from memforest.memory.ingest.restate import ensure_wordings, fact_signature, restate_fact
+from memforest.memory.ingest.restate import (
+    ensure_wordings,
+    fact_signature,
+    insert_fact,
+    restate_fact,
+)
 from memforest.models.ledger import Ledger
-from memforest.search.texts import digest, index_tokens, turn_text
+from memforest.search.texts import digest, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
-from memforest.store.facts import FactRow, OccurrenceRef
+from memforest.store.facts import FactRow
 from memforest.store.sessions import CellRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.systems.base import Placed
 from memforest.systems.states import superseded_facts
-from memforest.text import entity_key
-from memforest.types import Candidate, ChunkOutcome, EntityKind
+from memforest.types import Candidate, ChunkOutcome
 
 __all__ = ["CommittedSession", "commit", "superseded_texts"]
 
@@ -57,6 +63,8 @@ class CommittedSession:
     states: list[int] = field(default_factory=list)
     """Row ids of the observations of states that were written now."""
     placed: Placed = field(default_factory=Placed)
+    unembedded: bool = False
+    """Whether a corrected statement was written that has no vector yet."""
 
 
 def commit(
@@ -85,6 +93,9 @@ def commit(
         _write_fact(tx, placings, book, work, plan, stored_ms, done)
     for cell, outcome in still_open.outcomes:
         _finish(tx, cell, outcome, work.maker)
+    settled = settle_corrections(tx, placings, [cell.row for cell, _ in still_open.outcomes], work.vectors)
+    done.unembedded |= settled.unembedded
+    done.warnings.update(dict.fromkeys(settled.warnings))
     rows = [
         (row, key, work.vectors[key])
         for first, last in work.spans
@@ -213,7 +224,7 @@ def _write_fact(
             cosine=plan.cosines.get(one.fact_id),
             turns=one.turns,
         )
-        _mention(tx, book, one.candidate, occurrence, done)
+        done.states += write_mentions(tx, book, one.candidate, occurrence)
     if plan.joins is not None:  # a new one stands already as its first occurrence says
         fact = restate_fact(tx, placings, fact)
     _put_vector(tx, work, fact)
@@ -236,44 +247,13 @@ def _new_fact(tx: Tx, work: ExtractedSession, plan: FactPlan, stored_ms: int) ->
         topics=candidate.topics,
         stored_ms=stored_ms,
     )
-    row = fact_rows.add_fact(tx, fact)
-    derived.put_wording(tx, row, fact_signature(fact).digest)
-    derived.put_words(
-        tx, "fact", row, index_tokens(candidate.speaker, candidate.text, from_ms(first.said_ms))
-    )
-    return fact_rows.facts_with_ids(tx, (row,))[row]
+    return insert_fact(tx, fact)
 
 
 def _put_vector(tx: Tx, work: ExtractedSession, fact: FactRow) -> None:
     key = digest(fact.text)
     if key in work.vectors:
         derived.put_vectors(tx, "fact", [(fact.row, key, work.vectors[key])])
-
-
-def _mention(
-    tx: Tx, book: EntityBook, candidate: Candidate, occurrence: OccurrenceRef, done: CommittedSession
-) -> None:
-    """Record whom an occurrence of a fact names, who said it, and the states it asserts."""
-    entities = set()
-    speaker = book.participant(candidate.speaker)
-    if speaker is not None:
-        entities.add(speaker)
-        fact_rows.add_mention(tx, occurrence, speaker, "speaker")
-    kinds: dict[str, EntityKind] = {}
-    for mention in candidate.mentions:
-        kinds[entity_key(mention.name) or ""] = mention.kind
-        entity = book.entity(mention.name, mention.kind, occurrence[1])
-        if entity is not None:
-            entities.add(entity)
-            fact_rows.add_mention(tx, occurrence, entity, mention.role)
-    for state in candidate.states:
-        kind = kinds.get(entity_key(state.entity) or "", "unknown")
-        entity = book.entity(state.entity, kind, occurrence[1])
-        if entity is not None:
-            if entity not in entities:
-                entities.add(entity)
-                fact_rows.add_mention(tx, occurrence, entity, "other")
-            done.states.append(fact_rows.add_state(tx, occurrence, entity, state))
 
 
 def superseded_texts(tx: Tx, states: Sequence[int], told: Collection[tuple[str, str]]) -> list[str]:

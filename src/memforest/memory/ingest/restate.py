@@ -7,7 +7,7 @@ and an occurrence that is taken back leaves nothing of its wording or its speake
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from memforest.facts.canonical import Signature, fact_identity, stated_days
@@ -16,11 +16,60 @@ from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
 from memforest.store import derived
 from memforest.store import facts as fact_rows
+from memforest.store.aliases import resolve_aliases
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = ["ensure_wordings", "fact_signature", "restate_fact", "restated"]
+__all__ = [
+    "drop_unnamed",
+    "ensure_wordings",
+    "fact_signature",
+    "insert_fact",
+    "restate_fact",
+    "restated",
+    "without_occurrences",
+]
+
+
+def without_occurrences(
+    tx: Tx, placings: Placings, facts: Collection[int], called: Collection[str], delete: Callable[[], None]
+) -> bool:
+    """Delete occurrences of facts, and whatever nothing else supports: facts, entities, aliases.
+
+    Args:
+        tx: the open write transaction.
+        placings: the indexes, which are told what goes.
+        facts: rows of the facts that lose an occurrence.
+        called: the aliases that those use.
+        delete: deletes the occurrences.
+
+    Returns:
+        Whether a fact that stays is worded otherwise now, so that it needs a new vector.
+    """
+    named = {entity for fact in facts for entity, _ in fact_rows.mentions_of(tx, fact)}
+    delete()
+    left = fact_rows.occurrences(tx, facts)
+    stored = fact_rows.facts_with_ids(tx, facts)
+    reworded = False
+    for fact in facts:
+        if left[fact]:
+            reworded |= restate_fact(tx, placings, stored[fact]).text != stored[fact].text
+            continue
+        placings.leave("fact", (fact,))
+        derived.clear_words(tx, "fact", fact)
+        derived.drop_vectors(tx, "fact", (fact,))
+        fact_rows.delete_fact(tx, fact)
+    drop_unnamed(tx, placings, named)
+    resolve_aliases(tx, called)
+    return reworded
+
+
+def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
+    """Delete those entities that no fact names any more; participants stay."""
+    gone = fact_rows.unnamed(tx, entities)
+    placings.leave("entity", gone)
+    fact_rows.drop_entities(tx, gone)
 
 
 def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
@@ -68,6 +117,14 @@ def ensure_wordings(tx: Tx) -> None:
     derived.drop_wordings(tx, wording_rules())
     for fact in fact_rows.iter_facts(tx):
         derived.put_wording(tx, fact.row, fact_signature(fact).digest)
+
+
+def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
+    """Insert a fact (its `row` is ignored) with its wording digest and word rows, and return it as it is stored."""
+    row = fact_rows.add_fact(tx, fact)
+    derived.put_wording(tx, row, fact_signature(fact).digest)
+    derived.put_words(tx, "fact", row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
+    return fact_rows.facts_with_ids(tx, (row,))[row]
 
 
 def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:

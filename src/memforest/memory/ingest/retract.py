@@ -5,16 +5,16 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from memforest.facts.canonical import fact_identity
 from memforest.facts.entities import speaker_key
 from memforest.interval import from_ms
-from memforest.memory.ingest.restate import restate_fact
+from memforest.memory.ingest.corrections import settle_verdicts
+from memforest.memory.ingest.restate import drop_unnamed, without_occurrences
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
-from memforest.store.aliases import aliases_of_cell, resolve_aliases
+from memforest.store.aliases import aliases_of_cell
 from memforest.store.snapshot import states_of_cell
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
@@ -68,31 +68,14 @@ def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
         Whether a fact that stays is worded otherwise now, so that it needs a new vector.
     """
     facts = fact_rows.facts_of_cell(tx, cell)
-    named = {entity for fact in facts for entity, _ in fact_rows.mentions_of(tx, fact)}
-    called = aliases_of_cell(tx, cell)
-    placings.leave("cell", (cell,))
-    sessions.delete_cell(tx, cell)
-    left = fact_rows.occurrences(tx, facts)
-    stored = fact_rows.facts_with_ids(tx, facts)
-    reworded = False
-    for fact in facts:
-        if left[fact]:
-            reworded |= restate_fact(tx, placings, stored[fact]).text != stored[fact].text
-            continue
-        placings.leave("fact", (fact,))
-        derived.clear_words(tx, "fact", fact)
-        derived.drop_vectors(tx, "fact", (fact,))
-        fact_rows.delete_fact(tx, fact)
-    _drop_unnamed(tx, placings, named)
-    resolve_aliases(tx, called)
+
+    def delete() -> None:
+        placings.leave("cell", (cell,))
+        sessions.delete_cell(tx, cell)
+
+    reworded = without_occurrences(tx, placings, facts, aliases_of_cell(tx, cell), delete)
+    settle_verdicts(tx, placings, facts)
     return reworded
-
-
-def _drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
-    """Delete those entities that no fact names any more; participants stay."""
-    gone = fact_rows.unnamed(tx, entities)
-    placings.leave("entity", gone)
-    fact_rows.drop_entities(tx, gone)
 
 
 def _demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
@@ -103,4 +86,4 @@ def _demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
     placings.leave("entity", silent)
     for entity in silent:
         fact_rows.demote(tx, entity)
-    _drop_unnamed(tx, placings, silent)
+    drop_unnamed(tx, placings, silent)

@@ -42,6 +42,9 @@ class FactView(Result):
     `text` is what a person reads: what was said where the fact was first learnt, or a chat model's statement; `spoken` is
     what was said with its speakers, empty for a model's statement. `statement` is the text that it is found by, and
     `wordings` are all of those. `dates` are what its words of time mean: "last week" as the days of that week. See `Evidence`.
+
+    `verdict` is what a person has decided of it: ``"pinned"``; ``"forgotten"`` or ``"corrected"``, which is not shown as true
+    any more; ``""`` for nothing. `corrected` is when a person put it in the place of what was said there first.
     """
 
     fact_id: str
@@ -62,6 +65,8 @@ class FactView(Result):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     statement: str = ""
     spoken: tuple[Spoken, ...] = ()
+    verdict: str = ""
+    corrected: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,11 +10,12 @@ from memforest.facts.canonical import fact_identity, tie_end
 from memforest.facts.entities import is_short_form, speaker_key
 from memforest.interval import from_ms
 from memforest.memory.ingest.restate import restated
+from memforest.memory.ingest.verdicts import verdicts
 from memforest.memory.inspect.job_views import given_up
 from memforest.memory.results import Problem, VerifyReport
 from memforest.memory.zone import unknown_zone
 from memforest.search.texts import digest, index_tokens, mean_digest, turn_text
-from memforest.store import checks, contradictions, derived, feed, indexes, jobs, sessions
+from memforest.store import checks, contradictions, corrections, derived, feed, indexes, jobs, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
@@ -209,6 +210,25 @@ def _misquoted(tx: Tx) -> list[str]:
     return wrong
 
 
+def _corrections(tx: Tx, checked: dict[str, int]) -> list[Problem]:
+    """Check corrections, the statements that they made, and that facts have the verdicts that follow from them."""
+    found = corrections.all_corrections(tx)
+    checked["corrections"] = len(found)
+    messages = contradictions.correction_contradictions(tx)
+    for one in found:
+        times = [None if ms is None else from_ms(ms) for ms in (one.start_ms, one.end_ms)]
+        if one.made is not None and one.made != fact_identity(one.text or "", times[0], times[1]):
+            messages.append(f"correction {one.key}: what it made is not what its text and time make")
+    facts = list(fact_rows.iter_facts(tx)) if found else corrections.decided_facts(tx)
+    now = verdicts(tx, facts)
+    messages += [
+        f"{fact.fact_id}: what is decided of it is not what the corrections say"
+        for fact in facts
+        if fact.verdict != now[fact.row]
+    ]
+    return _of("correction", messages)
+
+
 def _entities(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that entities are keyed by their names, and aliases by what uses them."""
     entities = {entity.row: entity for entity in fact_rows.entities(tx)}
@@ -271,6 +291,7 @@ _PARTS: dict[str, _Find] = {
     "session": _sessions,
     "setting": _settings,
     "fact": _facts,
+    "correction": _corrections,
     "entity": _entities,
     "vector": _vectors,
     "words": _words,

@@ -33,7 +33,9 @@ from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import counts, meta, migrations, sessions, spent
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
+from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
+from memforest.store.corrections import HIDDEN, VERDICTS, shown_facts
 from memforest.store.facts import FactRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
@@ -104,8 +106,9 @@ def facts_page(
     entity: str | None,
     session_id: str | None,
     as_of: datetime | None,
+    verdict: str | None = None,
 ) -> FactPage:
-    """Return one page of facts in time order.
+    """Return one page of facts in time order: of those that are shown, or of those with a verdict.
 
     Args:
         context: the transaction.
@@ -115,16 +118,23 @@ def facts_page(
         entity: name of an entity that the fact must mention.
         session_id: a session that must support the fact.
         as_of: keep what was so at that time.
+        verdict: keep what a person has decided so of; see `FactView`.
 
     Raises:
-        InputError: if `offset` or `limit` is out of range.
+        InputError: if `offset` or `limit` is out of range, or there is no such verdict.
         NotFoundError: if there is no such entity or session.
     """
+    if verdict not in (None, *VERDICTS[1:]):
+        raise InputError(f"there is no verdict {cut(repr(verdict), 40)}; there are {', '.join(VERDICTS[1:])}")
     if offset < 0 or not 1 <= limit <= 1000:
         raise InputError(
             f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to 1000"
         )
-    found = sorted(fact_rows.iter_facts(context.tx), key=lambda f: f.leaf_key)
+    facts = fact_rows.iter_facts(context.tx)
+    found = sorted(
+        (f for f in facts if (f.verdict < HIDDEN if verdict is None else VERDICTS[f.verdict] == verdict)),
+        key=lambda f: f.leaf_key,
+    )
     if entity is not None:
         named = set(fact_rows.entity_facts(context.tx, _entity(context, entity)))
         found = [fact for fact in found if fact.row in named]
@@ -132,7 +142,8 @@ def facts_page(
         raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
     if as_of is not None:
         at, until = to_ms(as_of), valid_until(context.snapshot)
-        found = [f for f in found if f.leaf_key[0] <= at < until[context.snapshot.fact_row[f.row]]]
+        shown = context.snapshot.fact_row
+        found = [f for f in found if f.leaf_key[0] <= at < (until[shown[f.row]] if f.row in shown else OPEN)]
     if session_id is not None or filters:
         found = _supported(context, found, session_id, filters)
     page = found[offset : offset + limit]
@@ -144,15 +155,14 @@ def _supported(
     context: ViewContext, facts: Sequence[FactRow], session_id: str | None, filters: Mapping[str, Any]
 ) -> list[FactRow]:
     """Keep the facts that have one supporting turn in the session and with all the metadata."""
-    snapshot = context.snapshot
     matching = {
         row
-        for row, turn in texts.turn_texts(context.tx, snapshot.turns.ids.tolist()).items()
+        for row, turn in texts.turn_texts(context.tx, context.snapshot.turns.ids.tolist()).items()
         if (session_id is None or turn.session_id == session_id)
         and all(key in turn.metadata and turn.metadata[key] == value for key, value in filters.items())
     }
-    rows = {snapshot.turn_row[turn] for turn in matching}
-    kept = {int(snapshot.facts.ids[fact]) for fact, turn in snapshot.facts.pairs.tolist() if turn in rows}
+    pairs = snapshot_rows.supports(context.tx, [fact.row for fact in facts], hidden=True)
+    kept = {fact for fact, turn in pairs if turn in matching}
     return [fact for fact in facts if fact.row in kept]
 
 
@@ -166,7 +176,10 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
     quotes = Quotes.read(context.tx, rows)
     found = []
     for fact in facts:
-        end = int(until[context.snapshot.fact_row[fact.row]])
+        place = context.snapshot.fact_row.get(fact.row)  # none of what is hidden
+        own_end = OPEN if fact.end_ms is None else fact.end_ms
+        end = own_end if place is None else int(until[place])
+        corrected_ms = quotes.corrected_ms(fact.row)
         mentions = {labels[entity] for entity, _ in fact_rows.mentions_of(context.tx, fact.row)}
         found.append(
             FactView(
@@ -187,6 +200,8 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
                 dates=fact.dates,
                 statement=fact.text,
                 spoken=quotes.of(fact.row) or (),
+                verdict=VERDICTS[fact.verdict],
+                corrected=None if corrected_ms is None else from_ms(corrected_ms),
             )
         )
     return found
@@ -247,7 +262,7 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
                 statement=view.statement,
                 spoken=view.spoken,
             )
-            for view in _views(context, list(fact_rows.facts_with_ids(context.tx, rows).values()))
+            for view in _views(context, list(shown_facts(context.tx, rows).values()))
         ]
     least = datetime.min.replace(tzinfo=context.config.clock().tzinfo)
     # States of one instant stand in the order of their timeline, which knows what was said first.

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from memforest.errors import ModelRefusedError
 from memforest.memory.results import Evidence
+from memforest.search.budget import fit
 from memforest.search.texts import asks
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.choose import Steps
@@ -15,7 +16,6 @@ from memforest.store import evidence as rows
 from memforest.store.db import Database
 from memforest.systems.modes import FALLS_BACK
 from memforest.text import cut
-from memforest.tokens import count_tokens
 from memforest.types import QuestionPlan
 
 __all__ = ["Answered", "answered", "turns_before", "without_questions"]
@@ -74,7 +74,7 @@ def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
     operator, _, value = one.why.partition(": ")
     return AnswerEvidence(
         text=one.text,
-        quote=one.quote,
+        quote=one.read,
         said=one.said,
         start=one.start,
         end=one.end,
@@ -91,13 +91,9 @@ def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
 
 
 def within_budget(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:
-    """Return the longest prefix whose texts and quotes stay within the budget."""
+    """Return the longest prefix whose texts and quotes stay within the budget, and the pinned ones behind it."""
     if max_tokens is None:
         return evidence
-    used, kept = 0, 0
-    for one in evidence:
-        used += count_tokens(one.line(kept + 1)) + 1
-        if used > max_tokens:
-            break
-        kept += 1
-    return evidence[:kept]
+    lines = [one.line(number) for number, one in enumerate(evidence, 1)]
+    pinned = [at for at, one in enumerate(evidence) if one.pinned]
+    return [evidence[at] for at in fit(lines, max_tokens, first=pinned)]

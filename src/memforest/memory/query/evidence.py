@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
+
+import numpy as np
 
 from memforest.facts.canonical import fact_identity
 from memforest.interval import Interval, from_ms
@@ -19,8 +21,9 @@ from memforest.store import evidence as rows
 from memforest.store import trees as tree_rows
 from memforest.store.digests import damaged_turns
 from memforest.store.tx import Tx
-from memforest.systems.base import Hit, MemoryIndex, NodeHit
-from memforest.systems.filters import valid_end
+from memforest.systems.base import Hit, MemoryIndex, NodeHit, Search
+from memforest.systems.filters import allowed, valid_end
+from memforest.systems.places import fact_places, first_turns
 from memforest.types import Spoken
 
 AnyHit = TypeVar("AnyHit", bound=Hit | NodeHit)
@@ -29,11 +32,15 @@ _BLOCK = 32
 
 __all__ = [
     "cut_hits",
+    "left_out",
     "make_evidence",
     "once_per_fact",
     "path_names",
+    "pinned_hits",
+    "speaking_hits",
     "tree_titles",
     "undamaged_hits",
+    "with_pinned",
 ]
 
 
@@ -44,6 +51,51 @@ def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:
         if hit.fact < 0 or hit.fact not in seen:
             seen.add(hit.fact)
             yield hit
+
+
+def speaking_hits(snapshot: Snapshot, hits: Iterable[Hit]) -> Iterator[Hit]:
+    """Yield the hits, with the facts that it supports in the place of a turn that says what is hidden and was to speak for itself.
+
+    An index need not know of that.
+    """
+    for hit in hits:
+        if hit.fact >= 0 or not snapshot.turns.muted[hit.turn]:
+            yield hit
+            continue
+        pairs = snapshot.facts.pairs
+        for fact in pairs[pairs[:, 1] == hit.turn, 0].tolist():
+            yield replace(hit, fact=fact)
+
+
+def pinned_hits(snapshot: Snapshot, request: Search) -> list[Hit]:
+    """Return the pinned facts that pass the time filters, those said last first."""
+    keep, facts = allowed(snapshot, request), snapshot.facts
+    rows = np.flatnonzero(facts.pinned & keep.facts)
+    first, places = first_turns(snapshot), fact_places(snapshot)
+    return [Hit(int(first[row]), int(row), 0.0) for row in rows[np.argsort(-places[rows], kind="stable")]]
+
+
+def with_pinned(found: Sequence[Evidence], pinned: Sequence[Evidence], top_k: int) -> list[Evidence]:
+    """Return the first `top_k` pieces of evidence, pinned facts that are not among them in the place of the last ones.
+
+    The first place is that of what was found, if there is anything.
+    """
+    ids = {one.fact_id for one in pinned}
+    best = [replace(one, pinned=one.fact_id in ids) if one.fact_id else one for one in found[:top_k]]
+    while True:
+        room = top_k - len(best)
+        missing = [one for one in pinned if one.fact_id not in {other.fact_id for other in best}]
+        last = next((at for at in range(len(best) - 1, 0, -1) if not best[at].pinned), None)
+        if len(missing) <= room or last is None:
+            least = min((one.score for one in best), default=0.0)
+            return [*best, *(replace(one, pinned=True, score=least) for one in missing[:room])]
+        del best[last]
+
+
+def left_out(pinned: Sequence[Evidence], shown: Sequence[Evidence]) -> list[str]:
+    """Return a warning about pinned facts for which there was no room."""
+    left = len({one.fact_id for one in pinned} - {one.fact_id for one in shown})
+    return [f"{left} pinned statement(s) are left out; raise top_k or max_tokens"] if left else []
 
 
 def undamaged_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict[str, None]) -> Iterator[Hit]:
@@ -109,6 +161,10 @@ class _Found:
     paths: Mapping[tuple[str, int], tuple[str, ...]]
     """(Index, its forest's row of a leaf) -> the names on the way down to it."""
 
+    def quote(self, fact: int, turn: int, *, muted: bool) -> str:
+        """Return the turn of a fact, or of one that says what is hidden too what the fact was made from."""
+        return self.quotes.alone(fact, turn) if muted else self.turns[turn].text
+
 
 def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]) -> list[Evidence]:
     """Return the evidence of hits that an index ranked."""
@@ -154,14 +210,15 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
             metadata=turn.metadata,
             spoken=whole,
         )
-    fact_id = int(snapshot.facts.ids[hit.fact])
+    fact_id, turn_id = int(snapshot.facts.ids[hit.fact]), int(snapshot.turns.ids[hit.turn])
     fact = found.facts[fact_id]
-    spoken = found.quotes.of(fact_id, int(snapshot.turns.ids[hit.turn]))
+    spoken = found.quotes.of(fact_id, turn_id)
+    corrected_ms = found.quotes.corrected_ms(fact_id, turn_id)
     if spoken == ():  # the answer is damaged, and this turn is the question
         spoken = whole
     return Evidence(
         text=fact.text if spoken is None else joined(spoken),
-        quote=turn.text,
+        quote=found.quote(fact_id, turn_id, muted=bool(snapshot.turns.muted[hit.turn])),
         speaker=turn.speaker,
         kind="fact",
         score=hit.score,
@@ -179,6 +236,7 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
         spoken=spoken or (),
         precision=fact.precision,
         stated=_stated(fact),
+        corrected=None if corrected_ms is None else from_ms(corrected_ms),
     )
 
 

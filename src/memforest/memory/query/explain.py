@@ -33,6 +33,8 @@ class Searched:
     browsed: Mapping[LeafKey, float] = field(default_factory=dict)
     places: Mapping[LeafKey, int] = field(default_factory=dict)
     reranker: str | None = None
+    pinned: Sequence[Evidence] = ()
+    """The pinned facts that pass the time filters, those said last first."""
     warnings: tuple[str, ...] = ()
     """Of what was left out."""
 

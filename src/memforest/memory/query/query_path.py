@@ -22,10 +22,14 @@ from memforest.memory.query.answer import answered, turns_before, within_budget,
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
     cut_hits,
+    left_out,
     make_evidence,
     once_per_fact,
+    pinned_hits,
+    speaking_hits,
     tree_titles,
     undamaged_hits,
+    with_pinned,
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
@@ -134,7 +138,8 @@ class QueryPath:
                 second_look, self.steps.reranker, asked.question, prepared.request.plan, found, reading
             )
             found, unranked = await _timed(timer, "rerank", look)
-        evidence = tuple(within_budget(found.evidence[: asked.top_k], asked.max_tokens))
+        shown = with_pinned(found.evidence, found.pinned, asked.top_k)
+        evidence = tuple(within_budget(shown, asked.max_tokens))
         why = (
             {"explain": explanation(prepared.request, found, evidence, prepared.trace)}
             if asked.explain
@@ -165,6 +170,7 @@ class QueryPath:
                 *unread,
                 *prepared.warnings,
                 *found.warnings,
+                *left_out(found.pinned, evidence),
                 *unranked,
                 *memory_notes(snapshot, self.embedder),
                 *waiting,
@@ -220,7 +226,7 @@ class QueryPath:
         for _ in range(MOST_ROUNDS):
             with host.timed("search"):
                 found = await asyncio.to_thread(self._search, asked, index, prepared.request)
-            seen = [Candidate(e.text, e.quote, e.speaker, to_ms(e.said), e.score) for e in found.evidence]
+            seen = [Candidate(e.text, e.read, e.speaker, to_ms(e.said), e.score) for e in found.evidence]
             refined = await index.refine(host, prepared.request, seen)
             if refined is None:
                 break
@@ -293,10 +299,12 @@ class QueryPath:
         found = index.search(tx, snapshot, request)
         damage: dict[str, None] = {}
         memories = Memories(tx, snapshot, index, request, damage)
-        sound = once_per_fact(undamaged_hits(tx, snapshot, found.hits, damage))
+        speaking = speaking_hits(snapshot, found.hits)
+        sound = once_per_fact(undamaged_hits(tx, snapshot, speaking, damage))
         ranked = by_score(sound, found.nodes)
         best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
-        turns = {(hit.turn, hit.fact): hit for hit in (*best, *facts) if isinstance(hit, Hit)}
+        pinned = list(undamaged_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
+        turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best, *facts) if isinstance(hit, Hit)}
         nodes = [hit for hit in best if isinstance(hit, NodeHit)]
         made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
         summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
@@ -304,6 +312,7 @@ class QueryPath:
         return Searched(
             evidence=[made[hit.turn, hit.fact] if isinstance(hit, Hit) else summed[hit.node] for hit in best],
             facts=[made[hit.turn, hit.fact] for hit in facts],
+            pinned=[made[hit.turn, hit.fact] for hit in pinned],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,
             before=said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else [],

@@ -58,8 +58,13 @@ class Reading:
 
 
 def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[Hit | NodeHit]) -> list[str]:
-    """Return, for each hit, the turn before it in its session with its speaker; "" for a session's first and a node."""
-    previous = [int(snapshot.turns.previous[hit.turn]) if isinstance(hit, Hit) else -1 for hit in hits]
+    """Return, for each hit, the turn before it in its session with its speaker; "" for a session's first and a node.
+
+    So it is where that turn says what is hidden.
+    """
+    turns = snapshot.turns
+    before = [int(turns.previous[hit.turn]) if isinstance(hit, Hit) else -1 for hit in hits]
+    previous = [row if row >= 0 and not turns.muted[row] else -1 for row in before]
     texts = rows.turn_texts(tx, [int(snapshot.turns.ids[row]) for row in previous if row >= 0])
     found = []
     for row in previous:
@@ -82,7 +87,7 @@ def rerank_text(before: str, one: Evidence) -> str:
     """
     if one.kind == "memory":
         return one.text
-    return f"{before[-BEFORE_CHARS:]} {turn_text(one.speaker, one.quote)}".strip()
+    return f"{before[-BEFORE_CHARS:]} {turn_text(one.speaker, one.read)}".strip()
 
 
 def within_tokens(question: str, texts: Sequence[str], most: int) -> int:

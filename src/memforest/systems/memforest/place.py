@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from memforest.store import derived, meta
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
+from memforest.store.corrections import shown_facts
 from memforest.store.facts import FactRow
 from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
@@ -106,13 +107,10 @@ class ForestPlacing:
     # -- facts --------------------------------------------------------------------------------
 
     def _place_facts(self, noted: Sequence[int]) -> list[int]:
-        """Place facts in the order in which they were noted, and return those that are stored."""
-        stored = fact_rows.facts_with_ids(self._tx, noted)
-        named = {
-            fact: {entity for entity, _ in fact_rows.mentions_of(self._tx, fact)}
-            for fact in noted
-            if fact in stored
-        }
+        """Place facts in the order in which they were noted, and return those that are stored and not hidden."""
+        stored = shown_facts(self._tx, noted)
+        # Of what is hidden there are mentions too: who takes part does so whatever of it is shown.
+        named = {fact: {entity for entity, _ in fact_rows.mentions_of(self._tx, fact)} for fact in noted}
         entities = set[int]().union(*named.values())
         active = rows.active(self._tx, entities)
         new = rows.participants(self._tx, entities) - active
@@ -170,7 +168,7 @@ class ForestPlacing:
 
     def _fill(self, entity: int) -> None:
         """Give every fact that names an active entity a leaf in its tree, where it has none yet."""
-        found = fact_rows.facts_with_ids(self._tx, fact_rows.entity_facts(self._tx, entity))
+        found = shown_facts(self._tx, fact_rows.entity_facts(self._tx, entity))
         for fact in sorted(found.values(), key=lambda f: f.leaf_key):
             tree = self._head("entity", entity).tree
             if tree not in dict(placements(self._tx, OWNER, "fact", fact.row)):
@@ -189,8 +187,9 @@ class ForestPlacing:
                 rows.set_inactive(self._tx, entity)
 
     def _known_enough(self, entity: int) -> bool:
-        facts, sessions = fact_rows.entity_support(self._tx, entity)
-        return facts >= self._settings.active_min_facts and sessions >= self._settings.active_min_sessions
+        least = self._settings.active_min_facts, self._settings.active_min_sessions
+        facts, sessions = fact_rows.entity_support(self._tx, entity, max(least))
+        return facts >= least[0] and sessions >= least[1]
 
     # -- scenes -------------------------------------------------------------------------------
 

@@ -220,7 +220,10 @@ def all_scenes(tx: Tx) -> list[tuple[int, str, int, NDArray[np.float32]]]:
     ]
 
 
-_VECTOR = "SELECT v.item, v.vector, {main} FROM derived_fact_vector v {join} {where} ORDER BY v.item"
+_SHOWN = "NOT IN (SELECT id FROM fact WHERE verdict > 1)"
+"""Is none of the facts that are hidden, which stand in no tree."""
+_VECTOR = f"""SELECT v.item, v.vector, {{main}} FROM derived_fact_vector v {{join}}
+    WHERE v.item {_SHOWN} {{where}} ORDER BY v.item"""
 
 
 def _vectors(rows: Iterable[tuple[int, bytes, int]]) -> list[FactVector]:
@@ -231,20 +234,20 @@ def fact_vectors(tx: Tx, facts: Collection[int] | None = None) -> list[FactVecto
     """Return the facts that have a vector, all or of those given, by row."""
     if facts is None:
         return _vectors(tx.execute(_VECTOR.format(main="1", join="", where="")))
-    where = f"WHERE v.item {AMONG}"
+    where = f"AND v.item {AMONG}"
     return _vectors(tx.execute(_VECTOR.format(main="1", join="", where=where), (tx.ids(facts),)))
 
 
 def member_vectors(tx: Tx, scene: int) -> list[FactVector]:
     """Return the facts of a scene with their vectors, by row."""
     join = "JOIN ix_memforest_scene_member m ON m.fact = v.item"
-    return _vectors(tx.execute(_VECTOR.format(main="m.main", join=join, where="WHERE m.scene = ?"), (scene,)))
+    return _vectors(tx.execute(_VECTOR.format(main="m.main", join=join, where="AND m.scene = ?"), (scene,)))
 
 
 def unrouted(tx: Tx, facts: Collection[int]) -> list[int]:
     """Return those facts that have a vector and stand in no scene, by row."""
     rows = tx.execute(
-        f"""SELECT v.item FROM derived_fact_vector v WHERE v.item {AMONG}
+        f"""SELECT v.item FROM derived_fact_vector v WHERE v.item {AMONG} AND v.item {_SHOWN}
            AND NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item) ORDER BY v.item""",
         (tx.ids(facts),),
     )
@@ -257,7 +260,7 @@ def scene_counts(tx: Tx) -> dict[str, int]:
     facts, second = tx.execute(
         "SELECT coalesce(sum(main), 0), coalesce(sum(NOT main), 0) FROM ix_memforest_scene_member"
     ).fetchone()
-    total = tx.execute("SELECT count(*) FROM fact").fetchone()[0]
+    total = tx.execute("SELECT count(*) FROM fact WHERE verdict < 2").fetchone()[0]
     return {"scenes": scenes, "facts": facts, "second": second, "outside": total - facts, "largest": largest}
 
 
@@ -297,8 +300,8 @@ def membership_problems(tx: Tx, *, routed: bool) -> list[str]:
     problems += [f"fact {row[0]} has a leaf in scene {row[1]}, where it is not" for row in placed]
     if routed:
         outside = tx.execute(
-            """SELECT v.item FROM derived_fact_vector v
-               WHERE NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item)"""
+            f"""SELECT v.item FROM derived_fact_vector v
+               WHERE v.item {_SHOWN} AND NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item)"""
         )
         problems += [f"fact {row[0]} is in no scene" for row in outside]
     return problems
@@ -336,9 +339,9 @@ _CONTRADICTIONS: tuple[tuple[str, str], ...] = (
         "cell {0} has no leaf",
     ),
     (
-        """SELECT DISTINCT m.fact, e.label FROM mention m JOIN entity e ON e.id = m.entity
+        f"""SELECT DISTINCT m.fact, e.label FROM mention m JOIN entity e ON e.id = m.entity
            JOIN ix_memforest_active a ON a.entity = e.id
-           WHERE NOT EXISTS (SELECT 1 FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'
+           WHERE m.fact {_SHOWN} AND NOT EXISTS (SELECT 1 FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'
                 WHERE l.fact = m.fact AND t.kind = 'entity' AND t.scope = e.id)""",
         "fact {0} is not in the tree of {1!r}",
     ),

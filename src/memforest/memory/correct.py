@@ -1,0 +1,273 @@
+"""Correcting a memory: update, pin and forget statements, take that back, and tell what became of a statement.
+
+Nothing that was said is overwritten. A correction is a row of its own, and what follows of it is written in the same
+transaction (`memforest.memory.ingest.corrections`). Only the text of an update is embedded, before the transaction begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import Config
+from memforest.errors import CorrectionError, InputError, ModelError, NotFoundError
+from memforest.facts.canonical import fact_identity
+from memforest.interval import from_ms, to_ms
+from memforest.memory.corrected import CorrectionView
+from memforest.memory.ingest.corrections import note_places, settle_cells
+from memforest.memory.ingest.fill import fill_vectors
+from memforest.memory.ingest.verdicts import corrections_about
+from memforest.memory.vectors import VectorMaker, keep_embedder
+from memforest.memory.zone import keep_zone, zone_of
+from memforest.steps.local.statement import read_statement
+from memforest.store import corrections as rows
+from memforest.store import facts as fact_rows
+from memforest.store import meta
+from memforest.store.corrections import HIDDEN, PINNED, Correction, CorrectionKind
+from memforest.store.db import Database
+from memforest.store.facts import FactRow
+from memforest.store.tx import Tx
+from memforest.systems.attached import Attached, Placings
+from memforest.text import cut
+from memforest.types import Precision
+
+__all__ = ["Corrector", "Update", "correction_view"]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is to hold instead of a statement; None leaves its text, or the time that it states, as it is. Times are aware UTC."""
+
+    text: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A correction that was made or undone, and whether a statement lacks its vector now."""
+
+    correction: Correction
+    unembedded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Corrector:
+    """Corrects one memory. `vectors` is None in a memory without an embedder."""
+
+    db: Database
+    config: Config
+    attached: Attached
+    vectors: VectorMaker | None
+
+    async def update(self, fact_id: str, given: Update) -> CorrectionView:
+        """Put another statement in the place of one; see `AsyncUserMemory.update`."""
+        text = await asyncio.to_thread(self._text, fact_id, given)
+        found = {} if self.vectors is None else await self.vectors.make([text], "fact")
+
+        def write(tx: Tx) -> _Done:
+            fact = _shown(tx, fact_id)
+            return self._make(tx, fact, _instead(tx, self.config, fact, given), found)
+
+        return await self._write(write)
+
+    async def mark(self, fact_id: str, kind: CorrectionKind) -> CorrectionView:
+        """Pin or forget a statement; see `AsyncUserMemory.pin` and `forget`."""
+
+        def write(tx: Tx) -> _Done:
+            fact = _shown(tx, fact_id)
+            if kind == "pin" and fact.verdict == PINNED:
+                raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact)}")
+            return self._make(tx, fact, _about(fact, kind), {})
+
+        return await self._write(write)
+
+    async def undo(self, key: str) -> CorrectionView:
+        """Take a correction back; see `AsyncUserMemory.undo`."""
+        return await self._write(lambda tx: self._undo(tx, key))
+
+    async def _write(self, work: Callable[[Tx], _Done]) -> CorrectionView:
+        def run() -> _Done:
+            with self.db.write() as tx:
+                embedder = None if self.vectors is None else self.vectors.embedder
+                keep_embedder(tx, self.db.path, embedder)
+                keep_zone(tx, self.config)
+                done = work(tx)
+                meta.bump(tx)
+                return done
+
+        done = await asyncio.to_thread(run)
+        if done.unembedded and self.vectors is not None:
+            with suppress(ModelError):  # it is corrected; resume() makes what is left
+                await fill_vectors(self.db, self.attached, self.vectors)
+        return correction_view(done.correction)
+
+    def _text(self, fact_id: str, given: Update) -> str:
+        """Return what will be embedded; wrong arguments are told before a model is asked."""
+        with self.db.read() as tx:
+            return _instead(tx, self.config, _shown(tx, fact_id), given).text or ""
+
+    def _make(
+        self, tx: Tx, fact: FactRow, made: Correction, vectors: Mapping[bytes, NDArray[np.float32]]
+    ) -> _Done:
+        made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.config.clock()))
+        row = rows.add_correction(tx, made)
+        cells = {one.cell for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
+        note_places(tx, row, fact.row, cells)
+        return self._settle(tx, made, cells, vectors)
+
+    def _undo(self, tx: Tx, key: str) -> _Done:
+        found = rows.correction_with_key(tx, key)
+        if found is None:
+            raise NotFoundError(
+                f"there is no correction {cut(repr(key), 60)}; history(fact_id) names those of a statement"
+            )
+        if found.undone_ms is not None:
+            when = from_ms(found.undone_ms)
+            raise CorrectionError(f"correction {key} was undone already, on {when:%Y-%m-%d %H:%M} UTC")
+        after = [] if found.made is None else _hiding(tx, found.made)
+        if after:
+            raise CorrectionError(
+                f"what correction {key} made was itself corrected; undo({after[-1].key!r}) takes that back first"
+            )
+        done = replace(found, undone_ms=to_ms(self.config.clock()))
+        cells = {cell for _, cell in rows.facts_said_instead(tx, found.row)}
+        cells |= set(rows.cells_of_turns(tx, {place.turn for place in rows.places_of(tx, found.row)}))
+        fact = fact_rows.fact_by_id(tx, found.fact_id)
+        if fact is not None:
+            cells |= {one.cell for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
+        rows.undo_correction(tx, found.row, done.undone_ms or 0)
+        return self._settle(tx, done, cells, {})
+
+    def _settle(
+        self,
+        tx: Tx,
+        correction: Correction,
+        cells: Collection[int],
+        vectors: Mapping[bytes, NDArray[np.float32]],
+    ) -> _Done:
+        placings = Placings(tx, self.attached)
+        settled = settle_cells(tx, placings, sorted(cells), vectors)
+        placings.close()
+        return _Done(correction, settled.unembedded)
+
+
+def correction_view(one: Correction) -> CorrectionView:
+    """Return a correction as it is told."""
+    return CorrectionView(
+        key=one.key,
+        kind=one.kind,
+        fact_id=one.fact_id,
+        said=one.said,
+        made=from_ms(one.made_ms),
+        undone=None if one.undone_ms is None else from_ms(one.undone_ms),
+        new_fact_id=one.made,
+        text=one.text,
+        start=None if one.start_ms is None else from_ms(one.start_ms),
+        end=None if one.end_ms is None else from_ms(one.end_ms),
+    )
+
+
+def _about(fact: FactRow, kind: CorrectionKind) -> Correction:
+    return Correction(0, "", kind, fact.fact_id, None, None, None, None, "unknown", 0, None, fact.text)
+
+
+def _shown(tx: Tx, fact_id: str) -> FactRow:
+    """Return a fact that is not hidden.
+
+    Raises:
+        NotFoundError: if there is none with that id.
+        CorrectionError: if it was forgotten or corrected.
+    """
+    fact = fact_rows.fact_by_id(tx, fact_id)
+    if fact is None:
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from list() and query()")
+    if fact.verdict >= HIDDEN:
+        raise CorrectionError(f"fact {fact_id} is {rows.VERDICTS[fact.verdict]}{_newest(tx, fact)}")
+    return fact
+
+
+def _newest(tx: Tx, fact: FactRow) -> str:
+    """Return what can be done with a statement of which something is decided: the statement that holds, and the key."""
+    there = corrections_about(tx, [fact.row])[fact.row]  # it may be another wording of what was decided of
+    hiding = _hiding(tx, fact.fact_id) or [one for one in there if one.hides]
+    if not hiding:
+        pins = [one for one in (*there, *rows.corrections_of(tx, {fact.fact_id})) if one.kind == "pin"]
+        return f"; undo({pins[-1].key!r}) takes that back" if pins else ""
+    last = hiding[-1]
+    holds, seen = last.made, {fact.fact_id}
+    while holds is not None and holds not in seen and (after := _hiding(tx, holds)):
+        seen.add(holds)
+        holds = after[-1].made
+    now = f"; what holds is fact {holds}" if holds is not None else ""
+    return f"{now}; undo({last.key!r}) takes that back"
+
+
+def _hiding(tx: Tx, fact_id: str) -> list[Correction]:
+    """Return the corrections that hold and hide a statement, unless a later one has made it again."""
+    found = rows.corrections_of(tx, {fact_id})
+    return [
+        one
+        for at, one in enumerate(found)
+        if one.fact_id == fact_id and one.hides and all(after.made != fact_id for after in found[at + 1 :])
+    ]
+
+
+# -- what an update puts in the place of a statement ----------------------------------------------
+
+
+def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction:
+    """Return the correction that an update makes, without its key and time.
+
+    The time that it states is the one that is given; else the one that a new text tells; else the old one.
+
+    Raises:
+        InputError: if the interval ends before it begins, or nothing differs from the statement as it is.
+    """
+    text = fact.text if given.text is None else given.text
+    start, end, precision = fact.start_ms, fact.end_ms, cast("Precision", fact.precision)
+    if given.text is not None:
+        told = read_statement(
+            text,
+            speaker=fact.speaker,
+            participants=(fact.speaker,),
+            said=from_ms(fact.said_ms),
+            zone=zone_of(tx, config),
+        )
+        if told.start is not None:
+            start, precision = to_ms(told.start), told.precision
+            end = None if told.end is None else to_ms(told.end)
+    if given.start is not None:
+        start, precision = to_ms(given.start), _precision(given.start, config)
+        end = None if end is not None and end <= start else end
+    if given.end is not None:
+        end = to_ms(given.end)
+        start, precision = (start, precision) if start is not None else (fact.said_ms, "instant")
+    if start is not None and end is not None and end <= start:
+        why = "" if given.start is not None else "; give valid_from too"
+        raise InputError(
+            f"the statement would hold from {from_ms(start):%Y-%m-%d %H:%M} and end at {from_ms(end):%Y-%m-%d %H:%M} UTC, "
+            f"which is not after it{why}"
+        )
+    made = fact_identity(
+        text, None if start is None else from_ms(start), None if end is None else from_ms(end)
+    )
+    same_time = (start, end) == (fact.start_ms, fact.end_ms)
+    if made == fact.fact_id or (text == fact.text and same_time):
+        raise InputError("the statement says that already; give another text, valid_from or valid_to")
+    about = _about(fact, "update")
+    return replace(about, made=made, text=text, start_ms=start, end_ms=end, precision=precision)
+
+
+def _precision(when: datetime, config: Config) -> Precision:
+    """Return how exact a given time is meant: a midnight stands for its day."""
+    local = when.astimezone(config.zone)
+    return "day" if (local.hour, local.minute, local.second, local.microsecond) == (0, 0, 0, 0) else "instant"

@@ -1,0 +1,299 @@
+"""Applying corrections to what cells say: whatever is extracted, now or anew, is shown as people have decided.
+
+A fact gets the verdict that follows from the corrections that are about it (`memforest.memory.ingest.verdicts`), and an
+update lets another fact stand at the same turns, also where nothing at all is extracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.calendar import zone_named
+from memforest.facts.canonical import tie_end
+from memforest.facts.entities import EntityBook
+from memforest.interval import from_ms
+from memforest.memory.ingest.mentions import write_mentions
+from memforest.memory.ingest.restate import (
+    ensure_wordings,
+    insert_fact,
+    restate_fact,
+    without_occurrences,
+)
+from memforest.memory.ingest.verdicts import CellsSaid, verdicts
+from memforest.memory.places import sentences_said
+from memforest.memory.zone import stored_zone
+from memforest.search.texts import digest
+from memforest.steps.local.statement import read_statement
+from memforest.store import corrections as rows
+from memforest.store import derived, feed, meta
+from memforest.store import facts as fact_rows
+from memforest.store.aliases import aliases_of_occurrences
+from memforest.store.corrections import HIDDEN, Correction
+from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.tx import Tx
+from memforest.systems.attached import Placings
+
+__all__ = ["Settled", "note_places", "settle_cells", "settle_corrections", "settle_verdicts"]
+
+_TIE_END = len(tie_end("f1:00000000"))
+
+Vectors = Mapping[bytes, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The outcome of applying corrections: whether a statement lacks its vector, and what the caller should know."""
+
+    unembedded: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def settle_corrections(
+    tx: Tx, placings: Placings, cells: Collection[int], vectors: Vectors = MappingProxyType({})
+) -> Settled:
+    """Apply the corrections that hold to cells that were just written; without any, nothing is read."""
+    return settle_cells(tx, placings, cells, vectors) if rows.exists(tx) else Settled()
+
+
+def settle_cells(
+    tx: Tx, placings: Placings, cells: Collection[int], vectors: Vectors = MappingProxyType({})
+) -> Settled:
+    """Bring the corrected statements and the verdicts of some cells in line with the corrections.
+
+    Args:
+        tx: the open write transaction.
+        placings: the indexes, which are told what changes.
+        cells: what they say is written.
+        vectors: digest of a text -> its unit vector, of what may be written.
+    """
+    said = CellsSaid.read(tx, cells)
+    rows.drop_places(tx, said.stale)
+    for number, found in said.hits.items():
+        correction = said.corrections[number]
+        own = [one for one in found if said.facts[one.fact].fact_id == correction.fact_id]
+        new = [one for one in own if not said.is_again(correction, one)]
+        rows.add_places(tx, number, (place for one in new for place in said.places(one)))
+    writer = _Instead(tx, placings, vectors)
+    made = writer.write(said, _wanted(tx, said))
+    settle_verdicts(tx, placings, {*said.facts, *made})
+    _tell_anew(tx, placings, writer.cells)
+    return Settled(writer.unembedded, tuple(dict.fromkeys(_said_again(said))))
+
+
+def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
+    """Derive the verdicts of facts from the corrections, and write those that differ."""
+    stored = fact_rows.facts_with_ids(tx, facts)
+    if not any(fact.verdict for fact in stored.values()) and not rows.exists(tx):
+        return
+    now = verdicts(tx, stored.values())
+    changed = [row for row, fact in stored.items() if now[row] != fact.verdict]
+    for row in changed:
+        if (now[row] >= HIDDEN) != (stored[row].verdict >= HIDDEN):
+            placings.leave("fact", (row,))
+        rows.put_verdict(tx, row, now[row])
+    cells = {one.cell for found in fact_rows.occurrences(tx, changed).values() for one in found}
+    _tell_anew(tx, placings, cells)
+
+
+def _tell_anew(tx: Tx, placings: Placings, cells: Collection[int]) -> None:
+    """Let indexes place cells again whose turns are told otherwise now, so that summaries above them are made anew."""
+    ordered = sorted(cells)
+    turns = list(rows.turns_of_cells(tx, ordered))
+    placings.leave("cell", ordered)
+    placings.leave("turn", turns)
+    feed.note(tx, "cell", ordered)
+    feed.note(tx, "turn", turns)
+
+
+def note_places(tx: Tx, correction: int, fact: int, cells: Collection[int]) -> None:
+    """Note where the statement of a new correction was said."""
+    said = CellsSaid.read(tx, cells)
+    rows.add_places(
+        tx, correction, (place for one in said.said if one.fact == fact for place in said.places(one))
+    )
+
+
+def _said_again(said: CellsSaid) -> Iterable[str]:
+    """Say which statements were made again after they had been hidden."""
+    for number, found in said.hits.items():
+        correction = said.corrections[number]
+        for one in found:
+            if correction.hides and said.is_again(correction, one):
+                how = "corrected" if correction.kind == "update" else "forgotten"
+                yield (
+                    f"session {said.texts[one.turns[-1]].session_id[:60]!r} says again what was {how}, and it stays hidden; "
+                    f"undo({correction.key!r}) shows it"
+                )
+
+
+# -- statements in the place of others ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where a corrected statement stands: the turns of what it is in the place of, with its quote, speaker and time."""
+
+    cell: int
+    turns: tuple[int, ...]
+    quote: str
+    speaker: str
+    said_ms: int
+    place: str
+
+
+_Wanted = dict[int, dict[tuple[int, tuple[int, ...]], _Spot]]
+"""Correction -> (cell, turns) -> spot."""
+
+
+def _wanted(tx: Tx, said: CellsSaid) -> _Wanted:
+    """Return where the statements of updates are to stand, those of updates of corrected statements too."""
+    wanted: _Wanted = {}
+    corrections = dict(said.corrections)
+    queue = []
+    for one in list(corrections.values()):
+        if one.kind == "update":
+            spots = [_spot(hit) for hit in said.hits.get(one.row, ()) if not said.is_again(one, hit)]
+            queue.append((one, spots + _silent_spots(tx, said, one)))
+    while queue:
+        one, spots = queue.pop(0)
+        mine = wanted.setdefault(one.row, {})
+        new = [spot for spot in spots if (spot.cell, spot.turns) not in mine]
+        mine.update({(spot.cell, spot.turns): spot for spot in new})
+        if new and one.made is not None:
+            queue += [
+                (after, new)
+                for after in rows.corrections_of(tx, {one.made})
+                if after.kind == "update" and after.fact_id == one.made
+            ]
+    return wanted
+
+
+def _spot(one: OccurrenceRow) -> _Spot:
+    return _Spot(one.cell, one.turns, one.quote, one.speaker, one.said_ms, one.tie[:-_TIE_END])
+
+
+def _silent_spots(tx: Tx, said: CellsSaid, correction: Correction) -> list[_Spot]:
+    """Return the places of a correction in cells from which nothing was extracted that it is about."""
+    told = {one.cell for one in said.hits.get(correction.row, ())}
+    sentences: dict[int, list[str]] = {}
+    for one in said.held:
+        if one.correction == correction.row and said.turns[one.turn] not in told:
+            sentences.setdefault(one.turn, []).append(sentences_said(said.texts[one.turn].text)[one.quote])
+    spots = []
+    for turn, quote in sentences.items():
+        cell, text = said.turns[turn], said.texts[turn]
+        place = f"{text.session_id}\x1f{rows.ordinal_of_cell(tx, cell):06d}\x1f999"
+        spots.append(_Spot(cell, (turn,), "\n".join(quote), text.speaker, text.said_ms, place))
+    return spots
+
+
+class _Instead:
+    """Writes the statements that updates put in the place of others, inside one write transaction."""
+
+    def __init__(self, tx: Tx, placings: Placings, vectors: Vectors) -> None:
+        self._tx = tx
+        self._placings = placings
+        self._vectors = vectors
+        self._zone = zone_named(stored_zone(tx) or "UTC")
+        self._books: dict[int, tuple[EntityBook, tuple[str, ...]]] = {}
+        self.cells: set[int] = set()
+        """Cells of which something is told otherwise now."""
+        self.unembedded = False
+
+    def write(self, said: CellsSaid, wanted: _Wanted) -> set[int]:
+        """Write what is wanted and not there, delete what is there and not wanted, and return the facts that were written."""
+        there = {(one.correction, one.cell, one.turns): one for one in said.instead}
+        asked = {(number, *place) for number, spots in wanted.items() for place in spots}
+        self._delete([one for key, one in there.items() if key not in asked])
+        made = set()
+        for number, spots in wanted.items():
+            new = [spot for place, spot in spots.items() if (number, *place) not in there]
+            if new:
+                made.add(self._put(rows.correction_with_row(self._tx, number), new))
+        return made
+
+    def _delete(self, gone: Sequence[OccurrenceRow]) -> None:
+        ids = [one.row for one in gone]
+        self.cells |= {one.cell for one in gone}
+        called = aliases_of_occurrences(self._tx, ids)
+        facts = sorted({one.fact for one in gone})
+        reworded = without_occurrences(
+            self._tx, self._placings, facts, called, lambda: rows.drop_said_instead(self._tx, ids)
+        )
+        self.unembedded |= reworded
+
+    def _put(self, correction: Correction, spots: Sequence[_Spot]) -> int:
+        ensure_wordings(self._tx)
+        assert correction.made is not None  # it is an update
+        fact = fact_rows.fact_by_id(self._tx, correction.made)
+        stored = fact is not None
+        for spot in sorted(spots, key=lambda one: (one.said_ms, one.place)):
+            fact = self._occurrence(correction, spot, fact)
+            self.cells.add(spot.cell)
+        assert fact is not None
+        if stored:
+            fact = restate_fact(self._tx, self._placings, fact)
+        self._embed(fact)
+        return fact.row
+
+    def _occurrence(self, correction: Correction, spot: _Spot, fact: FactRow | None) -> FactRow:
+        book, speakers = self._book(spot.cell)
+        text = correction.text or ""
+        statement = read_statement(
+            text, speaker=spot.speaker, participants=speakers, said=from_ms(spot.said_ms), zone=self._zone
+        )
+        tie = f"{spot.place}{tie_end(correction.made or '')}"
+        if fact is None:
+            fact = insert_fact(
+                self._tx,
+                FactRow(
+                    row=0,
+                    fact_id=correction.made or "",
+                    text=text,
+                    speaker=spot.speaker,
+                    start_ms=correction.start_ms,
+                    end_ms=correction.end_ms,
+                    precision=correction.precision,
+                    negated=statement.negated,
+                    said_ms=spot.said_ms,
+                    tie=tie,
+                    topics=statement.topics,
+                    stored_ms=correction.made_ms,
+                ),
+            )
+        occurrence = fact_rows.add_occurrence(
+            self._tx,
+            fact.row,
+            spot.cell,
+            speaker=spot.speaker,
+            text=text,
+            quote=spot.quote,
+            said_ms=spot.said_ms,
+            tie=tie,
+            topics=statement.topics,
+            cosine=None,
+            turns=spot.turns,
+            correction=correction.row,
+        )
+        write_mentions(self._tx, book, statement, occurrence, ends=correction.end_ms is not None)
+        return fact
+
+    def _book(self, cell: int) -> tuple[EntityBook, tuple[str, ...]]:
+        if cell not in self._books:
+            book, speakers = EntityBook(self._tx), tuple(rows.speakers_of(self._tx, cell))
+            for speaker in speakers:
+                book.participant(speaker)
+            self._books[cell] = book, speakers
+        return self._books[cell]
+
+    def _embed(self, fact: FactRow) -> None:
+        key = digest(fact.text)
+        if key in self._vectors:
+            derived.put_vectors(self._tx, "fact", [(fact.row, key, self._vectors[key])])
+        elif meta.get(self._tx, "embedder") is not None:
+            self.unembedded = True

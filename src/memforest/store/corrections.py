@@ -1,0 +1,324 @@
+"""Corrections: what people have decided of statements, where those were said, and the verdicts that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from memforest.store.dialect import AMONG
+from memforest.store.facts import FactRow, facts_with_ids
+from memforest.store.tx import Tx
+
+__all__ = [
+    "HIDDEN",
+    "PINNED",
+    "VERDICTS",
+    "Correction",
+    "CorrectionKind",
+    "HeldPlace",
+    "Place",
+    "StoredTurns",
+    "add_correction",
+    "add_places",
+    "all_corrections",
+    "cells_of_turns",
+    "cells_with_places",
+    "correction_with_key",
+    "correction_with_row",
+    "corrections_at",
+    "corrections_of",
+    "decided_facts",
+    "drop_places",
+    "drop_said_instead",
+    "exists",
+    "facts_in_cells",
+    "facts_said_instead",
+    "ordinal_of_cell",
+    "places_of",
+    "put_verdict",
+    "shown_facts",
+    "speakers_of",
+    "stored_times",
+    "turns_of_cells",
+    "undo_correction",
+]
+
+CorrectionKind = Literal["update", "pin", "forget"]
+
+VERDICTS = ("", "pinned", "forgotten", "corrected")
+"""What is decided of a fact, by its code in `fact.verdict`."""
+PINNED, HIDDEN = 1, 2
+"""A fact of this code is evidence of every question; one of this code or more is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A correction as stored; `row` is ignored when it is added.
+
+    `fact_id` is the identity of the statement that it is about, and `said` how that was worded. `made` is the identity of the
+    statement that an update put in its place, with the text, stated time and precision of that.
+    """
+
+    row: int
+    key: str
+    kind: CorrectionKind
+    fact_id: str
+    made: str | None
+    text: str | None
+    start_ms: int | None
+    end_ms: int | None
+    precision: str
+    made_ms: int
+    undone_ms: int | None
+    said: str
+
+    @property
+    def hides(self) -> bool:
+        """Whether it hides the statement that it is about."""
+        return self.kind != "pin"
+
+
+class Place(NamedTuple):
+    """A sentence of a turn, by its digest."""
+
+    session_id: str
+    turn_id: str
+    quote: bytes
+
+
+class HeldPlace(NamedTuple):
+    """A place of a correction in a turn that is stored, by the rows of both."""
+
+    correction: int
+    turn: int
+    quote: bytes
+
+
+_COLUMNS = "c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said"
+
+
+def exists(tx: Tx) -> bool:
+    """Return whether any correction holds."""
+    return tx.execute("SELECT 1 FROM correction WHERE undone_ms IS NULL LIMIT 1").fetchone() is not None
+
+
+def all_corrections(tx: Tx) -> list[Correction]:
+    """Return all corrections, in the order they were made."""
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM correction c ORDER BY c.made_ms, c.id")
+    return [Correction(*row) for row in rows]
+
+
+def decided_facts(tx: Tx) -> list[FactRow]:
+    """Return the facts that have a verdict."""
+    rows = tx.execute("SELECT id FROM fact WHERE verdict != 0 ORDER BY id").fetchall()
+    return list(facts_with_ids(tx, [row[0] for row in rows]).values())
+
+
+def add_correction(tx: Tx, one: Correction) -> int:
+    """Insert a correction and return its row id."""
+    return tx.insert(
+        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, said)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+        (
+            one.key,
+            one.kind,
+            one.fact_id,
+            one.made,
+            one.text,
+            one.start_ms,
+            one.end_ms,
+            one.precision,
+            one.made_ms,
+            one.undone_ms,
+            one.said,
+        ),
+    )
+
+
+def undo_correction(tx: Tx, row: int, now_ms: int) -> None:
+    """Note that a correction was taken back."""
+    tx.execute("UPDATE correction SET undone_ms = ? WHERE id = ?", (now_ms, row))
+
+
+def correction_with_key(tx: Tx, key: str) -> Correction | None:
+    """Return the correction with that key, or None."""
+    found = tx.execute(f"SELECT {_COLUMNS} FROM correction c WHERE c.key = ?", (key,)).fetchone()
+    return None if found is None else Correction(*found)
+
+
+def correction_with_row(tx: Tx, row: int) -> Correction:
+    """Return the correction with that row id.
+
+    Raises:
+        KeyError: if there is none.
+    """
+    found = tx.execute(f"SELECT {_COLUMNS} FROM correction c WHERE c.id = ?", (row,)).fetchone()
+    if found is None:
+        raise KeyError(row)
+    return Correction(*found)
+
+
+def corrections_of(tx: Tx, fact_ids: Collection[str], *, undone: bool = False) -> list[Correction]:
+    """Return the corrections that are about statements or made them, by identity, in the order they were made.
+
+    Args:
+        tx: a transaction.
+        fact_ids: identities.
+        undone: also those that were taken back.
+    """
+    wanted = tx.ids(fact_ids)
+    rows = tx.execute(
+        f"""SELECT {_COLUMNS} FROM correction c WHERE c.id IN (
+                SELECT id FROM correction WHERE fact_id {AMONG} UNION
+                SELECT id FROM correction WHERE made IS NOT NULL AND made {AMONG})
+            AND (c.undone_ms IS NULL OR ?) ORDER BY c.made_ms, c.id""",
+        (wanted, wanted, undone),
+    )
+    return [Correction(*row) for row in rows]
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+def add_places(tx: Tx, correction: int, places: Iterable[Place]) -> None:
+    """Note where the statement of a correction was said."""
+    tx.executemany(
+        "INSERT INTO correction_place VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(correction, *place) for place in sorted(places)],
+    )
+
+
+def drop_places(tx: Tx, places: Iterable[HeldPlace]) -> None:
+    """Delete places in whose turns another thing is said now."""
+    tx.executemany(
+        """DELETE FROM correction_place WHERE correction = ? AND quote = ? AND (session_id, turn_id) =
+           (SELECT s.session_id, t.turn_id FROM turn t JOIN session s ON s.id = t.session WHERE t.id = ?)""",
+        [(one.correction, one.quote, one.turn) for one in places],
+    )
+
+
+def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
+    """Return the places of a correction whose turns are stored."""
+    rows = tx.execute(
+        """SELECT p.correction, t.id, p.quote FROM correction_place p JOIN session s ON s.session_id = p.session_id
+           JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id WHERE p.correction = ? ORDER BY t.id, p.quote""",
+        (correction,),
+    )
+    return [HeldPlace(*row) for row in rows]
+
+
+def corrections_at(tx: Tx, turns: Collection[int]) -> tuple[dict[int, Correction], list[HeldPlace]]:
+    """Return the corrections that hold and have a place in some turns, by row, and those places."""
+    rows = tx.execute(
+        f"""SELECT p.correction, t.id, p.quote, {_COLUMNS} FROM turn t JOIN session s ON s.id = t.session
+           JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
+           JOIN correction c ON c.id = p.correction AND c.undone_ms IS NULL
+           WHERE t.id {AMONG} ORDER BY c.made_ms, c.id, t.id, p.quote""",
+        (tx.ids(turns),),
+    ).fetchall()
+    return {row[0]: Correction(*row[3:]) for row in rows}, [HeldPlace(*row[:3]) for row in rows]
+
+
+# -- cells ----------------------------------------------------------------------------------------
+
+
+def turns_of_cells(tx: Tx, cells: Collection[int]) -> dict[int, int]:
+    """Return turn -> cell for the turns of cells, in their order."""
+    rows = tx.execute(
+        f"""SELECT t.id, c.id FROM cell c JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
+           WHERE c.id {AMONG} ORDER BY t.session, t.ordinal""",
+        (tx.ids(cells),),
+    )
+    return dict(rows.fetchall())
+
+
+def ordinal_of_cell(tx: Tx, cell: int) -> int:
+    """Return the position of a cell in its session."""
+    return int(tx.execute("SELECT ordinal FROM cell WHERE id = ?", (cell,)).fetchone()[0])
+
+
+def cells_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
+    """Return the cells that turns are in."""
+    rows = tx.execute(
+        f"""SELECT c.id FROM turn t JOIN cell c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
+           WHERE t.id {AMONG}""",
+        (tx.ids(turns),),
+    )
+    return {row[0] for row in rows}
+
+
+class StoredTurns(NamedTuple):
+    """When the last turn of an occurrence was stored, and (session id, turn id) of all."""
+
+    stored_ms: int
+    turns: list[tuple[str, str]]
+
+
+def stored_times(tx: Tx, fact: int) -> dict[int, StoredTurns]:
+    """Return by occurrence of a fact when its turns were stored, and which those are."""
+    rows = tx.execute(
+        """SELECT o.id, t.stored_ms, s.session_id, t.turn_id FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+           JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session WHERE o.fact = ? ORDER BY o.id, t.ordinal""",
+        (fact,),
+    )
+    found: dict[int, StoredTurns] = {}
+    for row, stored_ms, session_id, turn_id in rows:
+        before = found.get(row, StoredTurns(stored_ms, []))
+        found[row] = StoredTurns(max(before.stored_ms, stored_ms), [*before.turns, (session_id, turn_id)])
+    return found
+
+
+def cells_with_places(tx: Tx, facts: Collection[int]) -> list[int]:
+    """Return the cells from which facts were extracted and in which a correction that holds has a place."""
+    rows = tx.execute(
+        f"""SELECT DISTINCT o.cell FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+           JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session
+           JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
+           JOIN correction c ON c.id = p.correction AND c.undone_ms IS NULL
+           WHERE o.correction IS NULL AND o.fact {AMONG} ORDER BY o.cell""",
+        (tx.ids(facts),),
+    )
+    return [row[0] for row in rows]
+
+
+def facts_in_cells(tx: Tx, cells: Collection[int]) -> list[int]:
+    """Return the facts that cells support."""
+    rows = tx.execute(
+        f"SELECT DISTINCT fact FROM occurrence WHERE cell {AMONG} ORDER BY fact", (tx.ids(cells),)
+    )
+    return [row[0] for row in rows]
+
+
+def facts_said_instead(tx: Tx, correction: int) -> list[tuple[int, int]]:
+    """Return (fact, cell) of the statements that a correction put in the place of others."""
+    rows = tx.execute(
+        "SELECT DISTINCT fact, cell FROM occurrence WHERE correction = ? ORDER BY fact, cell", (correction,)
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def drop_said_instead(tx: Tx, occurrences: Collection[int]) -> None:
+    """Delete occurrences that corrections made, with their mentions and states."""
+    tx.executemany("DELETE FROM occurrence WHERE id = ?", [(row,) for row in sorted(occurrences)])
+
+
+def speakers_of(tx: Tx, cell: int) -> list[str]:
+    """Return who speaks in the session of a cell, in order of first appearance."""
+    rows = tx.execute(
+        """SELECT t.speaker FROM turn t JOIN cell c ON c.session = t.session WHERE c.id = ?
+           GROUP BY t.speaker ORDER BY min(t.ordinal)""",
+        (cell,),
+    )
+    return [row[0] for row in rows]
+
+
+def shown_facts(tx: Tx, facts: Collection[int]) -> dict[int, FactRow]:
+    """Return those of some facts that are stored and not hidden, by row id."""
+    found = facts_with_ids(tx, facts)
+    return {row: fact for row, fact in found.items() if fact.verdict < HIDDEN}
+
+
+def put_verdict(tx: Tx, fact: int, verdict: int) -> None:
+    """Write what is decided of a fact."""
+    tx.execute("UPDATE fact SET verdict = ? WHERE id = ?", (verdict, fact))
