@@ -91,15 +91,16 @@ class Memory:
         self._steps = opened.steps
         self._embedder = opened.embedder
         self._warnings = opened.warnings
+        self.attached = Attached(config)
+        """The indexes of the memory."""
         self.handlers: Handlers = {}
         """What does the due jobs of indexes, by owner and kind."""
         self._cache = SnapshotCache(known_of(opened.embedder))
         self._threshold = opened.threshold
-        self._attached = Attached(config)
-        self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
+        self._receiver = Receiver(db, config, label, self.attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
-        self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
-        db.examine_with(partial(first_problem, attached=self._attached))
+        self._summaries = Summaries(db, *made, self.attached, policy=policy, accounted=self._writes)
+        db.examine_with(partial(first_problem, attached=self.attached))
 
     @property
     def label(self) -> str:
@@ -188,7 +189,7 @@ class Memory:
             maker,
             self._threshold,
             self._cache,
-            self._attached,
+            self.attached,
             self._summaries,
         )
 
@@ -244,11 +245,31 @@ class Memory:
 
     async def drop_index(self, name: str) -> None:
         """Delete an index; see `AsyncUserMemory.drop_index`."""
-        await asyncio.to_thread(indexing.drop_index, self.db, self._attached, name)
+        await asyncio.to_thread(indexing.drop_index, self.db, self.attached, name)
 
     async def advance(self, now: datetime | None, budget: Budget | None = None) -> list[IndexView]:
         """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
         return await self._writes("resume", budget, lambda: indexing.advance(self._writer(), now))
+
+    async def settle(self, *, vectors: bool, budget: Budget | None = None) -> tuple[int, list[str]]:
+        """Make missing vectors, if wanted, and let indexes place what they have not.
+
+        Returns:
+            How many vectors were made, and which indexes could not place everything, and why.
+        """
+
+        async def work() -> tuple[int, list[str]]:
+            writer = self._writer()
+            if vectors:
+                await asyncio.to_thread(self._keep_embedder)
+            made = await writer.fill_vectors() if vectors else 0
+            return made, await writer.catch_up()
+
+        return await self._writes("resume", budget, work)
+
+    def _keep_embedder(self) -> None:
+        with self.db.write() as tx:
+            keep_embedder(tx, self.db.path, self._embedder)
 
     def _unfinished(self) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
@@ -268,7 +289,7 @@ class Memory:
             self._steps,
             self._embedder,
             self._warnings,
-            self._attached,
+            self.attached,
             self.config,
             self._summaries,
         )
@@ -297,7 +318,7 @@ class Memory:
 
         def run() -> T:
             with self.db.read() as tx:
-                return make(ViewContext(tx, self._cache, self.config, self._attached), *args, **how)
+                return make(ViewContext(tx, self._cache, self.config, self.attached), *args, **how)
 
         return await asyncio.to_thread(run)
 
@@ -305,7 +326,7 @@ class Memory:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
 
         def shown(tx: Tx) -> list[int]:
-            context = ViewContext(tx, self._cache, self.config, self._attached)
+            context = ViewContext(tx, self._cache, self.config, self.attached)
             return shown_nodes(context, scope=scope, depth=depth, limit=limit)
 
         await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
@@ -316,7 +337,7 @@ class Memory:
 
         def run() -> VerifyReport:
             with self.db.fresh() as tx:
-                return verify(tx, self._attached)
+                return verify(tx, self.attached)
 
         return await asyncio.to_thread(run)
 
@@ -325,7 +346,7 @@ class Memory:
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)
-        did = await asyncio.to_thread(repair_parts, self.db, self.config, self._attached, found)
+        did = await asyncio.to_thread(repair_parts, self.db, self.config, self.attached, found)
         try:
             resumed = await self.resume()
         except ModelError as exc:

@@ -44,6 +44,7 @@ __all__ = [
     "Survey",
     "Unreadable",
     "check_embedder",
+    "embedder_for",
     "file_name",
     "has_memory",
     "is_own_name",
@@ -340,6 +341,21 @@ def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Ope
     if have is not None and have != embedder.model_id:
         raise other_embedder(path, have, embedder.model_id)
     return Opened(embedder, steps, merge_threshold(embedder.model_id))
+
+
+def embedder_for(config: Config, made_with: str) -> str | None:
+    """Return the id of the embedder with which a memory that has vectors of one would be opened; None for none.
+
+    Raises:
+        ModelError: if the configured one is not installed.
+    """
+    if config.embedder != "auto":
+        embedder = _configured(config.embedder)
+        return None if embedder is None else embedder.model_id
+    try:
+        return open_embedder(made_with).model_id
+    except ModelError:
+        return None
 
 
 def check_embedder(config: Config) -> None:
