@@ -7,6 +7,7 @@ from array import array
 from base64 import b64encode
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from memforest.store.packing import unpack_ids, unpack_text
@@ -29,10 +30,13 @@ class Numbers:
     def of(self, kind: str) -> Callable[[int | None], int | None]:
         """Return the function from a row's id to its number, None for None."""
         ids = self._ids[kind]
-        first = ids[0] if ids else 0
-        if ids and ids[-1] - first + 1 == len(ids):
-            return lambda row: None if row is None else row - first + 1
+        if not ids or ids[-1] == len(ids):  # none was ever deleted
+            return _same
         return lambda row: None if row is None else bisect_left(ids, row) + 1
+
+
+def _same(row: int | None) -> int | None:
+    return row
 
 
 def row_ids(tx: Tx, kind: str, owners: Sequence[str]) -> array[int]:
@@ -44,7 +48,7 @@ def row_ids(tx: Tx, kind: str, owners: Sequence[str]) -> array[int]:
     else:
         part = next(one for one in (*MEMORY, *STRUCTURE) if one.numbered == kind)
         sql = f"SELECT id FROM {part.table}{_where(part, owners)} ORDER BY id"
-    found.extend(row[0] for row in tx.execute(sql))
+    found.extend(map(itemgetter(0), tx.execute(sql)))
     return found
 
 
@@ -67,7 +71,7 @@ def read_rows(
         for at, one in enumerate(part.columns, bool(first))
         if one.form != "plain"
     ]
-    changes = [(at, how) for at, how in write if how is not None]
+    changes = [(at, how) for at, how in write if how is not None and how is not _same]
     if first:
         changes.insert(0, (0, numbers.of(part.numbered)))
     scope = {key: numbers.of(kind) for key, kind in scopes.items()} if part.record == "tree" else {}
@@ -104,8 +108,16 @@ def _or_none(how: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else how(value)
 
 
+_EMPTY: dict[str | None, Any] = {None: None, "{}": {}, "[]": []}
+"""What most columns of JSON hold."""
+
+
+def _json(value: str | None) -> Any:
+    return _EMPTY[value] if value in _EMPTY else json.loads(value or "")
+
+
 _OUT: dict[str, Callable[[Any], Any]] = {
-    "json": _or_none(json.loads),
+    "json": _json,
     "flag": lambda value: bool(value) if value in (0, 1) else value,
     "hex": _or_none(bytes.hex),
     "base64": _or_none(lambda value: b64encode(value).decode() if isinstance(value, bytes) else value),

@@ -115,18 +115,18 @@ class RowWriter:
         Args:
             line: where it stands.
             part: its table.
-            values: of its columns, behind its number where rows of the part are numbered in blocks.
+            values: of its columns, behind its number where rows of the part are numbered in blocks; changed.
 
         Raises:
             Unfit: if a value cannot be, or an earlier row of its batch cannot be stored.
         """
         if part is not self._part:
             self._begin(part)
-        for at, how in self._read:
-            try:
+        try:
+            for at, how in self._read:
                 values[at] = how(values[at])
-            except ValueError as exc:
-                raise Unfit(str(exc)) from exc
+        except ValueError as exc:
+            raise Unfit(str(exc)) from exc
         if part.record == "tree" and (kind := self._scopes.get((values[0], values[1]))) is not None:
             values[2] = self._known(kind)(values[2])
         if part.numbered and not part.block:
@@ -184,17 +184,17 @@ class RowWriter:
         marks = ", ".join("?" * (len(part.columns) + len(named)))
         self._sql = f"INSERT INTO {part.table} ({names}) VALUES ({marks})"
         first = int(part.block and bool(part.numbered))
-        self._read = [(at, self._how(one)) for at, one in enumerate(part.columns, first)]
+        columns = enumerate(part.columns, first)
+        self._read = [(at, how) for at, one in columns if (how := self._how(one)) is not None]
         if first:
             self._read.insert(0, (0, self._next_node))
 
-    def _how(self, column: Column) -> Callable[[Any], Any]:
+    def _how(self, column: Column) -> Callable[[Any], Any] | None:
         if column.form == "ref":
             return self._node if column.of == "node" else self._known(column.of)
         if column.form == "children":
             return self._children
-        found: Callable[[Any], Any] = _IN.get(column.form, _scalar)
-        return found
+        return _IN.get(column.form)
 
     def _known(self, kind: str) -> Callable[[Any], int | None]:
         """Return the function that checks references to rows of a kind, which stand before."""
@@ -231,12 +231,6 @@ class RowWriter:
         return pack_ids([child for child in found if child is not None])
 
 
-def _scalar(value: Any) -> Any:
-    if isinstance(value, (list, dict, bool)):
-        raise Unfit(f"{json.dumps(value)[:60]} stands where a text or a number is expected")
-    return value
-
-
 def _flag(value: Any) -> int:
     if not isinstance(value, bool):
         raise Unfit(f"{value!r} stands where true or false is expected")
@@ -257,8 +251,13 @@ def _text(value: Any) -> str:
     return value
 
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
+    if not value and value in ({}, []):
+        return "[]" if isinstance(value, list) else "{}"
+    return None if value is None else _encode(value)
 
 
 _IN: dict[str, Callable[[Any], Any]] = {

@@ -146,7 +146,7 @@ class LineReader:
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:
-            value = json.loads(line, parse_constant=_no_constant)
+            value = _decode(line.decode())
         except (ValueError, RecursionError) as exc:
             if not line.endswith(b"\n"):
                 raise InputError(
@@ -160,3 +160,6 @@ class LineReader:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
+
+
+_decode = json.JSONDecoder(parse_constant=_no_constant).decode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from memforest.errors import InputError
@@ -33,6 +34,19 @@ from memforest.text import cut
 __all__ = ["TakeIn"]
 
 WORDS_BATCH = 512
+
+
+def _values(part: Part, names: str) -> Callable[[list[Any]], Any]:
+    """Return the function from a row to the values of some of its columns."""
+    columns = [one.name for one in part.columns]
+    return itemgetter(*(columns.index(name) for name in names.split()))
+
+
+_OF = {part.record: part for part in MEMORY}
+_INDEXED = {kind: _values(_OF[kind], "speaker text said_ms") for kind in ("turn", "fact")}
+_DIGESTED = _values(
+    _OF["turn"], "session metadata digest ordinal turn_id speaker role text said_ms time_source"
+)
 _WHOLE = re.compile("[1-9][0-9]{0,8}")
 
 
@@ -188,11 +202,11 @@ class TakeIn:
 
     def _index(self, writer: RowWriter, part: Part, values: list[Any]) -> None:
         """Make the word row of a turn or a fact; of a damaged turn there is none."""
-        row = dict(zip((one.name for one in part.columns), values, strict=True))
+        speaker, text, said_ms = _INDEXED[part.record](values)
         try:
-            if part.record == "turn" and self._is_damaged(row):
+            if part.record == "turn" and self._is_damaged(values):
                 return
-            tokens = index_tokens(row["speaker"], row["text"], from_ms(row["said_ms"]))
+            tokens = index_tokens(speaker, text, from_ms(said_ms))
         except (TypeError, AttributeError, LookupError, ValueError) as exc:
             raise Unfit(f"cannot be read: {exc}") from exc
         waiting = self._words[part.record]
@@ -200,13 +214,13 @@ class TakeIn:
         if len(waiting) >= WORDS_BATCH:
             self._flush_words()
 
-    def _is_damaged(self, row: Mapping[str, Any]) -> bool:
-        session = self._sessions[row["session"] - 1]
-        said = ("ordinal", "turn_id", "speaker", "role", "text", "said_ms", "time_source")
-        metadata = json.dumps(row["metadata"], ensure_ascii=False)
-        if turn_digest((session, *(row[name] for name in said), metadata)).hex() == row["digest"]:
+    def _is_damaged(self, values: list[Any]) -> bool:
+        number, metadata, digest, *said = _DIGESTED(values)
+        session = self._sessions[number - 1]
+        stored = json.dumps(metadata, ensure_ascii=False) if metadata else "{}"
+        if turn_digest((session, *said, stored)).hex() == digest:
             return False
-        self.damaged.append(f"turn {cut(repr(row['turn_id']), 60)} of session {cut(repr(session), 60)}")
+        self.damaged.append(f"turn {cut(repr(said[1]), 60)} of session {cut(repr(session), 60)}")
         return True
 
     def _flush_words(self) -> None:
