@@ -2,20 +2,83 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from memforest import __version__
 from memforest.endpoint import Budget
+from memforest.errors import InputError
+from memforest.forest.everybody import for_all
 from memforest.forest.options import check_flags, check_path, read_budget
 from memforest.forest.pool import MemoryPool
-from memforest.memory.open import embedder_for
+from memforest.memory.memory import Memory
+from memforest.memory.open import embedder_for, make_directory
 from memforest.memory.transfer.backup import backup_memory
+from memforest.memory.transfer.restore import restore_memory
 from memforest.memory.transfer.results import BackupResult, ExportResult, ImportResult
 from memforest.memory.transfer.verbs import Source, Target, export_memory, import_memory
 
-__all__ = ["Transfer"]
+__all__ = ["Backups", "Transfer"]
+
+
+class Backups:
+    """The part of `AsyncMemForest` that copies memories into another directory, and one back."""
+
+    _pool: MemoryPool
+
+    async def backup(
+        self, directory: str | Path, user_id: str | None = None, *, overwrite: bool = False
+    ) -> list[BackupResult]:
+        """Copy one user's memory, or those of all, into another directory, which then is one of memories too.
+
+        Each is copied as `AsyncUserMemory.backup` does it, at a moment of its own.
+
+        Args:
+            directory: made when it does not exist, for its owner alone.
+            user_id: whose; None for all users.
+            overwrite: replace copies that are there.
+
+        Raises:
+            InputError: if the directory is that of the memories, or a copy is there already.
+            NotFoundError: if the user has no memory.
+            SomeUsersFailedError: if it failed for some of all users; the others are copied.
+            StoreError: if the directory cannot be made.
+        """
+        check_path("backup", "directory", directory)
+        check_flags("backup", overwrite=overwrite)
+        folder = Path(directory)
+        if await asyncio.to_thread(_is_same, folder, self._pool.directory):
+            raise InputError(f"{str(folder)!r} is where the memories are; name another directory for backups")
+        done: list[BackupResult] = []
+
+        async def one(memory: Memory) -> None:
+            await asyncio.to_thread(make_directory, folder)
+            done.append(await backup_memory(memory, folder / memory.db.path.name, overwrite=overwrite))
+
+        await for_all("backup", user_id, self._pool, one, results=done)
+        return done
+
+    async def restore(self, source: str | Path) -> str:
+        """Copy a backup into the directory as the memory of the user that it is of, and return the user's id.
+
+        The backup is checked, and stays as it is.
+
+        Args:
+            source: a file that `backup` made.
+
+        Raises:
+            InputError: if there is no such file, or the user has a memory here: delete that first, or restore into another
+                directory.
+            StoreError: if the file is no memory, is damaged, or cannot be copied.
+        """
+        check_path("restore", "source", source)
+        return await restore_memory(Path(source), self._pool.directory)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return one.resolve() == other.resolve()
 
 
 class Transfer:

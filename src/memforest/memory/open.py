@@ -49,6 +49,7 @@ __all__ = [
     "has_memory",
     "is_own_name",
     "label_of",
+    "make_directory",
     "memory_files",
     "open_memory",
     "owner_of",
@@ -225,7 +226,7 @@ def open_memory(
     path = directory / file_name(user_id)
     if not _is_there(path):
         _embedder(path, config, None, steps)  # one that cannot be had must not leave an empty memory behind
-        _make_directory(directory)
+        make_directory(directory)
     if steps.calls is not None:
         steps.calls.check_trace()
     db = Database(path, busy_timeout_s=config.busy_timeout_s)
@@ -257,7 +258,7 @@ def _cell_turns(path: Path, stored: str) -> int:
     return int(stored)
 
 
-def _make_directory(directory: Path) -> None:
+def make_directory(directory: Path) -> None:
     """Make the directory, accessible to its owner alone; an existing one is left as it is.
 
     Raises:

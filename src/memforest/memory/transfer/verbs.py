@@ -17,10 +17,23 @@ from memforest.memory.transfer.take_in import TakeIn
 from memforest.store.faults import mapped_errors
 from memforest.store.publish import new_file
 
-__all__ = ["Source", "Target", "export_memory", "import_memory"]
+__all__ = ["Source", "Target", "export_memory", "exported_user", "import_memory"]
 
 Target = str | Path | BinaryIO
 Source = str | Path | BinaryIO
+
+
+def exported_user(path: Path) -> str:
+    """Return the id of the user whose memory an export is of.
+
+    Raises:
+        InputError: if it is no export.
+    """
+    with _opened_for_reading(path) as (file, name):
+        user = LineReader(file, name).header.get("user_id")
+    if not isinstance(user, str) or not user:
+        raise InputError(f"{name} does not say whose memory it is; name a user")
+    return user
 
 
 async def export_memory(
