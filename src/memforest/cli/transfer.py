@@ -11,6 +11,7 @@ import click
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted, size
+from memforest.errors import StoreWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,9 +44,14 @@ def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite:
         raise click.UsageError("--json prints on standard output too; name a file for the export")
     with call.forest() as forest:
         target: Path | BinaryIO = sys.stdout.buffer if to_stdout else file
-        done = call.memory(forest).export(
-            target, vectors=vectors, summaries=not no_summaries, overwrite=overwrite
-        )
+        try:
+            done = call.memory(forest).export(
+                target, vectors=vectors, summaries=not no_summaries, overwrite=overwrite
+            )
+        except StoreWriteError as exc:
+            if isinstance(exc.__cause__, BrokenPipeError):  # who reads has enough
+                raise exc.__cause__ from None
+            raise
         if to_stdout:
             call.complain(_exported(done))
         else:

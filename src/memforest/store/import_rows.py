@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store import changes, derived, meta
 from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.packing import pack_ids, pack_text
@@ -231,6 +232,15 @@ class RowWriter:
         return pack_ids([child for child in found if child is not None])
 
 
+_EARLIEST, _LATEST = to_ms(EARLIEST), to_ms(LATEST)
+
+
+def _time(value: Any) -> int | None:
+    if value is None or (type(value) is int and _EARLIEST <= value <= _LATEST):
+        return value
+    raise Unfit(f"{value!r} is no time in milliseconds")
+
+
 def _flag(value: Any) -> int:
     if not isinstance(value, bool):
         raise Unfit(f"{value!r} stands where true or false is expected")
@@ -263,6 +273,7 @@ def _json(value: Any) -> str | None:
 _IN: dict[str, Callable[[Any], Any]] = {
     "json": _json,
     "flag": _flag,
+    "time": _time,
     "hex": _hex,
     "base64": _base64,
     "text": lambda value: pack_text(_text(value)),

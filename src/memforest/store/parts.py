@@ -19,7 +19,7 @@ __all__ = ["MEMORY", "OF_CARRIED", "STRUCTURE", "SUMMARIES", "VECTORS", "Column"
 class Column:
     """A column of a part.
 
-    `form` is how its values are written: "plain" as they are, "json" as the JSON that they hold, "flag" as true or
+    `form` is how its values are written: "plain" as they are, "time" as UTC milliseconds, "json" as the JSON that they hold, "flag" as true or
     false, "hex" or "base64" of bytes, "text" of a compressed text, "children" as a list of references to nodes, and
     "ref" as a reference to a row of `of`.
     """
@@ -57,18 +57,18 @@ def _columns(spec: str) -> tuple[Column, ...]:
 
 
 MEMORY = (
-    Part("origin", "origin", _columns("memory user_id merged_ms"), "origin"),
+    Part("origin", "origin", _columns("memory user_id merged_ms:time"), "origin"),
     Part(
         "session",
         "session",
-        _columns("session_id status infer:flag stored_ms metadata:json erased"),
+        _columns("session_id status infer:flag stored_ms:time metadata:json erased"),
         "session",
     ),
     Part(
         "turn",
         "turn",
         _columns(
-            """session:ref=session ordinal turn_id speaker role text said_ms time_source stored_ms metadata:json
+            """session:ref=session ordinal turn_id speaker role text said_ms:time time_source stored_ms:time metadata:json
             digest:hex origin:ref=origin"""
         ),
         "turn",
@@ -83,7 +83,9 @@ MEMORY = (
     Part(
         "correction",
         "correction",
-        _columns("key kind fact_id made text start_ms end_ms precision made_ms undone_ms"),
+        _columns(
+            "key kind fact_id made text start_ms:time end_ms:time precision made_ms:time undone_ms:time"
+        ),
         "correction",
     ),
     Part(
@@ -96,7 +98,7 @@ MEMORY = (
         "fact",
         "fact",
         _columns(
-            """fact_id text speaker start_ms end_ms precision negated:flag said_ms tie topics:json stored_ms dates:json
+            """fact_id text speaker start_ms:time end_ms:time precision negated:flag said_ms:time tie topics:json stored_ms:time dates:json
             verdict"""
         ),
         "fact",
@@ -105,7 +107,7 @@ MEMORY = (
         "occurrence",
         "occurrence",
         _columns(
-            """fact:ref=fact cell:ref=cell speaker said_ms topics:json cosine text quote tie dates:json
+            """fact:ref=fact cell:ref=cell speaker said_ms:time topics:json cosine text quote tie dates:json
             correction:ref=correction"""
         ),
         "occurrence",
@@ -136,15 +138,15 @@ MEMORY = (
         "state",
         "state",
         _columns(
-            "fact:ref=fact occurrence:ref=occurrence entity:ref=entity attribute value previous change at_ms"
+            "fact:ref=fact occurrence:ref=occurrence entity:ref=entity attribute value previous change at_ms:time"
         ),
         "state",
     ),
-    Part("tombstone", "tombstone", _columns("kind count stored_ms deleted_ms"), "tombstone"),
+    Part("tombstone", "tombstone", _columns("kind count stored_ms:time deleted_ms:time"), "tombstone"),
     Part(
         "write_key",
         "write_key",
-        _columns("key:hex request:hex session:ref=session result:json stored_ms"),
+        _columns("key:hex request:hex session:ref=session result:json stored_ms:time"),
         order="key",
     ),
     Part(

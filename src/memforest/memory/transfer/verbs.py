@@ -63,8 +63,9 @@ async def export_memory(
 @contextmanager
 def _opened_for_writing(target: Target, overwrite: bool) -> Iterator[BinaryIO]:
     if not isinstance(target, (str, Path)):
-        yield target
-        target.flush()
+        with mapped_errors(Path(_name_of(target))):
+            yield target
+            target.flush()
         return
     with new_file(Path(target), overwrite=overwrite) as path, path.open("wb") as out:
         yield out
@@ -99,6 +100,10 @@ async def import_memory(
     return await in_thread(work)
 
 
+def _name_of(stream: BinaryIO) -> str:
+    return str(getattr(stream, "name", "the stream"))
+
+
 def _counts(rows: Mapping[str, int]) -> tuple[int, int, int]:
     """Return how many sessions, turns and facts there are."""
     return rows.get("session", 0), rows.get("turn", 0), rows.get("fact", 0)
@@ -113,7 +118,8 @@ def _opened_for_reading(source: Source) -> Iterator[tuple[BinaryIO, str]]:
         StoreWriteError: if it cannot be read.
     """
     if not isinstance(source, (str, Path)):
-        yield source, str(getattr(source, "name", "the export"))
+        with mapped_errors(Path(_name_of(source))):
+            yield source, _name_of(source)
         return
     path = Path(source)
     if not path.is_file():
