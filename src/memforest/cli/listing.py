@@ -45,7 +45,7 @@ def users(call: Call) -> None:
 
 
 @click.command()
-@click.argument("session_id", metavar="[SESSION]", required=False, shell_complete=complete_sessions)
+@click.argument("session_id", metavar="SESSION", required=False, shell_complete=complete_sessions)
 @shared_options
 @pass_call
 def sessions(call: Call, session_id: str | None) -> None:

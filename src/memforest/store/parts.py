@@ -74,7 +74,7 @@ MEMORY = (
         "turn",
     ),
     Part(
-        "chunk",
+        "cell",
         "cell",
         _columns("session:ref=session ordinal first last status reason maker skipped:json"),
         "cell",
