@@ -31,7 +31,10 @@ COMMANDS = {
     "search": ("asking", "Find the evidence for a question."),
     "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
     "users": ("listing", "List who has a memory in the directory."),
-    "sessions": ("listing", "List the sessions that were received, in time order, or show what was said in one."),
+    "sessions": (
+        "listing",
+        "List the sessions that were received, in time order, or show what was said in one.",
+    ),
     "facts": ("inspecting", "List what was learnt, in time order."),
     "timeline": ("inspecting", "Show what is known of somebody or something, in time order."),
     "tree": ("inspecting", "Draw the forest, or the trees of one session, entity or scene."),
