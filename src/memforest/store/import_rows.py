@@ -38,6 +38,7 @@ _REFUSED = (
     sqlite3.InterfaceError,
     sqlite3.DataError,
     OverflowError,
+    ValueError,
 )
 """What a row raises that cannot be stored, whatever state the file is in."""
 
@@ -89,7 +90,7 @@ def insert_words(tx: Tx, kind: str, rows: Sequence[tuple[int, str]]) -> None:
 
 
 class RowWriter:
-    """Inserts the rows of an export in the order in which they come.
+    """Inserts the rows of an export in the order in which they come, column by column for many rows at once.
 
     Args:
         tx: a write transaction on a memory that holds nothing.
@@ -103,11 +104,12 @@ class RowWriter:
         self._most_node = 0
         self._part: Part | None = None
         self._sql = ""
-        self._read: list[tuple[int, Callable[[Any], Any]]] = []
-        self._batch: list[tuple[int, list[Any]]] = []
+        self._read: list[tuple[int, _Reading]] = []
+        self._lines: list[int] = []
+        self._rows: list[list[Any]] = []
 
     def count(self, kind: str) -> int:
-        """Return how many rows of a kind there are, which is the number and the id of the last one."""
+        """Return how many rows of a kind have come, which is the number and the id of the last one."""
         return self._count.get(kind, 0)
 
     def add(self, line: int, part: Part, values: list[Any]) -> None:
@@ -116,52 +118,19 @@ class RowWriter:
         Args:
             line: where it stands.
             part: its table.
-            values: of its columns, behind its number where rows of the part are numbered in blocks; changed.
+            values: of its columns, behind its number where rows of the part are numbered in blocks.
 
         Raises:
-            Unfit: if a value cannot be, or an earlier row of its batch cannot be stored.
+            Unfit: if an earlier row cannot be stored.
         """
         if part is not self._part:
             self._begin(part)
-        try:
-            for at, how in self._read:
-                values[at] = how(values[at])
-        except ValueError as exc:
-            raise Unfit(str(exc)) from exc
-        if part.record == "tree" and (kind := self._scopes.get((values[0], values[1]))) is not None:
-            values[2] = self._known(kind)(values[2])
+        self._lines.append(line)
+        self._rows.append(values)
         if part.numbered and not part.block:
-            number = self._count[part.numbered] = self.count(part.numbered) + 1
-            values.insert(0, number)
-        self._batch.append((line, values))
-        if len(self._batch) >= BATCH:
-            self.flush()
-
-    def flush(self) -> None:
-        """Insert the rows that wait.
-
-        Raises:
-            Unfit: if one of them cannot be stored.
-        """
-        if not self._batch:
-            return
-        self._tx.execute("SAVEPOINT batch")
-        try:
-            self._tx.executemany(self._sql, [values for _, values in self._batch])
-        except _REFUSED as exc:
-            self._tx.execute("ROLLBACK TO batch")
-            raise self._wrong_row() or exc from exc
-        self._tx.execute("RELEASE batch")
-        self._batch.clear()
-
-    def _wrong_row(self) -> Unfit | None:
-        """Return the error of the row of the batch that cannot be stored."""
-        for line, values in self._batch:
-            try:
-                self._tx.execute(self._sql, values)
-            except _REFUSED as exc:
-                return Unfit(f"cannot be stored: {exc}", line)
-        return None
+            self._count[part.numbered] = self.count(part.numbered) + 1
+        if len(self._rows) >= BATCH:
+            self._flush()
 
     def finish(self) -> None:
         """Insert what waits, and set the counters of ids behind the rows.
@@ -169,16 +138,15 @@ class RowWriter:
         Raises:
             Unfit: if a row cannot be stored, or refers to a node that did not come.
         """
-        self.flush()
-        nodes = self.count("node")
-        if self._most_node > nodes:
+        self._flush()
+        if self._most_node > self.count("node"):
             raise Unfit(f"is the end, and node {self._most_node} was referred to and never came")
         for kind in COUNTED:
             if self.count(kind):
                 meta.take_ids(self._tx, kind, self.count(kind))
 
     def _begin(self, part: Part) -> None:
-        self.flush()
+        self._flush()
         self._part = part
         named = ["id"] if part.numbered else []
         names = ", ".join(f'"{name}"' for name in (*named, *(one.name for one in part.columns)))
@@ -188,71 +156,120 @@ class RowWriter:
         columns = enumerate(part.columns, first)
         self._read = [(at, how) for at, one in columns if (how := self._how(one)) is not None]
         if first:
-            self._read.insert(0, (0, self._next_node))
+            self._read.insert(0, (0, self._numbers))
 
-    def _how(self, column: Column) -> Callable[[Any], Any] | None:
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        self._tx.execute("SAVEPOINT batch")
+        try:
+            self._tx.executemany(self._sql, self._ready(self._rows, 0))
+        except _REFUSED as exc:
+            self._tx.execute("ROLLBACK TO batch")
+            raise self._wrong_row() or exc from exc
+        self._tx.execute("RELEASE batch")
+        self._rows.clear()
+        self._lines.clear()
+
+    def _wrong_row(self) -> Unfit | None:
+        """Return the error of the row of the batch that cannot be stored."""
+        for at, (line, row) in enumerate(zip(self._lines, self._rows, strict=True)):
+            try:
+                self._tx.executemany(self._sql, self._ready([row], at))
+            except _REFUSED as exc:
+                return Unfit(str(exc) if isinstance(exc, Unfit) else f"cannot be stored: {exc}", line)
+        return None
+
+    def _ready(self, rows: list[list[Any]], at: int) -> list[tuple[Any, ...]]:
+        """Return rows as they are stored; the first of them is number `at` of the batch, from 0."""
+        part = self._part
+        assert part is not None
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        for place, how in self._read:
+            columns[place] = how(columns[place])
+        if part.record == "tree":
+            columns[2] = self._scope_ids(*columns[:3])
+        if part.numbered and not part.block:
+            first = self.count(part.numbered) - len(self._rows) + at + 1
+            columns.insert(0, range(first, first + len(rows)))
+        return list(zip(*columns, strict=True))
+
+    # -- references ---------------------------------------------------------------------------
+
+    def _how(self, column: Column) -> _Reading | None:
         if column.form == "ref":
-            return self._node if column.of == "node" else self._known(column.of)
+            return self._nodes if column.of == "node" else self._known(column.of)
         if column.form == "children":
-            return self._children
+            return lambda values: [pack_ids(self._children(value)) for value in values]
         return _IN.get(column.form)
 
-    def _known(self, kind: str) -> Callable[[Any], int | None]:
+    def _known(self, kind: str) -> _Reading:
         """Return the function that checks references to rows of a kind, which stand before."""
-        count = self._count
 
-        def known(value: Any) -> int | None:
-            if value is None or (type(value) is int and 0 < value <= count.get(kind, 0)):
-                return value
-            raise Unfit(f"there is no {kind} {value!r} before it")
+        def known(values: Sequence[Any]) -> Sequence[Any]:
+            if (wrong := _beyond(values, 1, self.count(kind))) is not None:
+                raise Unfit(f"refers to {kind} {wrong[0]!r}, which does not stand before it")
+            return values
 
         return known
 
-    def _node(self, value: Any) -> int | None:
-        if value is None:
-            return None
-        if type(value) is not int or not 0 < value < MOST_NUMBER:
-            raise Unfit(f"{value!r} is no node")
-        self._most_node = max(self._most_node, value)
+    def _scope_ids(self, owners: Sequence[Any], kinds: Sequence[Any], scopes: Sequence[Any]) -> Sequence[Any]:
+        """Check the scopes that are references; others are the index's own."""
+        for owner, kind, scope in zip(owners, kinds, scopes, strict=True):
+            if (of := self._scopes.get((owner, kind))) is not None:
+                self._known(of)([scope])
+        return scopes
+
+    def _nodes(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Check references to nodes, which may come later."""
+        if (wrong := _beyond(values, 1, MOST_NUMBER)) is not None:
+            raise Unfit(f"refers to node {wrong[0]!r}, which cannot be")
+        self._most_node = max(self._most_node, max((one for one in values if one is not None), default=0))
+        return values
+
+    def _numbers(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Check the numbers of nodes and leaves."""
+        if None in values:
+            raise Unfit("has no number")
+        self._nodes(values)
+        self._count["node"] = max(self.count("node"), max(values))
+        return values
+
+    def _children(self, value: Any) -> list[int]:
+        if not isinstance(value, list) or None in value:
+            raise Unfit("has children that are no list of nodes")
+        self._nodes(value)
         return value
 
-    def _next_node(self, value: Any) -> int:
-        number = self._node(value)
-        if number is None:
-            raise Unfit("a node has no number")
-        self._count["node"] = max(self.count("node"), number)
-        return number
 
-    def _children(self, value: Any) -> bytes:
-        if not isinstance(value, list):
-            raise Unfit("the children of a node are no list")
-        found = [self._node(child) for child in value]
-        if None in found:
-            raise Unfit("a child of a node has no number")
-        return pack_ids([child for child in found if child is not None])
+_Reading = Callable[[Sequence[Any]], Sequence[Any]]
+"""Reads the values of one column of some rows."""
+
+
+def _beyond(values: Sequence[Any], least: int, most: int) -> list[Any] | None:
+    """Return those values that are neither None nor whole numbers between two; None when all are."""
+    kinds = set(map(type, values))
+    if kinds <= {int}:
+        fits = not values or (least <= min(values) and max(values) <= most)
+        if fits:
+            return None
+    wrong = [one for one in values if one is not None and not (type(one) is int and least <= one <= most)]
+    return wrong or None
 
 
 _EARLIEST, _LATEST = to_ms(EARLIEST), to_ms(LATEST)
 
 
-def _time(value: Any) -> int | None:
-    if value is None or (type(value) is int and _EARLIEST <= value <= _LATEST):
-        return value
-    raise Unfit(f"{value!r} is no time in milliseconds")
+def _times(values: Sequence[Any]) -> Sequence[Any]:
+    if (wrong := _beyond(values, _EARLIEST, _LATEST)) is not None:
+        raise Unfit(f"{wrong[0]!r} is no time in milliseconds")
+    return values
 
 
-def _flag(value: Any) -> int:
-    if not isinstance(value, bool):
-        raise Unfit(f"{value!r} stands where true or false is expected")
-    return int(value)
-
-
-def _hex(value: Any) -> bytes | None:
-    return None if value is None else bytes.fromhex(_text(value))
-
-
-def _base64(value: Any) -> bytes | None:
-    return None if value is None else b64decode(_text(value), validate=True)
+def _flags(values: Sequence[Any]) -> Sequence[Any]:
+    if not set(map(type, values)) <= {bool}:
+        raise Unfit("has something else where true or false is expected")
+    return [int(value) for value in values]
 
 
 def _text(value: Any) -> str:
@@ -270,11 +287,15 @@ def _json(value: Any) -> str | None:
     return None if value is None else _encode(value)
 
 
-_IN: dict[str, Callable[[Any], Any]] = {
-    "json": _json,
-    "flag": _flag,
-    "time": _time,
-    "hex": _hex,
-    "base64": _base64,
-    "text": lambda value: pack_text(_text(value)),
+def _each(how: Callable[[Any], Any]) -> _Reading:
+    return lambda values: [None if value is None else how(value) for value in values]
+
+
+_IN: dict[str, _Reading] = {
+    "json": _each(_json),
+    "flag": _flags,
+    "time": _times,
+    "hex": _each(lambda value: bytes.fromhex(_text(value))),
+    "base64": _each(lambda value: b64decode(_text(value), validate=True)),
+    "text": _each(lambda value: pack_text(_text(value))),
 }
