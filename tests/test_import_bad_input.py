@@ -307,3 +307,14 @@ def test_triggers_note_changes_after_an_import_as_before(folder: Path, exported:
             found.append(conn.execute(sql).fetchall())
     assert found[0] == found[1]
     assert len(found[0]) > 20
+
+
+def test_a_refused_import_leaves_others_at_work(folder: Path, exported: bytes) -> None:
+    """Whoever uses the memory goes on; it is not closed under them."""
+    (folder / "x.jsonl").write_bytes(exported)
+    with MemForest(folder / "b", fast_config()) as forest:
+        forest.ingest_session("u", "mine", said("I live in Lima."))
+        memory = forest._async._pool._open["u"]
+        with pytest.raises(InputError, match="was written already"):
+            forest.user("u").import_(folder / "x.jsonl")
+        assert forest._async._pool._open["u"] is memory

@@ -111,8 +111,8 @@ class MemoryPool:
         try:
             result = await self.use(user_id, verb)
         except BaseException:
-            await self.let_go(user_id)
             if not there:
+                await self.let_go(user_id)
                 with suppress(StoreError):  # somebody else uses it now, or it was not even made
                     await asyncio.to_thread(discard_unwritten, self.directory / file_name(user_id))
             raise

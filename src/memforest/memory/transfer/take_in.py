@@ -43,6 +43,14 @@ def _values(part: Part, names: str) -> Callable[[list[Any]], Any]:
 
 
 _OF = {part.record: part for part in MEMORY}
+_COLUMNS = {
+    part.record: (
+        frozenset(one.name for one in part.columns),
+        itemgetter(*(one.name for one in part.columns)),
+    )
+    for part in (*MEMORY, *STRUCTURE)
+    if not part.block
+}
 _INDEXED = {kind: _values(_OF[kind], "speaker text said_ms") for kind in ("turn", "fact")}
 _DIGESTED = _values(
     _OF["turn"], "session metadata digest ordinal turn_id speaker role text said_ms time_source"
@@ -282,8 +290,8 @@ def _rows(record: Mapping[str, Any], part: Part) -> list[list[Any]]:
         if not all(isinstance(row, list) and len(row) == width for row in rows):
             raise Unfit(f"has a row that is no list of {width} values")
         return rows
-    names = [one.name for one in part.columns]
-    if len(record) != len(names) or any(name not in record for name in names):
-        wrong = sorted(set(names) ^ record.keys())
+    names, values_of = _COLUMNS[part.record]
+    if len(record) != len(names) or not names.issuperset(record):
+        wrong = sorted(names ^ record.keys())
         raise Unfit(f"lacks, or has too much: {cut(', '.join(wrong), 120)}")
-    return [[record[name] for name in names]]
+    return [list(values_of(record))]
