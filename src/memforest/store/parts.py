@@ -234,7 +234,7 @@ def own_parts(tx: Tx, index: str, refers: Mapping[str, str]) -> list[Part]:
     """
     parts = []
     for table in reversed(indexes.own_tables(tx, index)):
-        rows = tx.execute("SELECT name, type, pk FROM pragma_table_info(?)", (table,)).fetchall()
+        rows = indexes.own_columns(tx, table)
         columns = tuple(
             Column(name, "ref", refers[f"{table}.{name}"])
             if f"{table}.{name}" in refers
@@ -242,5 +242,7 @@ def own_parts(tx: Tx, index: str, refers: Mapping[str, str]) -> list[Part]:
             for name, kind, _ in rows
         )
         keys = [name for name, _, key in sorted(rows, key=lambda row: row[2]) if key]
-        parts.append(Part(table, table, columns, block=True, order=", ".join(keys) or "rowid"))
+        parts.append(
+            Part(table, table, columns, block=True, order=", ".join(keys or [row[0] for row in rows]))
+        )
     return parts

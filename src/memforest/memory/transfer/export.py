@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from memforest.interval import to_ms
 from memforest.memory.transfer.lines import LineWriter
-from memforest.store import derived, feed, indexes, jobs
+from memforest.store import derived, feed, indexes, jobs, meta
 from memforest.store.export_rows import Numbers, read_rows, row_ids
 from memforest.store.parts import MEMORY, STRUCTURE, SUMMARIES, VECTORS, Part, own_parts
 from memforest.store.tx import Tx
@@ -89,7 +89,7 @@ def write_export(
     """
     refers = carried(tx, attached)
     owners = sorted(refers)
-    settings = dict(tx.execute("SELECT key, value FROM meta ORDER BY key").fetchall())
+    settings = meta.everything(tx)
     header = {
         "version": version,
         "exported_ms": to_ms(now),
