@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import dump, eager_config, fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
+from memforest.concurrency import Ended
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
@@ -34,6 +35,7 @@ from memforest.store import backup as copying
 from memforest.store.connections import Connection
 from memforest.store.db import Database
 from memforest.store.files import DatabaseFile
+from memforest.store.publish import new_file
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file modes")
 
@@ -243,6 +245,19 @@ def test_a_disk_that_fills_leaves_no_half_backup(
         monkeypatch.undo()
         assert forest.user("u").backup(folder / "u.bak").sessions == 4
     assert sorted(one.name for one in folder.iterdir()) == ["a", "u.bak"]
+
+
+def test_a_backup_that_is_ended_leaves_nothing(filled: Path, folder: Path) -> None:
+    """Between two of its steps, as when the caller is cancelled."""
+    database = Database(filled / file_name("u"))
+
+    def end() -> None:
+        raise Ended
+
+    with pytest.raises(Ended), new_file(folder / "u.bak", overwrite=False) as path:
+        copying.copy_database(database, path, end)
+    database.close()
+    assert [one.name for one in folder.iterdir()] == ["a"]
 
 
 @POSIX

@@ -36,7 +36,7 @@ from tests.worlds import (
 )
 
 from memforest import AsyncMemForest, Config, MemForest
-from memforest.errors import InputError, NotFoundError
+from memforest.errors import CorruptStoreError, InputError, NotFoundError
 from memforest.forest import UserMemory
 from memforest.memory.transfer.export import SETTINGS, UNCARRIED_SETTINGS, kept_by_indexes
 from memforest.models import HashEmbedder
@@ -391,6 +391,19 @@ def test_an_export_is_private_and_never_overwrites_unasked(folder: Path) -> None
     if os.name == "posix":
         assert stat.S_IMODE(link.stat().st_mode) == 0o600
     assert sorted(one.name for one in folder.iterdir()) == ["a", "link.jsonl", "x.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "sql", ["UPDATE leaf SET fact = 99999 WHERE fact IS NOT NULL", "UPDATE state SET entity = 99999"]
+)
+def test_rows_that_point_at_nothing_are_not_exported(folder: Path, sql: str) -> None:
+    """A number of another row in their place would be believed."""
+    with closing(sqlite3.connect(written(folder / "a"))) as conn, conn:
+        conn.execute(sql)
+    damaged = pytest.raises(CorruptStoreError, match="is damaged")
+    with MemForest(folder / "a", eager_config()) as forest, damaged:
+        forest.user("u").export(folder / "x.jsonl")
+    assert [one.name for one in folder.iterdir()] == ["a"]
 
 
 # -- turns -----------------------------------------------------------------------------------------

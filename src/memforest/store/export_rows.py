@@ -28,15 +28,20 @@ class Numbers:
         self._ids[kind] = ids
 
     def of(self, kind: str) -> Callable[[int | None], int | None]:
-        """Return the function from a row's id to its number, None for None."""
+        """Return the function from a row's id to its number, None for None; LookupError for a row that is not there."""
         ids = self._ids[kind]
-        if not ids or ids[-1] == len(ids):  # none was ever deleted
-            return _same
-        return lambda row: None if row is None else bisect_left(ids, row) + 1
+        rows = len(ids)
+        dense = not rows or ids[-1] == rows  # none was ever deleted
 
+        def number(row: int | None) -> int | None:
+            if row is None:
+                return None
+            at = row if dense else bisect_left(ids, row) + 1
+            if not 0 < at <= rows or ids[at - 1] != row:
+                raise LookupError(f"there is no {kind} {row}")
+            return at
 
-def _same(row: int | None) -> int | None:
-    return row
+        return number
 
 
 def row_ids(tx: Tx, kind: str, owners: Sequence[str]) -> array[int]:
@@ -71,7 +76,7 @@ def read_rows(
         for at, one in enumerate(part.columns, bool(first))
         if one.form != "plain"
     ]
-    changes = [(at, how) for at, how in write if how is not None and how is not _same]
+    changes = [(at, how) for at, how in write if how is not None]
     if first:
         changes.insert(0, (0, numbers.of(part.numbered)))
     scope = {key: numbers.of(kind) for key, kind in scopes.items()} if part.record == "tree" else {}
