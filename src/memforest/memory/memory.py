@@ -91,16 +91,15 @@ class Memory:
         self._steps = opened.steps
         self._embedder = opened.embedder
         self._warnings = opened.warnings
-        self.attached = Attached(config)
-        """The indexes of the memory."""
         self.handlers: Handlers = {}
         """What does the due jobs of indexes, by owner and kind."""
         self._cache = SnapshotCache(known_of(opened.embedder))
         self._threshold = opened.threshold
-        self._receiver = Receiver(db, config, label, self.attached, opened.embedder)
+        self._attached = Attached(config)
+        self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
-        self._summaries = Summaries(db, *made, self.attached, policy=policy, accounted=self._writes)
-        db.examine_with(partial(first_problem, attached=self.attached))
+        self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
+        db.examine_with(partial(first_problem, attached=self._attached))
 
     @property
     def label(self) -> str:
@@ -110,6 +109,11 @@ class Memory:
     @label.setter
     def label(self, name: str) -> None:
         self._receiver = replace(self._receiver, label=name)
+
+    @property
+    def attached(self) -> Attached:
+        """The indexes of the memory."""
+        return self._attached
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -189,7 +193,7 @@ class Memory:
             maker,
             self._threshold,
             self._cache,
-            self.attached,
+            self._attached,
             self._summaries,
         )
 
@@ -245,7 +249,7 @@ class Memory:
 
     async def drop_index(self, name: str) -> None:
         """Delete an index; see `AsyncUserMemory.drop_index`."""
-        await asyncio.to_thread(indexing.drop_index, self.db, self.attached, name)
+        await asyncio.to_thread(indexing.drop_index, self.db, self._attached, name)
 
     async def advance(self, now: datetime | None, budget: Budget | None = None) -> list[IndexView]:
         """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
@@ -289,7 +293,7 @@ class Memory:
             self._steps,
             self._embedder,
             self._warnings,
-            self.attached,
+            self._attached,
             self.config,
             self._summaries,
         )
@@ -318,7 +322,7 @@ class Memory:
 
         def run() -> T:
             with self.db.read() as tx:
-                return make(ViewContext(tx, self._cache, self.config, self.attached), *args, **how)
+                return make(ViewContext(tx, self._cache, self.config, self._attached), *args, **how)
 
         return await asyncio.to_thread(run)
 
@@ -326,7 +330,7 @@ class Memory:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
 
         def shown(tx: Tx) -> list[int]:
-            context = ViewContext(tx, self._cache, self.config, self.attached)
+            context = ViewContext(tx, self._cache, self.config, self._attached)
             return shown_nodes(context, scope=scope, depth=depth, limit=limit)
 
         await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
@@ -337,7 +341,7 @@ class Memory:
 
         def run() -> VerifyReport:
             with self.db.fresh() as tx:
-                return verify(tx, self.attached)
+                return verify(tx, self._attached)
 
         return await asyncio.to_thread(run)
 
@@ -346,7 +350,7 @@ class Memory:
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)
-        did = await asyncio.to_thread(repair_parts, self.db, self.config, self.attached, found)
+        did = await asyncio.to_thread(repair_parts, self.db, self.config, self._attached, found)
         try:
             resumed = await self.resume()
         except ModelError as exc:

@@ -129,7 +129,7 @@ class TakeIn:
         if self._lines.header.get("summaries") is not True:
             tree_rows.mark_all_dirty(tx)
         meta.bump(tx)
-        return {name: self._lines.rows[name] for name in self._lines.rows}
+        return dict(self._lines.rows)
 
     # -- settings and indexes -----------------------------------------------------------------
 
