@@ -68,6 +68,13 @@ class Crasher:
         job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment, "drop": drop}
         return self._run(job)[:2]
 
+    def take_in(
+        self, folder: str, source: str, at: int, moment: str = "after", within_s: float | None = None
+    ) -> tuple[int, int]:
+        """Import an export in a child that dies at a write or after a time; return (signal, writes begun)."""
+        job = {"folder": folder, "source": source, "at": at, "moment": moment, "within_s": within_s}
+        return self._run(job)[:2]
+
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -116,6 +123,12 @@ async def ingest(job: dict[str, Any], log: int) -> None:
             os.write(log, b"a")
 
 
+async def take_in(job: dict[str, Any]) -> None:
+    """Import an export."""
+    async with AsyncMemForest(job["folder"], eager_config()) as forest:
+        await forest.user("u").import_(job["source"])
+
+
 async def index(job: dict[str, Any]) -> None:
     """Add the dummy index, let it go on where it was left, or begin anew; or drop it."""
     base.STEP = job["step"]
@@ -159,7 +172,9 @@ def main() -> None:
         if child == 0:
             os.close(reading)
             kill_at(job["at"], job["moment"], log)
-            asyncio.run(ingest(job, log) if "calls" in job else index(job))
+            asyncio.run(
+                ingest(job, log) if "calls" in job else take_in(job) if "source" in job else index(job)
+            )
             os._exit(0)
         os.close(log)
         said = notes_of(child, reading, job.get("within_s"))

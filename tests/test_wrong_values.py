@@ -147,6 +147,7 @@ WRONG_TEXT: tuple[Any, ...] = (0, 1.5, True, b"x", [], {}, object())
 WRONG_COUNT: tuple[Any, ...] = (-1, -(10**5000), 1.5, True, "5", [], float("nan"), object())
 WRONG_BUDGET: tuple[Any, ...] = (0, 5, "5", {"max_calls": 5}, [])
 WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object())
+WRONG_PATH: tuple[Any, ...] = (None, 5, "", b"x", ["x"])
 WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "ingest_session": {
@@ -160,6 +161,8 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "ingest_parallel": {"requests": (None, 5, "x", {}), "refresh": WRONG_MAYBE, "budget": WRONG_BUDGET},
     "query_parallel": {"requests": (None, 5, "x", {})},
+    "backup": {"directory": WRONG_PATH, "user_id": ("", *WRONG_TEXT), "overwrite": WRONG_FLAG},
+    "restore": {"source": WRONG_PATH},
     "register_user": {
         "user_id": (None, "", *WRONG_TEXT),
         "display_name": ("", *WRONG_TEXT),
@@ -200,6 +203,13 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "budget": WRONG_BUDGET,
     },
     "get": {"fact_id": (None, *WRONG_TEXT)},
+    "turns": {"session_id": (None, *WRONG_TEXT)},
+    "export": {
+        "target": WRONG_PATH,
+        **dict.fromkeys(("vectors", "summaries", "overwrite"), WRONG_FLAG),
+    },
+    "import_": {"source": WRONG_PATH, "budget": WRONG_BUDGET},
+    "backup": {"target": WRONG_PATH, "overwrite": WRONG_FLAG},
     "list": {
         **dict.fromkeys(("offset", "limit"), WRONG_COUNT),
         "filters": WRONG_MAPPING,
@@ -227,6 +237,10 @@ NEEDED: dict[str, dict[str, Any]] = {
     "ingest_parallel": {"requests": []},
     "query_parallel": {"requests": []},
     "register_user": {"user_id": "u"},
+    "forest backup": {"directory": "nowhere"},
+    "handle backup": {"target": "nowhere"},
+    "export": {"target": "nowhere"},
+    "import_": {"source": "nowhere"},
     "query": {"user_id": "u", "question": "Where?"},
     "add": {"content": "Hello."},
     "get": {"fact_id": "f"},
@@ -248,7 +262,7 @@ def test_an_argument_of_a_verb_is_checked(forest: MemForest, of: str, verb: str,
     forest.ingest_session("u", "known", TURNS)
     target, table = (forest, OPTIONS) if of == "forest" else (forest.user("u"), HANDLE)
     for value in table[verb][name]:
-        arguments = {**NEEDED.get(verb, {}), name: value}
+        arguments = {**NEEDED.get(f"{of} {verb}", NEEDED.get(verb, {})), name: value}
         question = [
             arguments.pop(one) for one in ("user_id", "question") if one in arguments and verb == "query"
         ]

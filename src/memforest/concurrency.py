@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+import threading
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["all_of"]
+__all__ = ["Ended", "all_of", "in_thread"]
 
 T = TypeVar("T")
+
+
+class Ended(Exception):
+    """Work in a thread ends because its caller was cancelled; nobody gets to see it."""
 
 
 async def all_of(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -23,4 +28,29 @@ async def all_of(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+async def in_thread(work: Callable[[Callable[[], None]], T]) -> T:
+    """Run long blocking work in a worker thread, and end it when the caller is cancelled.
+
+    Args:
+        work: calls what it is given from time to time, which raises when it is to end.
+
+    Raises:
+        asyncio.CancelledError: when the caller was cancelled and the work has ended.
+    """
+    ended = threading.Event()
+
+    def check() -> None:
+        if ended.is_set():
+            raise Ended
+
+    job = asyncio.ensure_future(asyncio.to_thread(work, check))
+    try:
+        return await asyncio.shield(job)
+    except asyncio.CancelledError:
+        ended.set()
+        await asyncio.wait([job])
+        job.exception()  # it is the caller's end that counts
         raise

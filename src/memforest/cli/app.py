@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import keyword
 import os
 import sys
 import traceback
@@ -30,7 +31,10 @@ COMMANDS = {
     "search": ("asking", "Find the evidence for a question."),
     "ask": ("asking", "Answer a question with citations, or say that memory has no answer."),
     "users": ("listing", "List who has a memory in the directory."),
-    "sessions": ("listing", "List the sessions that were received, in time order."),
+    "sessions": (
+        "listing",
+        "List the sessions that were received, in time order, or show what was said in one.",
+    ),
     "facts": ("inspecting", "List what was learnt, in time order."),
     "timeline": ("inspecting", "Show what is known of somebody or something, in time order."),
     "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),
@@ -43,6 +47,10 @@ COMMANDS = {
     ),
     "tree": ("inspecting", "Draw the forest, or the trees of one session, entity or scene."),
     "stats": ("inspecting", "Count what is stored, and say how large it is."),
+    "export": ("transfer", "Write everything that a memory holds into a file of JSON Lines."),
+    "import": ("transfer", "Make a memory from a file that `memforest export` wrote."),
+    "backup": ("transfer", "Copy a memory while it is in use, and check the copy."),
+    "restore": ("transfer", "Copy a backup into the directory, as the memory of the user that it is of."),
     "index": ("indexing", "List the indexes of a memory, add one, or drop one."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
@@ -69,7 +77,8 @@ class Root(click.Group):
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
         module = importlib.import_module(f"memforest.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(module, attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.completing import complete_sessions
 from memforest.cli.screen import Screen, clean, columns, counted
+from memforest.interval import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memforest.memory.inspect.stored import TurnView
     from memforest.memory.results import SessionView
 
 __all__ = ["sessions", "users"]
@@ -42,16 +45,30 @@ def users(call: Call) -> None:
 
 
 @click.command()
+@click.argument("session_id", metavar="SESSION", required=False, shell_complete=complete_sessions)
 @shared_options
 @pass_call
-def sessions(call: Call) -> None:
-    """List the sessions that were received, in time order.
+def sessions(call: Call, session_id: str | None) -> None:
+    """List the sessions that were received, in time order, or show what was said in one.
 
-    First and last day, name, number of turns, who spoke, and what is not finished (`memforest resume`).
+    First and last day, name, number of turns, who spoke, and what is not finished (`memforest resume`). Of a SESSION, every
+    turn as it was said.
     """
     with call.forest() as forest:
+        if session_id is not None:
+            said = call.memory(forest).turns(session_id)
+            call.show(said, lambda screen: _draw_turns(screen, said), forest=forest)
+            return
         found = call.memory(forest).sessions()
         call.show(found, lambda screen: _draw_sessions(screen, found), forest=forest)
+
+
+def _draw_turns(screen: Screen, said: Sequence[TurnView]) -> None:
+    table = columns("green", "bold", "yellow", "")
+    for one in said:
+        when = local_time(one.said, screen.zone).isoformat(sep=" ", timespec="minutes")[:16]
+        table.add_row(when, clean(one.speaker), "damaged" if one.damaged else "", clean(one.text))
+    screen.put(table)
 
 
 def _draw_sessions(screen: Screen, found: Sequence[SessionView]) -> None:

@@ -41,6 +41,8 @@ class MemForest:
     flush = portal.blocking(AsyncMemForest.flush)
     resume = portal.blocking(AsyncMemForest.resume)
     rebuild = portal.blocking(AsyncMemForest.rebuild)
+    backup = portal.blocking(AsyncMemForest.backup)
+    restore = portal.blocking(AsyncMemForest.restore)
     save = portal.blocking(AsyncMemForest.save)
     load = portal.blocking(AsyncMemForest.load)
     query = portal.blocking(AsyncMemForest.query)

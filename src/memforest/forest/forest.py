@@ -29,6 +29,7 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
+from memforest.forest.transfer import Backups
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
@@ -46,7 +47,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class AsyncMemForest:
+class AsyncMemForest(Backups):
     """Memories of many users, one SQLite file each, in one directory.
 
     One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under

@@ -21,9 +21,11 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
+from memforest.forest.transfer import Transfer
 from memforest.interval import floor_ms
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
+from memforest.memory.inspect.stored import TurnView
 from memforest.memory.memory import Memory
 from memforest.memory.results import (
     AskResult,
@@ -50,7 +52,7 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory(CorrectsMemory):
+class AsyncUserMemory(CorrectsMemory, Transfer):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
 
     def __init__(self, pool: MemoryPool, user_id: str) -> None:
@@ -114,6 +116,15 @@ class AsyncUserMemory(CorrectsMemory):
     async def sessions(self) -> list[SessionView]:
         """Return the stored sessions in time order."""
         return await self._view(views.session_views)
+
+    async def turns(self, session_id: str) -> Sequence[TurnView]:
+        """Return the turns of a session, in order, as they were said.
+
+        Raises:
+            NotFoundError: if there is no such session.
+        """
+        check_text("turns", "session_id", session_id, optional=False)
+        return await self._view(views.turn_views, session_id)
 
     async def get(self, fact_id: str) -> FactView:
         """Return one fact.
@@ -341,6 +352,7 @@ class UserMemory:
     search = portal.blocking(AsyncUserMemory.search)
     ask = portal.blocking(AsyncUserMemory.ask)
     sessions = portal.blocking(AsyncUserMemory.sessions)
+    turns = portal.blocking(AsyncUserMemory.turns)
     get = portal.blocking(AsyncUserMemory.get)
     list = portal.blocking(AsyncUserMemory.list)
     update = portal.blocking(AsyncUserMemory.update)
@@ -357,5 +369,8 @@ class UserMemory:
     advance = portal.blocking(AsyncUserMemory.advance)
     verify = portal.blocking(AsyncUserMemory.verify)
     flush = portal.blocking(AsyncUserMemory.flush)
+    export = portal.blocking(AsyncUserMemory.export)
+    import_ = portal.blocking(AsyncUserMemory.import_)
+    backup = portal.blocking(AsyncUserMemory.backup)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
     repair = portal.blocking(AsyncUserMemory.repair)

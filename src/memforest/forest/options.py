@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, TypedDict
 
 from memforest.calendar import parse_timestamp
@@ -238,6 +240,25 @@ def check_text(verb: str, name: str, value: object, *, optional: bool = True) ->
     if value is None and not optional:
         raise InputError(f"{verb}({name}) takes a text, not None")
     _given(verb, name, value, str)
+
+
+def check_path(verb: str, name: str, value: object, stream: str | None = None) -> None:
+    """Raise unless an argument is a path, or a stream of bytes where one will do.
+
+    Args:
+        verb: for the message.
+        name: for the message.
+        value: the argument.
+        stream: the method that a stream has to have; None where only a path will do.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    if isinstance(value, (str, Path)) and str(value):
+        return
+    if stream is None or not hasattr(value, stream) or isinstance(value, io.TextIOBase):
+        takes = "a path" if stream is None else "a path, or a stream of bytes"
+        raise InputError(f"{verb}({name}) takes {takes}, not {brief(value)}")
 
 
 def check_mapping(verb: str, name: str, value: object) -> None:

@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from memforest.config import Config
-from memforest.errors import MemForestError, NotFoundError, StoreReplacedError
+from memforest.errors import MemForestError, NotFoundError, StoreError, StoreReplacedError
 from memforest.memory.behind import OneAtATime
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
-from memforest.memory.open import has_memory, label_of, open_memory
+from memforest.memory.open import file_name, has_memory, label_of, open_memory
 from memforest.steps.choose import choose_steps
+from memforest.store.discard import discard_unwritten
 from memforest.text import cut
 
 __all__ = ["MemoryPool"]
@@ -100,6 +101,30 @@ class MemoryPool:
             raise
         finally:
             self._give_back(user_id)
+
+    async def use_new(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
+        """Run a verb that fills a memory, and close it then, so that the next call opens it with what it has now.
+
+        If the verb raises, a memory that was made for it and holds nothing is deleted.
+        """
+        there = await asyncio.to_thread(self.exists, user_id)
+        try:
+            result = await self.use(user_id, verb)
+        except BaseException:
+            if not there:
+                await self.let_go(user_id)
+                with suppress(StoreError):  # somebody else uses it now
+                    await asyncio.to_thread(discard_unwritten, self.directory / file_name(user_id))
+            raise
+        await self.let_go(user_id)
+        return result
+
+    async def let_go(self, user_id: str) -> None:
+        """Close a user's memory, if it is open; the next call opens it again."""
+        with self._lock:
+            memory = self._open.pop(user_id, None)
+        if memory is not None:
+            await memory.end()
 
     async def _opened(
         self, user_id: str, label: str | None, first: Callable[[str], object] | None

@@ -111,6 +111,11 @@ class Memory:
     def label(self, name: str) -> None:
         self._receiver = replace(self._receiver, label=name)
 
+    @property
+    def attached(self) -> Attached:
+        """The indexes of the memory."""
+        return self._attached
+
     # -- writing ------------------------------------------------------------------------------
 
     async def ingest(
@@ -257,6 +262,26 @@ class Memory:
     async def advance(self, now: datetime | None, budget: Budget | None = None) -> list[IndexView]:
         """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
         return await self._writes("resume", budget, lambda: indexing.advance(self._writer(), now))
+
+    async def settle(self, *, vectors: bool, budget: Budget | None = None) -> tuple[int, list[str]]:
+        """Make missing vectors, if wanted, and let indexes place what they have not.
+
+        Returns:
+            How many vectors were made, and which indexes could not place everything, and why.
+        """
+
+        async def work() -> tuple[int, list[str]]:
+            writer = self._writer()
+            if vectors:
+                await asyncio.to_thread(self._keep_embedder)
+            made = await writer.fill_vectors() if vectors else 0
+            return made, await writer.catch_up()
+
+        return await self._writes("resume", budget, work)
+
+    def _keep_embedder(self) -> None:
+        with self.db.write() as tx:
+            keep_embedder(tx, self.db.path, self._embedder)
 
     def _unfinished(self) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""

@@ -44,10 +44,12 @@ __all__ = [
     "Survey",
     "Unreadable",
     "check_embedder",
+    "embedder_for",
     "file_name",
     "has_memory",
     "is_own_name",
     "label_of",
+    "make_directory",
     "memory_files",
     "open_memory",
     "owner_of",
@@ -224,7 +226,7 @@ def open_memory(
     path = directory / file_name(user_id)
     if not _is_there(path):
         _embedder(path, config, None, steps)  # one that cannot be had must not leave an empty memory behind
-        _make_directory(directory)
+        make_directory(directory)
     if steps.calls is not None:
         steps.calls.check_trace()
     db = Database(path, busy_timeout_s=config.busy_timeout_s)
@@ -256,7 +258,7 @@ def _cell_turns(path: Path, stored: str) -> int:
     return int(stored)
 
 
-def _make_directory(directory: Path) -> None:
+def make_directory(directory: Path) -> None:
     """Make the directory, accessible to its owner alone; an existing one is left as it is.
 
     Raises:
@@ -340,6 +342,21 @@ def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Ope
     if have is not None and have != embedder.model_id:
         raise other_embedder(path, have, embedder.model_id)
     return Opened(embedder, steps, merge_threshold(embedder.model_id))
+
+
+def embedder_for(config: Config, made_with: str) -> str | None:
+    """Return the id of the embedder with which a memory that has vectors of one would be opened; None for none.
+
+    Raises:
+        ModelError: if the configured one is not installed.
+    """
+    if config.embedder != "auto":
+        embedder = _configured(config.embedder)
+        return None if embedder is None else embedder.model_id
+    try:
+        return open_embedder(made_with).model_id
+    except ModelError:
+        return None
 
 
 def check_embedder(config: Config) -> None:

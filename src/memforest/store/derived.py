@@ -25,6 +25,7 @@ __all__ = [
     "drop_vectors",
     "drop_wordings",
     "facts_worded",
+    "forget_word_changes",
     "kept_texts",
     "last_word_change",
     "missing_vectors",
@@ -253,9 +254,12 @@ def reindex_words(tx: Tx) -> None:
     """
     for table in _WORDS.values():
         tx.execute(f"INSERT INTO {table} ({table}) VALUES ('rebuild')")
-    tx.execute(
-        "INSERT INTO derived_word_change (kind, item) VALUES ('all', 0)"
-    )  # the gap says: not known any more
+    forget_word_changes(tx)
+
+
+def forget_word_changes(tx: Tx) -> None:
+    """Note that it is not known any more which word rows have changed."""
+    tx.execute("INSERT INTO derived_word_change (kind, item) VALUES ('all', 0)")  # the gap says so
     tx.execute("DELETE FROM derived_word_change")
 
 

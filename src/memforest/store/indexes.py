@@ -15,6 +15,7 @@ __all__ = [
     "find",
     "move",
     "move_from",
+    "own_columns",
     "own_tables",
     "remove",
     "restart",
@@ -109,6 +110,11 @@ def own_tables(tx: Tx, name: str | None = None) -> list[str]:
         (len(begin), begin),
     )
     return [row[0] for row in found]
+
+
+def own_columns(tx: Tx, table: str) -> list[tuple[str, str, int]]:
+    """Return (name, type, place in the primary key from 1 or 0) of the columns of a table."""
+    return tx.execute("SELECT name, type, pk FROM pragma_table_info(?)", (table,)).fetchall()
 
 
 def drop_tables(tx: Tx, name: str) -> None:

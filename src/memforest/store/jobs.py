@@ -43,6 +43,7 @@ __all__ = [
     "given_up",
     "job_problems",
     "note_unhandled",
+    "owners",
     "renew",
     "repair",
     "retry_failed",
@@ -146,6 +147,11 @@ def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
         f"{_OPEN}, tries = 0, reason = NULL, due_ms = ? WHERE owner = ? AND key = ?", (due_ms, owner, key)
     )
     return done.rowcount == 1
+
+
+def owners(tx: Tx) -> set[str]:
+    """Return whose jobs there are."""
+    return {row[0] for row in tx.execute("SELECT DISTINCT owner FROM job")}
 
 
 def drop(tx: Tx, owner: str) -> int:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from memforest.store import changes
 from memforest.store.tx import Tx
 
-__all__ = ["bump", "generation", "get", "put", "take_ids"]
+__all__ = ["bump", "everything", "generation", "get", "put", "take_ids"]
 
 
 def get(tx: Tx, key: str) -> str | None:
     """Return a stored setting, or None."""
     row = tx.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
+
+
+def everything(tx: Tx) -> dict[str, str]:
+    """Return all stored settings, by key."""
+    return dict(tx.execute("SELECT key, value FROM meta ORDER BY key").fetchall())
 
 
 def put(tx: Tx, key: str, value: str) -> None:

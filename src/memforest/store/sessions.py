@@ -33,6 +33,7 @@ __all__ = [
     "session_with_row",
     "set_status",
     "speakers",
+    "stored_times",
     "turns",
     "unfinished",
     "waiting",
@@ -214,6 +215,11 @@ def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[
         )
         for row in rows
     ]
+
+
+def stored_times(tx: Tx, session: int) -> dict[int, int]:
+    """Return when each turn of a session was stored: row id -> UTC ms."""
+    return dict(tx.execute("SELECT id, stored_ms FROM turn WHERE session = ?", (session,)).fetchall())
 
 
 def speakers(tx: Tx) -> set[str]:

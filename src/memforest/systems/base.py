@@ -132,6 +132,10 @@ class MemoryIndex(Protocol):
     """The kinds of its trees that one session alone is in: their summaries need not wait for other writes to end."""
     contracts: Mapping[str, Contract]
     """What must hold of its trees, by their kind; those of a kind that is not in it are MemTrees."""
+    carried: Mapping[str, str] | None
+    """What its numbers refer to, so that an export can carry its trees and tables: kind of tree, whose scopes they are, or
+    ``"table.column"`` -> ``"session"``, ``"turn"``, ``"cell"``, ``"fact"`` or ``"entity"``. Numbers that are not in it are
+    its own. None: an import places everything anew."""
     settings: Any
     """A frozen dataclass, of which the fields named in its ``KEPT`` are kept in the file from the first write on."""
 
@@ -259,6 +263,7 @@ class Index(ABC):
     numbered: frozenset[str] = frozenset()
     settled: frozenset[str] = frozenset()
     contracts: Mapping[str, Contract] = MappingProxyType({})
+    carried: Mapping[str, str] | None = None
 
     def __init__(self, settings: Any = None) -> None:
         self.settings = self.Settings() if settings is None else settings

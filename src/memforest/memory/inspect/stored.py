@@ -10,7 +10,7 @@ from typing import Any, Literal
 from memforest.display import html_table
 from memforest.memory.plain import Result
 from memforest.text import cut
-from memforest.types import ResolvedDate, Spoken, StepUsage
+from memforest.types import ResolvedDate, Spoken, StepUsage, TimeSource
 
 __all__ = [
     "FactPage",
@@ -23,6 +23,7 @@ __all__ = [
     "Stats",
     "TimelineEntry",
     "TreeView",
+    "TurnView",
     "turn_sources",
 ]
 
@@ -33,6 +34,25 @@ class Source(Result):
 
     session_id: str
     turn_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TurnView(Result):
+    """A turn as it was said, `text` to the letter.
+
+    `time_source` says where `said` came from (`memforest.types.TimeSource`), `stored` when this memory received it. A
+    `damaged` turn is not what was stored (`verify` names it too).
+    """
+
+    id: str
+    speaker: str
+    role: str | None
+    text: str
+    said: datetime
+    time_source: TimeSource
+    stored: datetime
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

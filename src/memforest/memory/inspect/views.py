@@ -23,6 +23,7 @@ from memforest.memory.inspect.stored import (
     SessionView,
     Stats,
     TimelineEntry,
+    TurnView,
     turn_sources,
 )
 from memforest.memory.known import sampled_share, unknown_note
@@ -36,6 +37,7 @@ from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
 from memforest.store.corrections import HIDDEN, VERDICTS, shown_facts
+from memforest.store.digests import damaged_turns
 from memforest.store.facts import FactRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
@@ -43,7 +45,16 @@ from memforest.systems.filters import valid_end
 from memforest.systems.states import timelines, valid_until
 from memforest.text import cut, entity_key
 
-__all__ = ["ViewContext", "facts_page", "indexes", "one_fact", "session_views", "stats", "timeline_of"]
+__all__ = [
+    "ViewContext",
+    "facts_page",
+    "indexes",
+    "one_fact",
+    "session_views",
+    "stats",
+    "timeline_of",
+    "turn_views",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,33 @@ def session_views(context: ViewContext) -> list[SessionView]:
             )
         )
     return found
+
+
+def turn_views(context: ViewContext, session_id: str) -> list[TurnView]:
+    """Return the turns of a session, in order.
+
+    Raises:
+        NotFoundError: if there is no such session.
+    """
+    session = sessions.find_session(context.tx, session_id)
+    if session is None:
+        raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
+    damaged = damaged_turns(context.tx, session=session.row)
+    stored = sessions.stored_times(context.tx, session.row)
+    return [
+        TurnView(
+            turn.id,
+            turn.speaker,
+            turn.role,
+            turn.text,
+            turn.said,
+            turn.time_source,
+            from_ms(stored[row]),
+            turn.metadata,
+            row in damaged,
+        )
+        for row, turn in sessions.turns(context.tx, session.row)
+    ]
 
 
 # -- facts ----------------------------------------------------------------------------------------

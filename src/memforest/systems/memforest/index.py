@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,14 @@ class MemForestIndex(Index):
     Settings = MemForestSettings
     numbered = frozenset({"scene"})
     settled = frozenset({"session"})
+    carried: Mapping[str, str] | None = MappingProxyType(
+        {
+            "session": "session",
+            "entity": "entity",
+            "ix_memforest_active.entity": "entity",
+            "ix_memforest_scene_member.fact": "fact",
+        }
+    )
 
     def placing(self, tx: Tx) -> ForestPlacing:
         """Begin to edit the forest inside a write transaction."""
