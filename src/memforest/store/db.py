@@ -10,7 +10,6 @@ Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.or
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 import threading
 import time
@@ -20,17 +19,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memforest.errors import (
-    ConfigError,
     CorruptStoreError,
     ForeignStoreError,
     SchemaTooNewError,
     StoreClosedError,
     StoreError,
+    StoreKeyError,
     StoreLockedError,
     StoreReplacedError,
     TimestampError,
 )
+from memforest.keys import Key
 from memforest.store.connections import Connection, set_up_reader, set_up_writer, transaction
+from memforest.store.engine import errors, library
 from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile, identity_of
 from memforest.store.forks import ForkGate
@@ -40,9 +41,6 @@ __all__ = ["APPLICATION_ID", "Database"]
 
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""
-
-MIN_SQLITE = (3, 37, 0)
-"""STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 
 _RETRY_S = 0.01
 
@@ -59,14 +57,17 @@ class Database:
         path: the file; made when it does not exist, for its owner alone.
         busy_timeout_s: how long a write waits for another process's write.
         readonly: only look: nothing is written, and no file made. So is a file that this process may not write.
+        key: that of an encrypted file; a new one is encrypted with it.
 
     Raises:
-        StoreError: if the file cannot be opened as ours.
+        StoreError: if the file cannot be opened as ours; StoreKeyError if that is for want of the right key.
+        ConfigError: if there is a key and SQLCipher is not installed.
     """
 
-    def __init__(self, path: Path, *, busy_timeout_s: float = 30.0, readonly: bool = False) -> None:
-        if sqlite3.sqlite_version_info < MIN_SQLITE:
-            raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
+    def __init__(
+        self, path: Path, *, busy_timeout_s: float = 30.0, readonly: bool = False, key: Key | None = None
+    ) -> None:
+        library(encrypted=key is not None)  # before a file is made
         self.path = path = path.absolute()  # what SQLite has opened, wherever the process goes
         self._timeout_s = busy_timeout_s
         self._write_lock = threading.RLock()
@@ -86,7 +87,7 @@ class Database:
             )
         with _gate.inside():
             with mapped_errors(path):
-                self.file = DatabaseFile(path, readonly=readonly)
+                self.file = DatabaseFile(path, readonly=readonly, key=key)
                 self._identity = identity_of(path)
             try:
                 if self.file.readonly:
@@ -102,15 +103,28 @@ class Database:
         """Return the writing connection, opened if there is none."""
         self.file.require_writable()
         if self._writer is None:
-            with mapped_errors(self.path):
+            with self._told_of_replacement(), mapped_errors(self.path):
                 conn = self._connect()
             try:
-                self._set_up(conn, existed)
+                with self._told_of_replacement():
+                    self._set_up(conn, existed)
             except BaseException:
                 self._drop(conn)
                 raise
             self._writer = conn
         return self._writer
+
+    @contextmanager
+    def _told_of_replacement(self) -> Iterator[None]:
+        """Raise `StoreReplacedError` for a file that cannot be read because another one has taken its place.
+
+        One that was encrypted meanwhile is overwritten; see `memforest.store.recrypt`.
+        """
+        try:
+            yield
+        except (ForeignStoreError, StoreKeyError, CorruptStoreError):
+            self._require_same_file()
+            raise
 
     def _set_up(self, conn: Connection, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
@@ -123,6 +137,7 @@ class Database:
             try:
                 with mapped_errors(self.path, lambda: sqlite_damage(conn)):
                     self._check_ours(conn, existed)
+                    self._require_same_file()  # a log would be made for the file that has its name now
                     set_up_writer(conn)
                 return
             except StoreLockedError:
@@ -138,13 +153,16 @@ class Database:
             self._return_reader(conn)
         if self.file.existed and found != APPLICATION_ID:
             raise self._foreign()
+        if self.file.plain_with_key:
+            raise StoreKeyError(
+                f"{self.path.name!r} is not encrypted, and a key is configured; `memforest encrypt` encrypts it, or leave "
+                "the key out"
+            )
 
     def _connect(self) -> Connection:
         conn = self.file.connect(self._timeout_s)
         self._opened.add(conn)
         self._most_opened = max(self._most_opened, len(self._opened))
-        # Reads of the header fail here already when the file is no database.
-        conn.execute("PRAGMA schema_version").fetchone()
         return conn
 
     def _drop(self, conn: Connection) -> None:
@@ -352,7 +370,7 @@ class Database:
                 # Another process may be at work: then the log stays beside the file and loses nothing.
                 self._writer.execute(f"PRAGMA busy_timeout = {CLOSE_TIMEOUT_MS}")
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.Error:
+            except errors():
                 pass
             finally:
                 self._drop(self._writer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from memforest.store.db import MIN_SQLITE
+from memforest.store.engine import MIN_SQLITE
 
 __all__ = ["SqliteAbilities", "sqlite_abilities"]
 

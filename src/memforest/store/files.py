@@ -8,20 +8,35 @@ drop the locks of every connection that this process has to it
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 import sys
 import threading
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
-from memforest.errors import ForeignStoreError, StoreLockedError, StoreWriteError
+from memforest.errors import ForeignStoreError, StoreKeyError, StoreLockedError, StoreWriteError
+from memforest.keys import FileKey, Key
+from memforest.store import salts
 from memforest.store.connections import Connection, connect
+from memforest.store.engine import errors, not_a_database
+from memforest.store.salts import OWN_FILE, Salt
 
-__all__ = ["OWN_DIRECTORY", "DatabaseFile", "Identity", "State", "identity_of", "state_of"]
+__all__ = [
+    "BESIDE",
+    "OWN_DIRECTORY",
+    "DatabaseFile",
+    "Identity",
+    "State",
+    "identity_of",
+    "make_own",
+    "state_of",
+    "uri_of",
+]
 
-OWN_FILE = 0o600
-"""Mode of the files that we make: for their owner alone, whatever the umask."""
+BESIDE = ("-wal", "-shm", "-journal", "-salt", "-new", "-old")
+"""Endings of the files that may stand beside a memory's and are part of it: SQLite's logs, the salt of an encrypted one,
+and what is there while it is encrypted, decrypted or given another key."""
+
 OWN_DIRECTORY = 0o700
 
 State = tuple[int, int, int, int]
@@ -46,21 +61,29 @@ class DatabaseFile:
     Args:
         path: the file.
         readonly: only look: nothing is written, and no file made. So is a file that this process may not write.
+        key: with it a new file is encrypted; None for an unencrypted one.
 
     Raises:
         ForeignStoreError: if it is a link, or too small for a database.
+        StoreKeyError: if it is encrypted, and the key is missing or another one.
         OSError: if it cannot be made.
     """
 
-    def __init__(self, path: Path, *, readonly: bool) -> None:
+    def __init__(self, path: Path, *, readonly: bool, key: Key | None = None) -> None:
         self.path = path
+        self._salt_made = False
+        self.plain_with_key = False
+        """Whether there is a key, and nothing says that the file is encrypted; it is only looked at then."""
         self._seen: State = (0, 0, 0, 0)
         self.private = True
         """Whether nobody else can use the file; False for somebody else's file that others can use."""
         _refuse_link(path)
+        _refuse_link(salts.salt_file(path))
         self.readonly = readonly or _is_read_only(path)
+        self._key = self._unlocked(key)
+        self.readonly = self.readonly or self.plain_with_key
         if not self.readonly:
-            _make_own(path)
+            make_own(path)
             self.private = _tighten(path)
         size = path.stat().st_size
         self.existed = size > 0
@@ -76,25 +99,76 @@ class DatabaseFile:
         makes if it is not there.
         Source: https://www.sqlite.org/wal.html#read_only_databases, https://www.sqlite.org/uri.html.
         """
-        if not self.readonly:
-            return connect(self.path, timeout_s)
-        self._seen = state_of(self.path)
-        has_log = self._seen[3] > 0
-        place = quote_from_bytes(os.fsencode(self.path.absolute().as_posix()), safe="/:")
-        # Not `Path.as_uri`: SQLite wants the server of a Windows share behind an empty authority.
-        uri = f"file://{'' if place[0] == '/' else '/'}{place}?mode=ro{'' if has_log else '&immutable=1'}"
-        conn = connect(uri, timeout_s)
+        place: Path | str = self.path
+        if self.readonly:
+            self._seen = state_of(self.path)
+            place = uri_of(self.path, unchanging=not self._seen[3])
+        conn = connect(place, timeout_s, self._key)
         try:
+            # Reads of the header fail here already when the file is no database, or another key's.
             conn.execute("PRAGMA schema_version").fetchone()
-        except sqlite3.Error as exc:
+        except errors() as exc:
             conn.close()
-            if not has_log or "unable to open" not in str(exc):
-                raise
-            raise StoreWriteError(
-                f"{self.path.name!r} has a write-ahead log, and its index is not there and cannot be made ({exc}): copy "
-                "both files to a directory that can be written, or open them there once"
-            ) from exc
+            raise self._unreadable(exc) from exc
         return conn
+
+    def _unlocked(self, key: Key | None) -> FileKey | None:
+        """Return the key that the file is read with, by what its salt says; None for an unencrypted one.
+
+        Raises:
+            StoreKeyError: if the key is missing, or another one.
+        """
+        salt = salts.read(self.path)
+        if key is None:
+            if salt is not None and not salt.plain:
+                raise StoreKeyError(
+                    f"{self.path.name!r} is encrypted, and no key is configured; set MEMFOREST_KEY, or Config(key=...)"
+                )
+            return None
+        if salt is None:
+            self.plain_with_key = _size_of(self.path) > 0
+            if self.plain_with_key or self.readonly:
+                return None
+            salt, self._salt_made = salts.make(self.path, key)
+        own = key.of_file(salt.salt)
+        if own.check in salt.checks:
+            return own
+        if salt.plain:
+            self.plain_with_key = True
+            return None
+        raise StoreKeyError(
+            f"{self.path.name!r} is encrypted with another key than the one configured, or {self.path.name}-salt is the "
+            "salt of another memory; configure its key, or put its own salt file back"
+        )
+
+    def _unreadable(self, error: Exception) -> Exception:
+        """Return the error of a file that cannot be opened, with what to do."""
+        name = self.path.name
+        if self.readonly and self._seen[3] and "unable to open" in str(error):
+            return StoreWriteError(
+                f"{name!r} has a write-ahead log, and its index is not there and cannot be made ({error}): copy both files "
+                "to a directory that can be written, or open them there once"
+            )
+        if not not_a_database(error):
+            return error
+        if self._key is not None:
+            if self._salt_made:  # somebody else has just made the file, without a key
+                salts.salt_file(self.path).unlink(missing_ok=True)
+            return StoreKeyError(
+                f"{name!r} cannot be read with the key that fits {name}-salt: that is the salt of another memory, or the "
+                "file is damaged or unencrypted. Put its own salt file back, or restore the file from a backup; "
+                "`memforest encrypt` or `memforest rekey` finishes one that was interrupted"
+            )
+        if self.plain_with_key:
+            return StoreKeyError(
+                f"{name!r} is encrypted, and its salt file {name}-salt is not there; put it back: without the salt no key "
+                "opens the file. Else it is no memforest database: use another directory"
+            )
+        if salts.salt_file(self.path).exists():
+            return StoreKeyError(
+                f"{name!r} is encrypted, and no key is configured; set MEMFOREST_KEY, or Config(key=...)"
+            )
+        return error
 
     @property
     def outdated(self) -> bool:
@@ -118,7 +192,27 @@ class DatabaseFile:
             )
 
 
-def _make_own(path: Path) -> None:
+def uri_of(path: Path, *, unchanging: bool) -> str:
+    """Return the URI that opens a file for reading alone.
+
+    Args:
+        path: the file.
+        unchanging: take no locks, as nobody writes it.
+    """
+    place = quote_from_bytes(os.fsencode(path.absolute().as_posix()), safe="/:")
+    # Not `Path.as_uri`: SQLite wants the server of a Windows share behind an empty authority.
+    return f"file://{'' if place[0] == '/' else '/'}{place}?mode=ro{'&immutable=1' if unchanging else ''}"
+
+
+def _size_of(path: Path) -> int:
+    """Return the size of a file, 0 when there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def make_own(path: Path) -> None:
     """Make an empty file that only its owner can use, unless there is a file; SQLite gives its log the same mode.
 
     Raises:
@@ -150,7 +244,7 @@ def _refuse_link(path: Path) -> None:
 
 
 def _tighten(path: Path) -> bool:
-    """Take everybody else's rights to a database and its log away, as far as they are ours; no-op on Windows.
+    """Take everybody else's rights to a database and what is beside it away, as far as they are ours; no-op on Windows.
 
     Returns:
         Whether nobody else can use them now.
@@ -158,7 +252,7 @@ def _tighten(path: Path) -> bool:
     if sys.platform == "win32":
         return True
     private = True
-    for name in (path, _beside(path, "-wal"), _beside(path, "-shm")):
+    for name in (path, *(_beside(path, ending) for ending in BESIDE)):
         try:
             found = name.lstat()
             if not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o077:
