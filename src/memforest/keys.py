@@ -26,7 +26,7 @@ _FILE = b"memforest file key v1"
 _CHECK = b"memforest key check v1"
 _HOW = (
     f"give at least {KEY_BYTES} random bytes, or their {2 * KEY_BYTES} hexadecimal digits; "
-    "`python -c \"import secrets; print(secrets.token_hex(32))\"` makes one"
+    '`python -c "import secrets; print(secrets.token_hex(32))"` makes one'
 )
 
 

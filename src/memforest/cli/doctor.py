@@ -22,6 +22,7 @@ from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
+from memforest.keys import Key
 from memforest.memory.known import unknown_note
 from memforest.memory.open import is_own_name, memory_files, owner_of
 from memforest.memory.results import Stats
@@ -170,7 +171,7 @@ def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -
 def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check]:
     """Repair one memory, and say what was done and what was not."""
     try:
-        user = owner_of(path)
+        user = owner_of(path, Key.of(forest.config.key))
         if user is None or only not in (None, user):
             return
         report = forest.user(user).repair()
@@ -187,7 +188,7 @@ def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check
 def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
     """Open one memory, and say what is left to do in it and whether its days are of the configured zone."""
     try:
-        user = owner_of(path)
+        user = owner_of(path, Key.of(forest.config.key))
         if user is None:
             fix = "delete it" if is_own_name(path.name) else "none of ours: leave it, or keep it elsewhere"
             yield Check("memory", "note", f"{path.name} is an empty file", fix)

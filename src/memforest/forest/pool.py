@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from memforest.config import Config
 from memforest.errors import MemForestError, NotFoundError, StoreReplacedError
+from memforest.keys import Key
 from memforest.memory.behind import OneAtATime
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
@@ -48,7 +49,12 @@ class MemoryPool:
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
-        return has_memory(self.directory, check_id(user_id, "user_id"))
+        return has_memory(self.directory, check_id(user_id, "user_id"), self.key)
+
+    @property
+    def key(self) -> Key | None:
+        """The key of the memories' files."""
+        return Key.of(self.config.key)
 
     @property
     def opened(self) -> list[str]:

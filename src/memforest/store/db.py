@@ -26,15 +26,14 @@ from memforest.errors import (
     StoreError,
     StoreKeyError,
     StoreLockedError,
-    StoreReplacedError,
     TimestampError,
 )
 from memforest.keys import Key
 from memforest.store.connections import Connection, set_up_reader, set_up_writer, transaction
 from memforest.store.engine import errors, library
 from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
-from memforest.store.files import DatabaseFile, identity_of
-from memforest.store.forks import ForkGate
+from memforest.store.files import DatabaseFile
+from memforest.store.forks import GATE
 from memforest.store.tx import Tx
 
 __all__ = ["APPLICATION_ID", "Database"]
@@ -85,10 +84,9 @@ class Database:
             raise StoreError(
                 f"{path.name!r} was in use by another thread when this process was forked; start it with 'spawn'"
             )
-        with _gate.inside():
+        with GATE.inside():
             with mapped_errors(path):
                 self.file = DatabaseFile(path, readonly=readonly, key=key)
-                self._identity = identity_of(path)
             try:
                 if self.file.readonly:
                     self._look()
@@ -123,7 +121,7 @@ class Database:
         try:
             yield
         except (ForeignStoreError, StoreKeyError, CorruptStoreError):
-            self._require_same_file()
+            self.file.require_same()
             raise
 
     def _set_up(self, conn: Connection, existed: bool) -> None:
@@ -137,7 +135,7 @@ class Database:
             try:
                 with mapped_errors(self.path, lambda: sqlite_damage(conn)):
                     self._check_ours(conn, existed)
-                    self._require_same_file()  # a log would be made for the file that has its name now
+                    self.file.require_same()  # a log would be made for the file that has its name now
                     set_up_writer(conn)
                 return
             except StoreLockedError:
@@ -153,11 +151,7 @@ class Database:
             self._return_reader(conn)
         if self.file.existed and found != APPLICATION_ID:
             raise self._foreign()
-        if self.file.plain_with_key:
-            raise StoreKeyError(
-                f"{self.path.name!r} is not encrypted, and a key is configured; `memforest encrypt` encrypts it, or leave "
-                "the key out"
-            )
+        self.file.require_key_in_use()
 
     def _connect(self) -> Connection:
         conn = self.file.connect(self._timeout_s)
@@ -193,14 +187,14 @@ class Database:
             SchemaTooNewError: if a newer version has migrated the file since it was opened.
             CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
+        with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             conn = self._open_writer()
             with transaction(conn, writes=True):
                 self._check_version(conn)
                 yield conn
             # Else it was committed into a file that has no name any more.
-            self._require_same_file()
+            self.file.require_same()
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -211,7 +205,7 @@ class Database:
             StoreReplacedError: if the file was deleted or replaced since it was opened.
             CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with _gate.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
+        with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
             conn = self._take_reader()
             try:
                 with transaction(conn):
@@ -232,7 +226,7 @@ class Database:
             StoreClosedError: if the database was closed.
             StoreReplacedError: if the file was deleted or replaced since it was opened.
         """
-        with _gate.inside(), mapped_errors(self.path):
+        with GATE.inside(), mapped_errors(self.path):
             self._require_open()
             conn = self._connect()
             try:
@@ -268,18 +262,6 @@ class Database:
             return f"{exc.__cause__ or exc}; {RESTORE}"
         except StoreError:
             return None  # it cannot be looked at now: closed, or in use
-
-    def _require_same_file(self) -> None:
-        """Raise if the open file is no longer the one at its path.
-
-        Raises:
-            StoreReplacedError: if it was deleted or replaced.
-        """
-        if identity_of(self.path) != self._identity:
-            raise StoreReplacedError(
-                f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
-                "there now, and the next call opens that"
-            )
 
     def expect(self, migrations: int) -> None:
         """Refuse from now on a file that has had more migrations than that; see `_check_version`."""
@@ -320,7 +302,7 @@ class Database:
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
-        self._require_same_file()
+        self.file.require_same()
 
     @property
     def open_files(self) -> int:
@@ -338,7 +320,7 @@ class Database:
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path):
+        with GATE.inside(), self._write_lock, mapped_errors(self.path):
             self._require_open()
             self._open_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -351,13 +333,13 @@ class Database:
             StoreLockedError: if another process is at work on it.
             StoreWriteError: if there is no room for the copy.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
+        with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             self._open_writer().execute("VACUUM")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
-        with _gate.inside(), self._write_lock, self._readers_lock:
+        with GATE.inside(), self._write_lock, self._readers_lock:
             if self._closed:
                 return
             self._closed = True
@@ -388,20 +370,19 @@ def _close_all(connections: set[Connection]) -> None:
         connections.pop().close()
 
 
-_gate = ForkGate()
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()
 _inherited: list[set[Connection]] = []
 _forbidden: set[Path] = set()
 
 
 def _before_fork() -> None:
-    if _gate.shut():
+    if GATE.shut():
         for db in list(_alive):
             db._let_go()
 
 
 def _after_fork_in_child() -> None:
-    _gate.reset()
+    GATE.reset()
     for db in list(_alive):
         if db._opened:
             # Still in use in the parent: neither used nor closed here, and kept, untouched, for ever.
@@ -411,4 +392,4 @@ def _after_fork_in_child() -> None:
 
 
 if sys.platform != "win32":
-    os.register_at_fork(before=_before_fork, after_in_parent=_gate.open, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=GATE.open, after_in_child=_after_fork_in_child)

@@ -19,9 +19,7 @@ __all__ = ["MIN_SQLITE", "check_cipher", "errors", "library", "not_a_database"]
 MIN_SQLITE = (3, 37, 0)
 """STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 
-_MISSING = (
-    "a key is configured, and SQLCipher is not installed: `pip install 'memforest[encrypted]'`, or leave the key out"
-)
+_MISSING = "a key is configured, and SQLCipher is not installed: `pip install 'memforest[encrypted]'`, or leave the key out"
 
 _in_use: list[Any] = [sqlite3]
 

@@ -14,12 +14,18 @@ import threading
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
-from memforest.errors import ForeignStoreError, StoreKeyError, StoreLockedError, StoreWriteError
+from memforest.errors import (
+    ForeignStoreError,
+    StoreKeyError,
+    StoreLockedError,
+    StoreReplacedError,
+    StoreWriteError,
+)
 from memforest.keys import FileKey, Key
 from memforest.store import salts
 from memforest.store.connections import Connection, connect
 from memforest.store.engine import errors, not_a_database
-from memforest.store.salts import OWN_FILE, Salt
+from memforest.store.salts import OWN_FILE
 
 __all__ = [
     "BESIDE",
@@ -90,6 +96,7 @@ class DatabaseFile:
         """Whether there was something in it."""
         if 0 < size < LEAST_BYTES:
             raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
+        self._identity = identity_of(path)
 
     def connect(self, timeout_s: float) -> Connection:
         """Return a connection of SQLite's; of a file that is only looked at, one that writes nothing.
@@ -169,6 +176,31 @@ class DatabaseFile:
                 f"{name!r} is encrypted, and no key is configured; set MEMFOREST_KEY, or Config(key=...)"
             )
         return error
+
+    def require_same(self) -> None:
+        """Raise if the file that was opened is no longer the one at its path.
+
+        Raises:
+            StoreReplacedError: if it was deleted or replaced.
+        """
+        if identity_of(self.path) != self._identity:
+            raise StoreReplacedError(
+                f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
+                "there now, and the next call opens that"
+            )
+
+    def require_key_in_use(self) -> None:
+        """Raise `StoreKeyError` if there is a key, and the file is readable without it."""
+        if self.plain_with_key:
+            raise StoreKeyError(
+                f"{self.path.name!r} is not encrypted, and a key is configured; `memforest encrypt` encrypts it, or leave "
+                "the key out"
+            )
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it was being encrypted, decrypted or given another key, and that was interrupted."""
+        return any(_beside(self.path, ending).exists() for ending in ("-new", "-old"))
 
     @property
     def outdated(self) -> bool:

@@ -111,7 +111,7 @@ def make(path: Path, key: Key) -> tuple[Salt, bool]:
     except OSError:  # a file system without links
         if (found := read(path)) is not None:
             return found, False
-        os.replace(made, salt_file(path))
+        made.replace(salt_file(path))
     finally:
         made.unlink(missing_ok=True)
     sync_directory(path.parent)
@@ -124,7 +124,7 @@ def _written(path: Path, salt: Salt) -> Path:
     text = json.dumps({"salt": salt.salt.hex(), "keys": list(salt.checks), "plain": salt.plain})
     number = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWN_FILE)
     try:
-        with open(number, "wb") as file:
+        with os.fdopen(number, "wb") as file:
             if sys.platform != "win32":
                 os.fchmod(number, OWN_FILE)  # a umask may take away the owner's rights too
             file.write(text.encode() + b"\n")
