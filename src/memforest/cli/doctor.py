@@ -28,7 +28,7 @@ from memforest.memory.open import is_own_name, memory_files, owner_of
 from memforest.memory.results import Stats
 from memforest.memory.zone import zone_note
 from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status
-from memforest.store.environment import sqlite_abilities
+from memforest.store.environment import cipher_version, sqlite_abilities
 
 __all__ = ["doctor"]
 
@@ -70,7 +70,14 @@ def doctor(call: Call, connect: bool, fix: bool) -> None:
     config = call.config()
     remote = [*chat_checks(config, connect=connect), *embedding_checks(config, connect=connect)]
     taken = isinstance(config.embedder, EmbeddingEndpoint)
-    checks = [*_program(), *_directory(call.folder), *_embedders(trial=not taken), _reranker(config), *remote]
+    checks = [
+        *_program(),
+        _encryption(config),
+        *_directory(call.folder),
+        *_embedders(trial=not taken),
+        _reranker(config),
+        *remote,
+    ]
     # Which reranker is configured does not matter here, and one that is missing must not stop the look around.
     with call.forest(reranker="none") as forest:
         checks += _memories(forest, call.folder, call.user if fix else None, fix=fix)
@@ -91,6 +98,13 @@ def _program() -> Iterator[Check]:
         yield Check("sqlite", "broken", f"{sqlite.version} lacks {', '.join(sqlite.missing)}", fix)
     else:
         yield Check("sqlite", "ok", f"{sqlite.version} with FTS5 and STRICT tables")
+
+
+def _encryption(config: Config) -> Check:
+    """Say whether new memories are encrypted; a key without SQLCipher does not come this far."""
+    if config.key is None:
+        return Check("encryption", "ok", "none: no key is configured")
+    return Check("encryption", "ok", f"a key is configured; SQLCipher {cipher_version()}")
 
 
 def _directory(folder: Path) -> Iterator[Check]:

@@ -157,12 +157,16 @@ def _asked(what: str, variable: str, option: str, *, twice: bool = False) -> Key
     from memforest.errors import ConfigError
     from memforest.keys import Key
 
-    if not sys.stdin.isatty():
+    if not _can_ask():
         raise click.UsageError(f"there is no key; set {variable}, or give {option}")
     try:
         return Key(click.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))
     except ConfigError as exc:
         raise click.UsageError(str(exc)) from None
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty()
 
 
 @contextmanager

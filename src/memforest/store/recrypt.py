@@ -306,6 +306,7 @@ def _switch(path: Path, conn: Connection) -> None:
 def _wipe(path: Path) -> None:
     """Overwrite the old file and remove it, and whatever a call that was interrupted has left."""
     _remove_copy(_beside(path, "-new"))
+    salts.remove_unfinished(path)
     old = _beside(path, "-old")
     if not old.exists():
         return

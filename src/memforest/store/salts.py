@@ -19,7 +19,17 @@ from pathlib import Path
 from memforest.errors import StoreKeyError
 from memforest.keys import Key
 
-__all__ = ["Salt", "erase", "make", "new_salt", "read", "salt_file", "sync_directory", "write"]
+__all__ = [
+    "Salt",
+    "erase",
+    "make",
+    "new_salt",
+    "read",
+    "remove_unfinished",
+    "salt_file",
+    "sync_directory",
+    "write",
+]
 
 OWN_FILE = 0o600
 """Mode of the files that we make: for their owner alone, whatever the umask."""
@@ -136,6 +146,12 @@ def _written(path: Path, salt: Salt) -> Path:
     return place
 
 
+def remove_unfinished(path: Path) -> None:
+    """Remove what writers of the salt of a memory's file have left that did not come to their end; none may be at work."""
+    for one in path.parent.glob(f"{salt_file(path).name}-*"):
+        one.unlink(missing_ok=True)
+
+
 def erase(path: Path) -> None:
     """Erase the salt of a memory's file: from then on no key opens the file or any backup of it.
 
@@ -144,6 +160,7 @@ def erase(path: Path) -> None:
     Raises:
         OSError: if it cannot be written.
     """
+    remove_unfinished(path)
     place = salt_file(path)
     with suppress(FileNotFoundError):
         with place.open("r+b") as file:
