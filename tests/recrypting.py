@@ -45,8 +45,9 @@ def _watch(path: Path) -> None:
         step()
         return made
 
-    fsync, os.fsync = os.fsync, counted
-    attached, recrypt._attached = recrypt._attached, within
+    fsync, attached = os.fsync, recrypt._attached
+    os.fsync = counted  # type: ignore[assignment]
+    recrypt._attached = within  # type: ignore[assignment]
     sys.addaudithook(hook)
 
 

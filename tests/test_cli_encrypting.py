@@ -31,6 +31,7 @@ class Run:
         self.folder = folder
 
     def __call__(self, *args: str, stdin: str | None = None, **variables: str) -> Result:
+        """Run it; nothing that it prints shows a key."""
         env = {"MEMFOREST_DIR": str(self.folder), "MEMFOREST_KEY": None, **variables}
         done = CliRunner().invoke(main, args, input=stdin, env=env, catch_exceptions=False)
         assert HEX not in done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import signal
 import subprocess
@@ -304,7 +305,7 @@ def test_a_full_disk_changes_nothing(filled: Path, monkeypatch: pytest.MonkeyPat
 
     with a_forest(filled, KEY) as forest:
         with monkeypatch.context() as patch:
-            patch.setattr(recrypt.os, "fsync", full)
+            patch.setattr(os, "fsync", full)
             with pytest.raises(StoreWriteError, match="No space left"):
                 forest.encrypt("nora")
         assert sorted(marked(filled)) == sorted({*MARKERS, "weather", "lisbon"})
