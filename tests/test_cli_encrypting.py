@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -134,3 +138,26 @@ def test_the_terminal_is_asked_without_showing_it(run: Run, monkeypatch: pytest.
     assert run("rekey", stdin=f"{HEX}\n{NEW}\n{NEW}\n").exit_code == 0
     assert run("users", MEMFOREST_KEY=NEW).output == "me\n"
     assert run("decrypt", stdin="words\n").exit_code == 2
+
+
+@encrypted
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the commands are for a shell")
+def test_the_commands_of_the_docs_run(run: Run, tmp_path: Path) -> None:
+    """docs/encryption.md: encrypted, used, given another key and decrypted, as it stands there."""
+    page = (Path(__file__).parent.parent / "docs" / "encryption.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```sh\n(export.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    script = f'memforest() {{ "{sys.executable}" -m memforest "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n{block}'
+    env = {**os.environ, "MEMFOREST_DIR": str(run.folder)}
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    said = [line.partition(", in ")[0] for line in done.stdout.splitlines()]
+    assert said == ["1 file encrypted", "me", "1 file encrypted with the new key", "1 file decrypted"]
+    assert run("users").output == "me\n"

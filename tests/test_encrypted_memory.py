@@ -45,3 +45,23 @@ def test_an_encrypted_memory_is_a_memory_like_any_other(module: str) -> None:
     assert counted
     assert int(counted[1]) > 20
     assert "skipped" not in done.stdout.splitlines()[-1]
+
+
+@encrypted
+def test_the_benchmark_says_what_it_costs() -> None:
+    """A ratio for each thing that is timed; how large they are is for a quiet machine to say."""
+    options = ["--sessions", "2", "--questions", "4", "--rounds", "1", "--embedder", "hash"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "encryption.py"), *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=50,
+    )
+    found = dict(
+        re.findall(r"^(ingest|query, warm|query, cold) +(?:[\d.]+ +){2}([\d.]+) ", done.stdout, re.MULTILINE)
+    )
+    assert set(found) == {"ingest", "query, warm", "query, cold"}
+    assert all(0.1 < float(ratio) < 10 for ratio in found.values())
+    assert re.search(r"^encrypt: .* MB/s$", done.stdout, re.MULTILINE)

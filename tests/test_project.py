@@ -130,7 +130,7 @@ def test_blocking_and_async_have_the_same_verbs() -> None:
         (memforest.UserMemory, memforest.AsyncUserMemory),
     ):
         verbs = [
-            {name for name, v in vars(kind).items() if name[0] != "_" and callable(v)}
+            {name for name in dir(kind) if name[0] != "_" and callable(getattr(kind, name))}
             for kind in (one, other)
         ]
         assert verbs[0] == verbs[1]
@@ -190,7 +190,8 @@ def test_changelog_and_package_agree_on_the_version() -> None:
 
 
 def _declared() -> set[str]:
-    listed = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["bge"]]
+    extras = PROJECT["project"]["optional-dependencies"]
+    listed = [*PROJECT["project"]["dependencies"], *extras["bge"], *extras["encrypted"]]
     return {re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in listed}
 
 
