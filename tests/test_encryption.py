@@ -180,6 +180,8 @@ def test_nothing_readable_is_on_the_disk(folder: Path) -> None:
             )
         forest.ingest_session("nora-7f3", "session-0", turns(plain(5)), replace=True)
         forest.flush()
+        assert forest.user("nora-7f3").repair().ok
+        forest.user("nora-7f3").add("The weather was fine.")
         log = file_of(folder).with_name(f"{file_of(folder).name}-wal")
         assert log.stat().st_size > 0
         open_bytes = bytes_beside(folder)

@@ -31,6 +31,7 @@ from memforest.errors import (
 from memforest.keys import Key
 from memforest.memory.open import file_name
 from memforest.store import recrypt, salts
+from memforest.store.files import beside
 
 pytestmark = encrypted
 
@@ -298,21 +299,44 @@ def test_two_that_encrypt_one_directory(folder: Path) -> None:
 
 def test_a_full_disk_changes_nothing(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The half-written copy goes, and the memory is used as before."""
-    before = file_of(filled).read_bytes()
+    fsync = os.fsync
+    for at in (1, 2, 3):  # of the salt, of the directory, of the copy
+        calls: list[int] = []
 
-    def full(_number: int) -> None:
-        raise OSError(28, "No space left on device")
+        def full(number: int, at: int = at, calls: list[int] = calls) -> None:
+            calls.append(number)
+            if len(calls) == at:
+                raise OSError(28, "No space left on device")
+            fsync(number)
 
-    with a_forest(filled, KEY) as forest:
-        with monkeypatch.context() as patch:
+        with a_forest(filled, KEY) as forest, monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
             with pytest.raises(StoreWriteError, match="No space left"):
                 forest.encrypt("nora")
-        assert sorted(marked(filled)) == sorted({*MARKERS, "weather", "lisbon"})
-        assert not (filled / f"{file_of(filled).name}-new").exists()
-    with a_forest(filled, None) as forest:
-        assert answers(forest.user("nora"))
-    assert len(before) == file_of(filled).stat().st_size
+        assert not beside(file_of(filled), "-new").exists()
+        with a_forest(filled, None) as forest:
+            assert answers(forest.user("nora"))
+            assert forest.user("nora").verify().ok
+    with a_forest(filled, KEY) as forest:
+        assert forest.encrypt().done
+
+
+def test_a_plain_copy_that_was_left_is_overwritten(filled: Path) -> None:
+    """A decryption was interrupted, and the memory is to stay encrypted after all; until then results warn of it."""
+    with a_forest(filled, KEY) as forest:
+        forest.encrypt()
+    copy = beside(file_of(filled), "-new")
+    copy.write_bytes(b"quixplotz" * 1000)
+    other = filled / "other-name"
+    os.link(copy, other)
+    with a_forest(filled, KEY) as forest:
+        assert any("was interrupted" in text for text in forest.query("nora", "x").warnings)
+        assert forest.encrypt().done
+        assert not any("was interrupted" in text for text in forest.query("nora", "x").warnings)
+    assert not copy.exists()
+    assert set(other.read_bytes()) == {0}
+    other.unlink()
+    assert marked(filled) == []
 
 
 def test_a_copy_that_differs_is_not_used(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,18 +30,24 @@ from memforest.store.salts import OWN_FILE
 __all__ = [
     "BESIDE",
     "OWN_DIRECTORY",
+    "UNFINISHED",
     "DatabaseFile",
     "Identity",
     "State",
+    "beside",
     "identity_of",
     "make_own",
+    "refuse_link",
     "state_of",
     "uri_of",
 ]
 
-BESIDE = ("-wal", "-shm", "-journal", "-salt", "-new", "-old")
+UNFINISHED = ("-new", "-old")
+"""Endings of the files that stand beside a memory's while it is encrypted, decrypted or given another key."""
+
+BESIDE = ("-wal", "-shm", "-journal", "-salt", *UNFINISHED)
 """Endings of the files that may stand beside a memory's and are part of it: SQLite's logs, the salt of an encrypted one,
-and what is there while it is encrypted, decrypted or given another key."""
+and what is there while that changes."""
 
 OWN_DIRECTORY = 0o700
 
@@ -83,8 +89,8 @@ class DatabaseFile:
         self._seen: State = (0, 0, 0, 0)
         self.private = True
         """Whether nobody else can use the file; False for somebody else's file that others can use."""
-        _refuse_link(path)
-        _refuse_link(salts.salt_file(path))
+        refuse_link(path)
+        refuse_link(salts.salt_file(path))
         self.readonly = readonly or _is_read_only(path)
         self._key = self._unlocked(key)
         self.readonly = self.readonly or self.plain_with_key
@@ -200,7 +206,7 @@ class DatabaseFile:
     @property
     def unfinished(self) -> bool:
         """Whether it was being encrypted, decrypted or given another key, and that was interrupted."""
-        return any(_beside(self.path, ending).exists() for ending in ("-new", "-old"))
+        return any(beside(self.path, ending).exists() for ending in UNFINISHED)
 
     @property
     def outdated(self) -> bool:
@@ -263,7 +269,7 @@ def make_own(path: Path) -> None:
                 os.close(made)
 
 
-def _refuse_link(path: Path) -> None:
+def refuse_link(path: Path) -> None:
     """Refuse a name that is a link's: what is read and written must be here and nowhere else.
 
     Raises:
@@ -284,7 +290,7 @@ def _tighten(path: Path) -> bool:
     if sys.platform == "win32":
         return True
     private = True
-    for name in (path, *(_beside(path, ending) for ending in BESIDE)):
+    for name in (path, *(beside(path, ending) for ending in BESIDE)):
         try:
             found = name.lstat()
             if not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o077:
@@ -326,11 +332,12 @@ def state_of(path: Path) -> State:
     """Return the state of a file (size and times) that changes with every write to it."""
     found = path.stat()
     try:
-        log = _beside(path, "-wal").stat().st_size
+        log = beside(path, "-wal").stat().st_size
     except FileNotFoundError:
         log = 0
     return found.st_ino, found.st_size, found.st_mtime_ns, log
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def beside(path: Path, suffix: str) -> Path:
+    """Return the file beside a memory's whose name has that ending more."""
     return path.with_name(path.name + suffix)

@@ -29,7 +29,7 @@ from memforest.store.connections import Connection, connect, pragma_key
 from memforest.store.db import APPLICATION_ID
 from memforest.store.engine import errors, library, not_a_database
 from memforest.store.faults import mapped_errors
-from memforest.store.files import identity_of, make_own, uri_of
+from memforest.store.files import UNFINISHED, beside, identity_of, make_own, refuse_link, uri_of
 from memforest.store.forks import GATE
 from memforest.store.salts import Salt, sync_directory
 
@@ -63,8 +63,8 @@ def recrypt(path: Path, have: Key | None, want: Key | None, *, timeout_s: float)
     library(encrypted=True)
     deadline = time.monotonic() + timeout_s
     with GATE.inside(), mapped_errors(path):
-        if path.is_symlink():
-            raise ForeignStoreError(f"{path.name!r} is a link; name the directory that holds the file itself")
+        for one in (path, salts.salt_file(path)):
+            refuse_link(one)
         while True:
             seen = salts.read(path), identity_of(path)
             try:
@@ -80,14 +80,14 @@ def _recrypt(path: Path, found: Salt | None, have: Key | None, want: Key | None,
     old, new = (_Way(None if one is None else one.of_file(salt.salt)) for one in (have, want))
     ways = _ways(path, salt, old, new)
     after = Salt(salt.salt, () if new.key is None else (new.key.check,), plain=new.key is None)
-    if _is_one(path, new, ways) and found == after and not _beside(path, "-old").exists():
+    if _is_one(path, new, ways) and found == after and not _left(path):
         return False
     with _alone(path, ways, found, deadline) as (conn, way), ExitStack() as copies:
         if way != new:
             both = Salt(salt.salt, _checks(old, new), plain=None in (old.key, new.key))
             salts.write(path, both)
             _copy(path, conn, way, new, copies)
-            _switch(path, conn)
+            _switch(path, new, conn, copies)
         if found is not None or new.key is not None:
             salts.write(path, after)
         _wipe(path)
@@ -227,8 +227,8 @@ def _copy(path: Path, conn: Connection, old: _Way, new: _Way, kept: ExitStack) -
     Raises:
         CorruptStoreError: if they are not the same.
     """
-    copy = _beside(path, "-new")
-    _remove_copy(copy)
+    copy = beside(path, "-new")
+    _overwrite(copy)
     make_own(copy)
     try:
         with ExitStack() as own:
@@ -247,13 +247,9 @@ def _copy(path: Path, conn: Connection, old: _Way, new: _Way, kept: ExitStack) -
             os.fsync(file.fileno())
     except BaseException:
         kept.close()
-        _remove_copy(copy)
+        with suppress(OSError):  # the next call does it; this error must not mask the first
+            _overwrite(copy)
         raise
-
-
-def _remove_copy(copy: Path) -> None:
-    for one in (copy, _beside(copy, "-journal")):
-        one.unlink(missing_ok=True)
 
 
 def _attached(copy: Path, new: _Way, path: Path, old: _Way, closes: ExitStack) -> Connection:
@@ -291,35 +287,50 @@ def _difference(both: Connection) -> str | None:
 # -- the switch -----------------------------------------------------------------------------------
 
 
-def _switch(path: Path, conn: Connection) -> None:
-    """Put the copy in the place of the file, which stays beside it under another name until it is wiped."""
-    old = _beside(path, "-old")
+def _switch(path: Path, new: _Way, conn: Connection, kept: ExitStack) -> None:
+    """Put the copy in the place of the file, which stays beside it under another name until it is wiped.
+
+    The new file is locked as the old one is, so that nobody else finishes what is under way here.
+    """
+    copy, old = beside(path, "-new"), beside(path, "-old")
     old.unlink(missing_ok=True)
     with suppress(OSError):  # a file system without links; then the old bytes are not overwritten
         os.link(path, old)
     if sys.platform == "win32":  # no file that is open can be renamed there
+        kept.close()
         conn.close()
-    _beside(path, "-new").replace(path)
+    else:
+        held = kept.enter_context(closing(connect(copy, 0, new.key)))
+        held.execute("BEGIN EXCLUSIVE")
+    copy.replace(path)
     sync_directory(path.parent)
+
+
+def _left(path: Path) -> bool:
+    """Return whether there is something beside a file that a call which was interrupted has left."""
+    return any(beside(path, ending).exists() for ending in UNFINISHED)
 
 
 def _wipe(path: Path) -> None:
     """Overwrite the old file and remove it, and whatever a call that was interrupted has left."""
-    _remove_copy(_beside(path, "-new"))
     salts.remove_unfinished(path)
-    old = _beside(path, "-old")
-    if not old.exists():
-        return
-    if not old.samefile(path):
-        with old.open("r+b") as file:
-            left = old.stat().st_size
+    _overwrite(beside(path, "-new"))
+    old = beside(path, "-old")
+    if old.exists() and old.samefile(path):  # interrupted before the switch: another name of the file itself
+        old.unlink()
+    _overwrite(old)
+    sync_directory(path.parent)
+
+
+def _overwrite(path: Path) -> None:
+    """Overwrite a file with zeros and remove it; one that is not there is passed over."""
+    try:
+        with path.open("r+b") as file:
+            left = path.stat().st_size
             while left > 0:
                 left -= file.write(bytes(min(left, CHUNK_BYTES)))
             file.flush()
             os.fsync(file.fileno())
-    old.unlink()
-    sync_directory(path.parent)
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
+    except FileNotFoundError:
+        return
+    path.unlink()
