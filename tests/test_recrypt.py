@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.test_encryption import HEX, KEY, OTHER, a_forest, answers, bytes_beside, encrypted, fill
 from tests.test_memory_residue import MARKERS, plain, secret, turns
-from tests.worlds import differences, dump, file_of, make_sessions
+from tests.worlds import differences, dump, fast_config, file_of, make_sessions
 
 from memforest import AsyncMemForest, ConfigError, NotFoundError
 from memforest.errors import (
@@ -134,6 +134,11 @@ def test_one_user_or_all(folder: Path) -> None:
         assert forest.list_users() == ["a", "b"]
         with pytest.raises(NotFoundError):
             forest.encrypt("nobody")
+        assert set(forest.decrypt().done) == {file_name("a"), file_name("b")}
+        salts.erase(folder / file_name("a"))
+        assert forest.decrypt("a").already == (file_name("a"),)
+        assert salts.read(folder / file_name("a")) is None
+        forest.encrypt()
     with a_forest(folder, OTHER) as forest:
         with pytest.raises(StoreKeyError, match="encrypted with another key"):
             forest.decrypt("a")
@@ -285,7 +290,7 @@ def test_two_that_encrypt_one_directory(folder: Path) -> None:
     fill(folder, None, "a", "b", "c")
 
     async def both() -> list[Any]:
-        forests = [AsyncMemForest(folder, a_forest(folder, KEY).config) for _ in range(2)]
+        forests = [AsyncMemForest(folder, fast_config(key=KEY)) for _ in range(2)]
         return await asyncio.gather(*(one.encrypt() for one in forests))
 
     told = asyncio.run(both())

@@ -80,9 +80,11 @@ def _recrypt(path: Path, found: Salt | None, have: Key | None, want: Key | None,
     old, new = (_Way(None if one is None else one.of_file(salt.salt)) for one in (have, want))
     ways = _ways(path, salt, old, new)
     after = Salt(salt.salt, () if new.key is None else (new.key.check,), plain=new.key is None)
-    if _is_one(path, new, ways) and found == after and not _left(path):
+    if _is_one(path, new, ways) and salt == after and not _left(path):
         return False
     with _alone(path, ways, found, deadline) as (conn, way), ExitStack() as copies:
+        if way == new and salt == after and not _left(path):  # another process has just come to its end
+            return False
         if way != new:
             both = Salt(salt.salt, _checks(old, new), plain=None in (old.key, new.key))
             salts.write(path, both)
@@ -193,7 +195,8 @@ def _opened(path: Path, ways: list[_Way]) -> tuple[Connection, _Way]:
         raise ForeignStoreError(f"{path.name!r} is another program's database; use another directory")
     raise StoreKeyError(
         f"{path.name!r} cannot be read with the key that fits {path.name}-salt: that is the salt of another memory, or the "
-        "file is damaged; put its own salt file back, or restore the file from a backup"
+        "file is damaged; put its own salt file back, or restore the file from a backup. If giving it another key was "
+        "interrupted, run that again"
     )
 
 
