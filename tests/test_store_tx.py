@@ -30,8 +30,8 @@ PACKAGE = Path(memforest.__file__).parent
 STORAGE = Path(__file__).parents[1] / "docs" / "storage.md"
 
 DIALECT = {
-    "connections", "contradictions", "checks", "counts", "db", "derived", "dialect", "environment", "faults", "files",
-    "indexes",
+    "connections", "contradictions", "checks", "counts", "db", "derived", "dialect", "engine", "environment", "faults",
+    "files", "indexes", "recrypt",
 }  # fmt: skip
 """The files of the store that may be SQLite's, beside the migrations: `docs/storage.md` says what is in each."""
 
