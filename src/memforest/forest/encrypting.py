@@ -9,6 +9,7 @@ from pathlib import Path
 
 from memforest.config import Config
 from memforest.errors import ConfigError, MemForestError
+from memforest.forest.options import check_function
 from memforest.forest.pool import MemoryPool
 from memforest.keys import Key, KeySetting
 from memforest.memory.encrypting import Progress, Recrypted, recrypt_all
@@ -41,7 +42,9 @@ class Encrypting:
             StoreError: if the file cannot be changed; it is as it was.
             SomeUsersFailedError: if some of all files cannot be changed; the others are done.
             NotFoundError: if the user has no memory.
+            InputError: if `progress` is no function.
         """
+        check_function("encrypt", "progress", progress)
         return await self._recrypt("encrypt", None, self._own_key(), user_id, progress)
 
     async def decrypt(self, user_id: str | None = None, *, progress: Progress | None = None) -> Recrypted:
@@ -54,6 +57,7 @@ class Encrypting:
         Raises:
             ConfigError: as `encrypt`. Likewise the other errors.
         """
+        check_function("decrypt", "progress", progress)
         return await self._recrypt("decrypt", self._own_key(), None, user_id, progress)
 
     async def rekey(
@@ -71,6 +75,7 @@ class Encrypting:
         Raises:
             ConfigError: as `encrypt`, or if the new key is none. Likewise the other errors.
         """
+        check_function("rekey", "progress", progress)
         new = Key.of(key)
         if new is None:
             raise ConfigError("rekey(key) takes a key, not None; `decrypt` takes the encryption away")

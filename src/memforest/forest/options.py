@@ -24,6 +24,7 @@ __all__ = [
     "TimeLike",
     "check_flags",
     "check_forest",
+    "check_function",
     "check_mapping",
     "check_rebuild",
     "check_refresh",
@@ -183,6 +184,16 @@ def check_flags(verb: str, **flags: object) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise InputError(f"{verb}({name}=...) takes True or False, not {brief(value)}")
+
+
+def check_function(verb: str, name: str, value: object) -> None:
+    """Raise unless an argument is a function or None.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    if value is not None and not callable(value):
+        raise InputError(f"{verb}({name}=...) takes a function, not {brief(value)}")
 
 
 def check_rebuild(*, scopes: object, stale: object, index: object) -> None:
