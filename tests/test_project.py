@@ -190,7 +190,8 @@ def test_changelog_and_package_agree_on_the_version() -> None:
 
 
 def _declared() -> set[str]:
-    listed = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["bge"]]
+    extras = PROJECT["project"]["optional-dependencies"]
+    listed = [*PROJECT["project"]["dependencies"], *extras["bge"], *extras["encrypted"]]
     return {re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in listed}
 
 

@@ -53,6 +53,7 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "clock": lambda value: value is len,
     "redact": lambda value: value is None or value is len,
     "trace": lambda value: value is None or isinstance(value, (str, Path)),
+    "key": lambda value: value is None or value is len,
 }
 """Field of `Config` -> which of these it takes; the others take none."""
 
@@ -150,6 +151,9 @@ WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object(
 WRONG_PATH: tuple[Any, ...] = (None, 5, "", b"x", ["x"])
 WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "encrypt": {"progress": (5, "bar")},
+    "decrypt": {"progress": (5, "bar")},
+    "rekey": {"progress": (5, "bar"), "key": (None, 5, "word", b"short")},
     "ingest_session": {
         **dict.fromkeys(("user_id", "session_id"), (None, "", *WRONG_TEXT)),
         **dict.fromkeys(("infer", "replace"), WRONG_FLAG),
@@ -247,6 +251,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "timeline": {"entity": "Ann"},
     "add_index": {"name": "flat"},
     "drop_index": {"name": "flat"},
+    "rekey": {"key": bytes(range(32))},
 }
 
 

@@ -18,6 +18,7 @@ from memforest.chat_steps import STEPS, step_names
 from memforest.clock import Clock, system_clock
 from memforest.endpoint import Budget, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError
+from memforest.keys import Key, KeySetting
 from memforest.ports import (
     PORTS,
     Answerer,
@@ -107,7 +108,7 @@ class Config(Settings):
     them here affects new memories only (another embedder is refused, see `EmbedderMismatchError`).
     """
 
-    _apart: ClassVar[Collection[str]] = PORTS
+    _apart: ClassVar[Collection[str]] = (*PORTS, "key")
 
     timezone: str = "UTC"
     """The zone that naive times are read in, and that local days ("yesterday") are taken in."""
@@ -189,6 +190,9 @@ class Config(Settings):
     """A file that gets a line of JSON for every call to `chat`, with what was asked and answered."""
     redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
     """Sees every record before it is written to `trace`, and returns what to write of it."""
+    key: KeySetting = None
+    """Encrypts the memories' files: at least 32 random bytes, or their hexadecimal digits, or a function without arguments
+    that returns either; None for no encryption. It needs the extra ``[encrypted]``; see docs/encryption.md."""
 
     def _check(self) -> None:
         """Refuse what is no model or step, and zones and indexes that there cannot be."""
@@ -209,6 +213,7 @@ class Config(Settings):
                 f"chat_steps: there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}"
             )
         object.__setattr__(self, "indexes", tuple(self.indexes))
+        object.__setattr__(self, "key", Key.of(self.key))
         own = {
             name: dict(one) if isinstance(one, Mapping) else one for name, one in self.index_settings.items()
         }
@@ -238,6 +243,7 @@ _INDEX = "index"
 """The section of a file that holds the tables of indexes, `Config.index_settings`."""
 _OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "redact")
 """Settings that no file can hold."""
+_KEY = "MEMFOREST_KEY"
 _ENVIRONMENT = {
     "timezone": "MEMFOREST_TIMEZONE",
     "embedder": "MEMFOREST_EMBEDDER",
@@ -285,6 +291,8 @@ def load_default_config(
         table = _laid_over(table, _read(given, f"{source}: "), source)
     where = " and ".join(source for source, given in sources if given) or "defaults"
     built = _built(table, set(settings), f"{where}: ", env)
+    if "key" not in settings and _KEY in env:
+        built["key"] = _key(env[_KEY])
     try:
         base = Config(**built)
     except ConfigError as exc:
@@ -294,10 +302,14 @@ def load_default_config(
 
 def _read(table: Mapping[str, Any], before: str) -> dict[str, Any]:
     """Return the table of a source, checked; the tables of indexes are sections of it, called ``index.NAME``."""
+    if "key" in table:
+        raise ConfigError(
+            f"{before}a key does not belong into a file of settings; set {_KEY}, or Config(key=...)"
+        )
     if objects := sorted(set(table) & set(_OBJECTS)):
         raise ConfigError(f"{before}{objects[0]} is an object, which no file can hold; give it to Config()")
     hints = {**hints_of(Config), "embedder": str, "reranker": str}
-    known = {name: hint for name, hint in hints.items() if name not in (*_OBJECTS, "index_settings")}
+    known = {name: hint for name, hint in hints.items() if name not in (*_OBJECTS, "index_settings", "key")}
     known |= {**dict.fromkeys(_SECTIONS, Mapping[str, Any]), _INDEX: Mapping[str, Mapping[str, Any]]}
     read = checked(table, known, before)
     for name in set(read) & set(_SECTIONS):
@@ -318,6 +330,14 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     if env.get("MEMFOREST_INDEXES"):
         table["indexes"] = [name.strip() for name in env["MEMFOREST_INDEXES"].split(",")]
     return table
+
+
+def _key(digits: str) -> Key:
+    """Return the key of the environment; one that is empty is an accident, and must not store anything unencrypted."""
+    try:
+        return Key(digits)
+    except ConfigError as exc:
+        raise ConfigError(f"{_KEY}: {exc}; unset it for no encryption") from None
 
 
 def _switch(name: str, value: str) -> bool:

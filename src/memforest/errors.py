@@ -13,6 +13,7 @@
     │   ├── StoreClosedError              used after close()
     │   ├── SchemaTooNewError             written by a newer memforest
     │   ├── ForeignStoreError             not a memforest database, or another user's
+    │   ├── StoreKeyError                 an encrypted memory, or a plain one, and not the key for it
     │   ├── StoreReplacedError            the file was deleted or replaced while it was open
     │   ├── CorruptStoreError             the file is damaged
     │   ├── StoreWriteError               read-only or full disk, or another I/O failure
@@ -61,6 +62,7 @@ __all__ = [
     "StepError",
     "StoreClosedError",
     "StoreError",
+    "StoreKeyError",
     "StoreLockedError",
     "StoreReplacedError",
     "StoreWriteError",
@@ -152,6 +154,10 @@ class SchemaTooNewError(StoreError):
 
 class ForeignStoreError(StoreError):
     """The file is not a memforest database, or belongs to another user id."""
+
+
+class StoreKeyError(StoreError):
+    """The memory is encrypted and there is no key, another key or no salt for it; or there is a key and it is plain."""
 
 
 class StoreReplacedError(StoreError):

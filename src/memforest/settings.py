@@ -35,7 +35,7 @@ T = TypeVar("T")
 INDEX_SETTINGS: dict[str, type] = {}
 """Name of an index -> the class of its settings. Each index enters its own; asked where a setting is unknown."""
 
-_SECRET = ("api_key", "base_url", "extra_body", "headers", "steps")
+_SECRET = ("api_key", "base_url", "key", "extra_body", "headers", "steps")
 """Settings whose values messages do not show: they are secret, or may hold what is."""
 MOST_SHOWN = 60
 """Most characters of a wrong value that a message shows."""

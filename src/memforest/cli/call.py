@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from memforest.cli.screen import Screen
     from memforest.config import Config
     from memforest.forest import MemForest, UserMemory
+    from memforest.keys import Key
+    from memforest.memory.open import Survey
 
 __all__ = ["Call", "StopCommand", "global_options", "pass_call", "read_pairs", "shared_options"]
 
@@ -63,7 +65,7 @@ class Call:
 
         return user_data_path("memforest", appauthor=False)
 
-    def config(self, **settings: str | bool | None) -> Config:
+    def config(self, **settings: str | bool | Key | None) -> Config:
         """Return the configuration: options over environment over ``--config`` over defaults.
 
         Args:
@@ -77,7 +79,7 @@ class Call:
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         return load_default_config(file=self.config_file, **given)
 
-    def forest(self, **settings: str | bool | None) -> MemForest:
+    def forest(self, **settings: str | bool | Key | None) -> MemForest:
         """Return the forest of the directory, with a configuration as `config` gives it.
 
         Raises:
@@ -116,13 +118,32 @@ class Call:
 
     def users(self) -> list[str]:
         """Return who has a memory in the directory, and warn of files there that are none."""
-        from memforest.memory.open import survey
-
-        found = survey(self.folder)
+        found = self.survey()
         self.warn(
             f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable
         )
         return list(found.users)
+
+    def survey(self) -> Survey:
+        """Return who has a memory in the directory, and the files there whose user cannot be read.
+
+        Raises:
+            ConfigError: as `config`.
+            StoreError: if the directory is none, or cannot be listed.
+        """
+        from memforest.memory.open import survey
+
+        return survey(self.folder, self.key())
+
+    def key(self) -> Key | None:
+        """Return the configured key of the memories' files.
+
+        Raises:
+            ConfigError: as `config`.
+        """
+        from memforest.keys import Key
+
+        return Key.of(self.config().key)
 
     def show(
         self, data: Any, draw: Callable[[Screen], None], *, forest: MemForest | None = None, ok: bool = True

@@ -51,10 +51,8 @@ def complete_users(ctx: click.Context, _param: click.Parameter, incomplete: str)
     call = _call(ctx)
     if call is None:
         return []
-    from memforest.memory.open import survey
-
     try:
-        return _items(survey(call.folder).users, incomplete)
+        return _items(call.survey().users, incomplete)
     except MemForestError:  # an error has no place here
         return []
 
@@ -118,13 +116,11 @@ def _names(ctx: click.Context, kinds: tuple[str, ...]) -> list[str]:
 
 def _from_memory(ctx: click.Context, look: Callable[[UserMemory], list[str]]) -> list[str]:
     """Return names from a memory; none when the user is not clear, as completion shows no errors."""
-    from memforest.memory.open import survey
-
     call = _call(ctx)
     if call is None:
         return []
     try:
-        user = call.user if call.user is not None else _only(survey(call.folder).users)
+        user = call.user if call.user is not None else _only(call.survey().users)
         if user is None:
             return []
         with call.forest(embedder="none") as forest:  # names need no model

@@ -22,12 +22,13 @@ from memforest.config import Config
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
+from memforest.keys import Key
 from memforest.memory.known import unknown_note
 from memforest.memory.open import is_own_name, memory_files, owner_of
 from memforest.memory.results import Stats
 from memforest.memory.zone import zone_note
 from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status
-from memforest.store.environment import sqlite_abilities
+from memforest.store.environment import cipher_version, sqlite_abilities
 
 __all__ = ["doctor"]
 
@@ -69,7 +70,14 @@ def doctor(call: Call, connect: bool, fix: bool) -> None:
     config = call.config()
     remote = [*chat_checks(config, connect=connect), *embedding_checks(config, connect=connect)]
     taken = isinstance(config.embedder, EmbeddingEndpoint)
-    checks = [*_program(), *_directory(call.folder), *_embedders(trial=not taken), _reranker(config), *remote]
+    checks = [
+        *_program(),
+        _encryption(config),
+        *_directory(call.folder),
+        *_embedders(trial=not taken),
+        _reranker(config),
+        *remote,
+    ]
     # Which reranker is configured does not matter here, and one that is missing must not stop the look around.
     with call.forest(reranker="none") as forest:
         checks += _memories(forest, call.folder, call.user if fix else None, fix=fix)
@@ -90,6 +98,13 @@ def _program() -> Iterator[Check]:
         yield Check("sqlite", "broken", f"{sqlite.version} lacks {', '.join(sqlite.missing)}", fix)
     else:
         yield Check("sqlite", "ok", f"{sqlite.version} with FTS5 and STRICT tables")
+
+
+def _encryption(config: Config) -> Check:
+    """Say whether new memories are encrypted; a key without SQLCipher does not come this far."""
+    if config.key is None:
+        return Check("encryption", "ok", "none: no key is configured")
+    return Check("encryption", "ok", f"a key is configured; SQLCipher {cipher_version()}")
 
 
 def _directory(folder: Path) -> Iterator[Check]:
@@ -170,7 +185,7 @@ def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -
 def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check]:
     """Repair one memory, and say what was done and what was not."""
     try:
-        user = owner_of(path)
+        user = owner_of(path, Key.of(forest.config.key))
         if user is None or only not in (None, user):
             return
         report = forest.user(user).repair()
@@ -187,7 +202,7 @@ def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check
 def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
     """Open one memory, and say what is left to do in it and whether its days are of the configured zone."""
     try:
-        user = owner_of(path)
+        user = owner_of(path, Key.of(forest.config.key))
         if user is None:
             fix = "delete it" if is_own_name(path.name) else "none of ours: leave it, or keep it elsewhere"
             yield Check("memory", "note", f"{path.name} is an empty file", fix)

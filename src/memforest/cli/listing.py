@@ -28,9 +28,7 @@ def users(call: Call) -> None:
 
     Nothing is written. Files whose user cannot be read (damaged, locked, of another program) are named on standard error.
     """
-    from memforest.memory.open import survey
-
-    found = survey(call.folder)
+    found = call.survey()
     call.warn(f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable)
 
     def draw(screen: Screen) -> None:

@@ -47,6 +47,9 @@ class MemForest:
     load = portal.blocking(AsyncMemForest.load)
     query = portal.blocking(AsyncMemForest.query)
     query_parallel = portal.blocking(AsyncMemForest.query_parallel)
+    encrypt = portal.blocking(AsyncMemForest.encrypt)
+    decrypt = portal.blocking(AsyncMemForest.decrypt)
+    rekey = portal.blocking(AsyncMemForest.rekey)
     ask = portal.blocking(AsyncMemForest.ask)
     close = portal.blocking(AsyncMemForest.close)
 

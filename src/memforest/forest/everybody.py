@@ -40,7 +40,9 @@ async def for_all(
     if user_id is not None:
         await pool.use_existing(user_id, verb)
         return
-    found = Survey(tuple(pool.opened)) if opened else await asyncio.to_thread(survey, pool.directory)
+    found = (
+        Survey(tuple(pool.opened)) if opened else await asyncio.to_thread(survey, pool.directory, pool.key)
+    )
     errors: dict[str, MemForestError] = {}
     for user in found.users:
         try:

@@ -16,6 +16,7 @@ from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest import requests as calls
+from memforest.forest.encrypting import Encrypting
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
 from memforest.forest.options import (
@@ -47,7 +48,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class AsyncMemForest(Backups):
+class AsyncMemForest(Backups, Encrypting):
     """Memories of many users, one SQLite file each, in one directory.
 
     One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under
@@ -124,7 +125,7 @@ class AsyncMemForest(Backups):
         Raises:
             StoreError: if the directory is none, or cannot be listed.
         """
-        return await asyncio.to_thread(survey, self.directory)
+        return await asyncio.to_thread(survey, self.directory, self._pool.key)
 
     async def has_user(self, user_id: str) -> bool:
         """Return whether the user has a memory."""

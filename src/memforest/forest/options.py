@@ -15,7 +15,7 @@ from memforest.display import shown
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
-from memforest.memory.open import check_embedder
+from memforest.memory.open import check_embedder, check_key
 from memforest.memory.query.query_path import Query
 from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
@@ -26,6 +26,7 @@ __all__ = [
     "TimeLike",
     "check_flags",
     "check_forest",
+    "check_function",
     "check_mapping",
     "check_rebuild",
     "check_refresh",
@@ -151,7 +152,7 @@ def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers:
 
     Raises:
         ConfigError: if one is of the wrong type or out of range, the directory is given twice, or the configuration names
-            an embedder or index that there is not.
+            an embedder or index that there is not, or has a key and SQLCipher is not installed.
     """
     if directory is not None and snapshot_dir is not None:
         raise ConfigError("directory and snapshot_dir are two names of one argument; give one of them")
@@ -172,6 +173,7 @@ def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers:
         raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
         check_embedder(config)
+        check_key(config)
     return str(os.fspath(directory))
 
 
@@ -184,6 +186,16 @@ def check_flags(verb: str, **flags: object) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise InputError(f"{verb}({name}=...) takes True or False, not {brief(value)}")
+
+
+def check_function(verb: str, name: str, value: object) -> None:
+    """Raise unless an argument is a function or None.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    if value is not None and not callable(value):
+        raise InputError(f"{verb}({name}=...) takes a function, not {brief(value)}")
 
 
 def check_rebuild(*, scopes: object, stale: object, index: object) -> None:

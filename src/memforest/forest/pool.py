@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from memforest.config import Config
 from memforest.errors import MemForestError, NotFoundError, StoreError, StoreReplacedError
+from memforest.keys import Key
 from memforest.memory.behind import OneAtATime
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
@@ -49,7 +50,12 @@ class MemoryPool:
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
-        return has_memory(self.directory, check_id(user_id, "user_id"))
+        return has_memory(self.directory, check_id(user_id, "user_id"), self.key)
+
+    @property
+    def key(self) -> Key | None:
+        """The key of the memories' files."""
+        return Key.of(self.config.key)
 
     @property
     def opened(self) -> list[str]:
@@ -114,7 +120,8 @@ class MemoryPool:
             if not there:
                 await self.let_go(user_id)
                 with suppress(StoreError):  # somebody else uses it now
-                    await asyncio.to_thread(discard_unwritten, self.directory / file_name(user_id))
+                    path = self.directory / file_name(user_id)
+                    await asyncio.to_thread(discard_unwritten, path, self.key)
             raise
         await self.let_go(user_id)
         return result

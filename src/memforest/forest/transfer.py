@@ -63,7 +63,8 @@ class Backups:
     async def restore(self, source: str | Path) -> str:
         """Copy a backup into the directory as the memory of the user that it is of, and return the user's id.
 
-        The backup is checked, and stays as it is.
+        The backup is checked, and stays as it is. An encrypted one takes its key, and the salt of the memory: beside the
+        backup, or in the directory under the backup's own name; it is put beside the memory.
 
         Args:
             source: a file that `backup` made.
@@ -71,10 +72,11 @@ class Backups:
         Raises:
             InputError: if there is no such file, or the user has a memory here: move it away first, or restore into another
                 directory.
+            StoreKeyError: if it is encrypted and the key or the salt is missing or another one; or there is a key and it is not.
             StoreError: if the file is no memory, is damaged, or cannot be copied.
         """
         check_path("restore", "source", source)
-        return await restore_memory(Path(source), self._pool.directory)
+        return await restore_memory(Path(source), self._pool.directory, self._pool.key)
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -22,6 +22,7 @@ from memforest.errors import (
     WeightsError,
 )
 from memforest.facts.thresholds import merge_threshold
+from memforest.keys import FileKey, Key
 from memforest.language.participants import is_id
 from memforest.memory import words
 from memforest.memory.memory import Memory, Opened
@@ -34,6 +35,7 @@ from memforest.ports import EmbedderSetting, is_embedder
 from memforest.steps.choose import Steps
 from memforest.store import meta, migrations
 from memforest.store.db import Database
+from memforest.store.engine import check_cipher
 from memforest.store.faults import RESTORE, mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
 from memforest.store.tx import Tx
@@ -44,6 +46,7 @@ __all__ = [
     "Survey",
     "Unreadable",
     "check_embedder",
+    "check_key",
     "embedder_for",
     "file_name",
     "has_memory",
@@ -67,6 +70,7 @@ LOOK_AGAIN_S = 0.02
 _NOT_PRIVATE = (
     "{0!r} belongs to somebody else, and others than its owner can read it; chmod 600 takes that away"
 )
+_UNFINISHED = "encrypting or decrypting {0!r} was interrupted, and what it was may still stand beside it; run the same command again"
 SHORT_NAMES = {"minilm": MINILM.model_id, "bge": BGE_SMALL.model_id}
 SHAPE_KEYS = ("cell_turns",)
 """Settings that a memory keeps from its first write, because its indexes have their shape by them."""
@@ -125,10 +129,10 @@ def is_own_name(name: str) -> bool:
     return _OWN_NAME.fullmatch(name) is not None
 
 
-def owner_of(path: Path) -> str | None:
+def owner_of(path: Path, key: Key | FileKey | None = None) -> str | None:
     """Return the id of the user whose memory a file is, None when it was never begun. Writes nothing, makes no file.
 
-    Waits up to `LOOK_S` for a file that is being made or locked.
+    Waits up to `LOOK_S` for a file that is being made or locked. The id in an encrypted file takes its key to read.
 
     Raises:
         StoreError: if the file cannot be read as ours.
@@ -137,7 +141,7 @@ def owner_of(path: Path) -> str | None:
     while True:
         before = _state(path)
         try:
-            return _owner(path)
+            return _owner(path, key)
         except StoreError as exc:
             # A file without a log is read without locks; see `memforest.store.files.DatabaseFile`.
             changed = _state(path) != before
@@ -169,8 +173,8 @@ def _state(path: Path) -> State | None:
         return None
 
 
-def _owner(path: Path) -> str | None:
-    db = Database(path, busy_timeout_s=LOOK_S, readonly=True)
+def _owner(path: Path, key: Key | FileKey | None) -> str | None:
+    db = Database(path, busy_timeout_s=LOOK_S, readonly=True, key=key)
     try:
         with db.read() as tx:
             return meta.get(tx, "user_id") if migrations.applied(tx) else None
@@ -178,7 +182,7 @@ def _owner(path: Path) -> str | None:
         db.close()
 
 
-def has_memory(directory: Path, user_id: str) -> bool:
+def has_memory(directory: Path, user_id: str, key: Key | None = None) -> bool:
     """Return whether a user has a memory; so does one whose file cannot be read, which the next call on it says.
 
     Raises:
@@ -188,23 +192,25 @@ def has_memory(directory: Path, user_id: str) -> bool:
     if not _is_there(path):
         return False
     try:
-        return owner_of(path) is not None
+        return owner_of(path, key) is not None
     except StoreError:
         return True
 
 
-def survey(directory: Path) -> Survey:
+def survey(directory: Path, key: Key | None = None) -> Survey:
     """Return all users with a memory in a directory, and the files whose user could not be read.
 
-    One file of another program, or a damaged one, says nothing against the memories beside it. Nothing is written.
+    One file of another program, or a damaged one, says nothing against the memories beside it, nor does one that is
+    encrypted with another key. Nothing is written.
 
     Raises:
         StoreError: if it is no directory, or cannot be listed.
     """
     users, unreadable = [], []
+    key = key and key.now()
     for path in memory_files(directory):
         try:
-            owner = owner_of(path)
+            owner = owner_of(path, key)
         except StoreError as exc:
             unreadable.append(Unreadable(path.name, exc))
             continue
@@ -221,7 +227,9 @@ def open_memory(
     Raises:
         StoreError: if the file cannot be used, or belongs to another user id.
         EmbedderMismatchError: if the memory was made with another embedder than the one configured.
-        ConfigError: if the configured embedder is unknown, or there can be no trace where one is configured.
+        StoreKeyError: if the file is encrypted with another key than the one configured, or only one of both is not there.
+        ConfigError: if the configured embedder is unknown, there can be no trace where one is configured, or there is a key
+            and SQLCipher is not installed.
     """
     path = directory / file_name(user_id)
     if not _is_there(path):
@@ -229,7 +237,7 @@ def open_memory(
         make_directory(directory)
     if steps.calls is not None:
         steps.calls.check_trace()
-    db = Database(path, busy_timeout_s=config.busy_timeout_s)
+    db = Database(path, busy_timeout_s=config.busy_timeout_s, key=Key.of(config.key))
     try:
         migrations.apply(db, config.clock())
         stored = _ensure_settings(db, user_id, config, label)
@@ -240,6 +248,8 @@ def open_memory(
         raise
     if not db.file.private:
         opened = replace(opened, warnings=(*opened.warnings, _NOT_PRIVATE.format(path.name)))
+    if db.file.unfinished:
+        opened = replace(opened, warnings=(*opened.warnings, _UNFINISHED.format(path.name)))
     if note := zone_note(stored.get("timezone"), config.timezone):
         opened = replace(opened, warnings=(*opened.warnings, note))
     return Memory(db, user_id, stored["label"], kept, opened)
@@ -368,6 +378,16 @@ def check_embedder(config: Config) -> None:
     if isinstance(config.embedder, str) and config.embedder != "auto":
         with suppress(ModelError):
             _configured(config.embedder)
+
+
+def check_key(config: Config) -> None:
+    """Raise if there is a key and SQLCipher is not installed; load nothing.
+
+    Raises:
+        ConfigError: if that is so.
+    """
+    if config.key is not None:
+        check_cipher()
 
 
 def _configured(value: EmbedderSetting) -> Embedder | None:

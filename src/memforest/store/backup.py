@@ -6,14 +6,15 @@ state, so nobody who writes makes it begin anew. Source: https://www.sqlite.org/
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import cast
 
 from memforest.errors import CorruptStoreError
+from memforest.store.connections import Connection
 from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
 from memforest.store.faults import mapped_errors, sqlite_damage
@@ -49,7 +50,7 @@ def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copi
 
     Args:
         db: the original.
-        target: an empty file.
+        target: an empty file; it is encrypted with the key of the original.
         check: called between steps; what it raises ends the copy.
 
     Raises:
@@ -58,10 +59,10 @@ def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copi
     """
     with db.read() as tx:
         contents = _contents(tx)
-        assert isinstance(tx, sqlite3.Connection)  # this file is SQLite's
-        with mapped_errors(target), closing(DatabaseFile(target, readonly=False).connect(0.0)) as copy:
-            tx.backup(copy, pages=PAGES, progress=lambda *_: check())
-    copied = Database(target, readonly=True)
+        copy_of = DatabaseFile(target, readonly=False, key=db.file.key)
+        with mapped_errors(target), closing(copy_of.connect(0.0)) as copy:
+            cast("Connection", tx).backup(copy, pages=PAGES, progress=lambda *_: check())
+    copied = Database(target, readonly=True, key=db.file.key)
     try:
         with copied.read() as tx:
             if (found := sqlite_damage(tx)) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 
 from memforest.store import derived
 from memforest.store.dialect import gathered
+from memforest.store.engine import errors
 from memforest.store.facts import QUOTE
 from memforest.store.packing import NUMBER, unpack_ids, unpack_text, unpack_vectors
 from memforest.store.tx import Tx, begin_anew
@@ -55,7 +55,9 @@ def integrity(tx: Tx) -> Integrity:
     To be called before anything else is read in the transaction, on a fresh connection: before SQLite 3.44
     FTS5's check is a statement that takes the write lock for a moment, and the transaction is begun anew behind it.
     """
-    index, note = ([], None) if sqlite3.sqlite_version_info >= CHECKS_INDEXES else _index_problems(tx)
+    # That of the connection: an encrypted file is read by another SQLite than Python's own.
+    version = tuple(map(int, str(tx.execute("SELECT sqlite_version()").fetchone()[0]).split(".")))
+    index, note = ([], None) if version >= CHECKS_INDEXES else _index_problems(tx)
     file: list[str] = []
     for (text,) in tx.execute("PRAGMA integrity_check"):
         if text != "ok":
@@ -70,9 +72,9 @@ def _index_problems(tx: Tx) -> tuple[list[str], str | None]:
     for table in INDEXES:
         try:
             tx.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
-        except sqlite3.OperationalError as exc:
+        except errors("OperationalError") as exc:
             note = f"the lexical index was not checked by FTS5, which needs to write: {exc}"
-        except sqlite3.DatabaseError as exc:
+        except errors("DatabaseError") as exc:
             problems.append(f"{table}: {exc}")
     tx.execute("PRAGMA query_only = on")
     begin_anew(tx)

@@ -10,7 +10,6 @@ Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.or
 from __future__ import annotations
 
 import os
-import sqlite3
 import sys
 import threading
 import time
@@ -20,29 +19,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memforest.errors import (
-    ConfigError,
     CorruptStoreError,
     ForeignStoreError,
     SchemaTooNewError,
     StoreClosedError,
     StoreError,
+    StoreKeyError,
     StoreLockedError,
-    StoreReplacedError,
     TimestampError,
 )
+from memforest.keys import FileKey, Key
 from memforest.store.connections import Connection, set_up_reader, set_up_writer, transaction
+from memforest.store.engine import errors, library
 from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
-from memforest.store.files import DatabaseFile, identity_of
-from memforest.store.forks import ForkGate
+from memforest.store.files import DatabaseFile
+from memforest.store.forks import GATE
 from memforest.store.tx import Tx
 
 __all__ = ["APPLICATION_ID", "Database"]
 
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""
-
-MIN_SQLITE = (3, 37, 0)
-"""STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 
 _RETRY_S = 0.01
 
@@ -59,14 +56,22 @@ class Database:
         path: the file; made when it does not exist, for its owner alone.
         busy_timeout_s: how long a write waits for another process's write.
         readonly: only look: nothing is written, and no file made. So is a file that this process may not write.
+        key: that of an encrypted file; a new one is encrypted with it.
 
     Raises:
-        StoreError: if the file cannot be opened as ours.
+        StoreError: if the file cannot be opened as ours; StoreKeyError if that is for want of the right key.
+        ConfigError: if there is a key and SQLCipher is not installed.
     """
 
-    def __init__(self, path: Path, *, busy_timeout_s: float = 30.0, readonly: bool = False) -> None:
-        if sqlite3.sqlite_version_info < MIN_SQLITE:
-            raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old; 3.37 or newer is needed")
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_timeout_s: float = 30.0,
+        readonly: bool = False,
+        key: Key | FileKey | None = None,
+    ) -> None:
+        library(encrypted=key is not None)  # before a file is made
         self.path = path = path.absolute()  # what SQLite has opened, wherever the process goes
         self._timeout_s = busy_timeout_s
         self._write_lock = threading.RLock()
@@ -84,10 +89,9 @@ class Database:
             raise StoreError(
                 f"{path.name!r} was in use by another thread when this process was forked; start it with 'spawn'"
             )
-        with _gate.inside():
+        with GATE.inside():
             with mapped_errors(path):
-                self.file = DatabaseFile(path, readonly=readonly)
-                self._identity = identity_of(path)
+                self.file = DatabaseFile(path, readonly=readonly, key=key)
             try:
                 if self.file.readonly:
                     self._look()
@@ -102,15 +106,28 @@ class Database:
         """Return the writing connection, opened if there is none."""
         self.file.require_writable()
         if self._writer is None:
-            with mapped_errors(self.path):
+            with self._told_of_replacement(), mapped_errors(self.path):
                 conn = self._connect()
             try:
-                self._set_up(conn, existed)
+                with self._told_of_replacement():
+                    self._set_up(conn, existed)
             except BaseException:
                 self._drop(conn)
                 raise
             self._writer = conn
         return self._writer
+
+    @contextmanager
+    def _told_of_replacement(self) -> Iterator[None]:
+        """Raise `StoreReplacedError` for a file that cannot be read because another one has taken its place.
+
+        One that was encrypted meanwhile is overwritten; see `memforest.store.recrypt`.
+        """
+        try:
+            yield
+        except (ForeignStoreError, StoreKeyError, CorruptStoreError):
+            self.file.require_same()
+            raise
 
     def _set_up(self, conn: Connection, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
@@ -123,6 +140,7 @@ class Database:
             try:
                 with mapped_errors(self.path, lambda: sqlite_damage(conn)):
                     self._check_ours(conn, existed)
+                    self.file.require_same()  # a log would be made for the file that has its name now
                     set_up_writer(conn)
                 return
             except StoreLockedError:
@@ -138,13 +156,12 @@ class Database:
             self._return_reader(conn)
         if self.file.existed and found != APPLICATION_ID:
             raise self._foreign()
+        self.file.require_key_in_use()
 
     def _connect(self) -> Connection:
         conn = self.file.connect(self._timeout_s)
         self._opened.add(conn)
         self._most_opened = max(self._most_opened, len(self._opened))
-        # Reads of the header fail here already when the file is no database.
-        conn.execute("PRAGMA schema_version").fetchone()
         return conn
 
     def _drop(self, conn: Connection) -> None:
@@ -175,14 +192,14 @@ class Database:
             SchemaTooNewError: if a newer version has migrated the file since it was opened.
             CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
+        with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             conn = self._open_writer()
             with transaction(conn, writes=True):
                 self._check_version(conn)
                 yield conn
             # Else it was committed into a file that has no name any more.
-            self._require_same_file()
+            self.file.require_same()
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
@@ -193,7 +210,7 @@ class Database:
             StoreReplacedError: if the file was deleted or replaced since it was opened.
             CorruptStoreError: if it fails on rows that contradict each other.
         """
-        with _gate.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
+        with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
             conn = self._take_reader()
             try:
                 with transaction(conn):
@@ -214,7 +231,7 @@ class Database:
             StoreClosedError: if the database was closed.
             StoreReplacedError: if the file was deleted or replaced since it was opened.
         """
-        with _gate.inside(), mapped_errors(self.path):
+        with GATE.inside(), mapped_errors(self.path):
             self._require_open()
             conn = self._connect()
             try:
@@ -250,18 +267,6 @@ class Database:
             return f"{exc.__cause__ or exc}; {RESTORE}"
         except StoreError:
             return None  # it cannot be looked at now: closed, or in use
-
-    def _require_same_file(self) -> None:
-        """Raise if the open file is no longer the one at its path.
-
-        Raises:
-            StoreReplacedError: if it was deleted or replaced.
-        """
-        if identity_of(self.path) != self._identity:
-            raise StoreReplacedError(
-                f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
-                "there now, and the next call opens that"
-            )
 
     def expect(self, migrations: int) -> None:
         """Refuse from now on a file that has had more migrations than that; see `_check_version`."""
@@ -302,7 +307,7 @@ class Database:
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosedError(f"{self.path.name!r} was closed; open the memory again")
-        self._require_same_file()
+        self.file.require_same()
 
     @property
     def open_files(self) -> int:
@@ -320,7 +325,7 @@ class Database:
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path):
+        with GATE.inside(), self._write_lock, mapped_errors(self.path):
             self._require_open()
             self._open_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -333,13 +338,13 @@ class Database:
             StoreLockedError: if another process is at work on it.
             StoreWriteError: if there is no room for the copy.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
+        with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             self._open_writer().execute("VACUUM")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
-        with _gate.inside(), self._write_lock, self._readers_lock:
+        with GATE.inside(), self._write_lock, self._readers_lock:
             if self._closed:
                 return
             self._closed = True
@@ -352,7 +357,7 @@ class Database:
                 # Another process may be at work: then the log stays beside the file and loses nothing.
                 self._writer.execute(f"PRAGMA busy_timeout = {CLOSE_TIMEOUT_MS}")
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            except sqlite3.Error:
+            except errors():
                 pass
             finally:
                 self._drop(self._writer)
@@ -370,20 +375,19 @@ def _close_all(connections: set[Connection]) -> None:
         connections.pop().close()
 
 
-_gate = ForkGate()
 _alive: weakref.WeakSet[Database] = weakref.WeakSet()
 _inherited: list[set[Connection]] = []
 _forbidden: set[Path] = set()
 
 
 def _before_fork() -> None:
-    if _gate.shut():
+    if GATE.shut():
         for db in list(_alive):
             db._let_go()
 
 
 def _after_fork_in_child() -> None:
-    _gate.reset()
+    GATE.reset()
     for db in list(_alive):
         if db._opened:
             # Still in use in the parent: neither used nor closed here, and kept, untouched, for ever.
@@ -393,4 +397,4 @@ def _after_fork_in_child() -> None:
 
 
 if sys.platform != "win32":
-    os.register_at_fork(before=_before_fork, after_in_parent=_gate.open, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=GATE.open, after_in_child=_after_fork_in_child)

@@ -6,6 +6,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from memforest.keys import Key
 from memforest.store.faults import mapped_errors
 from memforest.store.files import DatabaseFile
 from memforest.store.import_rows import holds_something
@@ -13,7 +14,7 @@ from memforest.store.import_rows import holds_something
 __all__ = ["discard_unwritten"]
 
 
-def discard_unwritten(path: Path) -> bool:
+def discard_unwritten(path: Path, key: Key | None = None) -> bool:
     """Delete the file of a memory to which nothing was ever written, if there is one, and return whether there was.
 
     The lock that is held meanwhile is had only when nobody else has the file open.
@@ -26,7 +27,7 @@ def discard_unwritten(path: Path) -> bool:
     if not path.exists():
         return False
     with mapped_errors(path):
-        with closing(DatabaseFile(path, readonly=False).connect(0.0)) as conn:
+        with closing(DatabaseFile(path, readonly=False, key=key).connect(0.0)) as conn:
             conn.execute("PRAGMA locking_mode = exclusive")
             if holds_something(conn):
                 return False

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from memforest.store.db import MIN_SQLITE
+from memforest.errors import ConfigError
+from memforest.store.engine import MIN_SQLITE, check_cipher, library
 
-__all__ = ["SqliteAbilities", "sqlite_abilities"]
+__all__ = ["SqliteAbilities", "cipher_version", "sqlite_abilities"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,25 @@ def sqlite_abilities() -> SqliteAbilities:
         )
     finally:
         conn.close()
+
+
+def cipher_version() -> str | None:
+    """Return the version of SQLCipher, None when it is not installed.
+
+    Raises:
+        ConfigError: if its SQLite is too old.
+    """
+    try:
+        check_cipher()
+    except ConfigError:
+        return None
+    module = library(encrypted=True)
+    conn = module.connect(":memory:")
+    try:
+        [[version]] = conn.execute("PRAGMA cipher_version").fetchall()
+    finally:
+        conn.close()
+    return f"{version.split()[0]} (SQLite {module.sqlite_version})"
 
 
 def _runs(conn: sqlite3.Connection, statement: str) -> bool:

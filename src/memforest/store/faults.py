@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +16,12 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
+from memforest.store.engine import errors
 from memforest.store.tx import Tx
 
 __all__ = ["RESTORE", "UNEXPECTED", "is_of_file", "mapped_errors", "sqlite_damage"]
 
-_MISTAKES = (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.DataError)
+_MISTAKES = ("IntegrityError", "ProgrammingError", "InterfaceError", "DataError")
 """What a statement raises that cannot be run as it is. Source: PEP 249, "Exceptions"."""
 
 _DAMAGE = ("malformed", "constructor failed", "corrupt")
@@ -52,7 +52,7 @@ def mapped_errors(
     """
     try:
         yield
-    except sqlite3.Error as exc:
+    except errors() as exc:
         error = _mapped(exc, path)
         # A constraint that fails is of no kind: rows in the way of new ones are damage too.
         doubtful = isinstance(error, CorruptStoreError) or type(error) is StoreError
@@ -79,8 +79,8 @@ def is_of_file(error: Exception) -> bool:
     if isinstance(error, StoreError):
         return type(error) not in (StoreError, IndexStateError)
     return (
-        isinstance(error, sqlite3.Error)
-        and not isinstance(error, _MISTAKES)
+        isinstance(error, errors())
+        and not isinstance(error, errors(*_MISTAKES))
         and type(_mapped(error, Path())) is not StoreError
     )
 
@@ -89,14 +89,14 @@ def sqlite_damage(tx: Tx) -> str | None:
     """Return what SQLite's own check of the file finds, with what to do about it; None when that is nothing."""
     try:
         found = str(tx.execute("PRAGMA quick_check(1)").fetchone()[0])
-    except sqlite3.Error as exc:
+    except errors() as exc:
         found = str(exc)
     except UnicodeDecodeError:  # of the message, which names a table by the bytes that stand there now
         found = "the name of a table cannot be read"
     return None if found == "ok" else f"{found}; {RESTORE}"
 
 
-def _mapped(exc: sqlite3.Error, path: Path) -> StoreError:
+def _mapped(exc: Exception, path: Path) -> StoreError:
     """Return our error for one of SQLite's; told by message, as 3.10 has no error codes.
 
     By whole phrases: a table or column that a wrong statement names may be called "busy" or "full".

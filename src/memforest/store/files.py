@@ -8,20 +8,47 @@ drop the locks of every connection that this process has to it
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 import sys
 import threading
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
-from memforest.errors import ForeignStoreError, StoreLockedError, StoreWriteError
+from memforest.errors import (
+    ForeignStoreError,
+    StoreKeyError,
+    StoreLockedError,
+    StoreReplacedError,
+    StoreWriteError,
+)
+from memforest.keys import FileKey, Key
+from memforest.store import salts
 from memforest.store.connections import Connection, connect
+from memforest.store.engine import errors, not_a_database
+from memforest.store.salts import OWN_FILE
 
-__all__ = ["OWN_DIRECTORY", "DatabaseFile", "Identity", "State", "identity_of", "state_of"]
+__all__ = [
+    "BESIDE",
+    "OWN_DIRECTORY",
+    "UNFINISHED",
+    "DatabaseFile",
+    "Identity",
+    "State",
+    "beside",
+    "identity_of",
+    "make_own",
+    "refuse_link",
+    "state_of",
+    "uri_of",
+]
 
-OWN_FILE = 0o600
-"""Mode of the files that we make: for their owner alone, whatever the umask."""
+UNFINISHED = ("-new", "-old")
+"""Endings of the files that stand beside a memory's while it is encrypted, decrypted or given another key."""
+
+BESIDE = ("-wal", "-shm", "-journal", "-salt", *UNFINISHED)
+"""Endings of the files that may stand beside a memory's and are part of it: SQLite's logs, the salt of an encrypted one,
+and what is there while that changes."""
+
 OWN_DIRECTORY = 0o700
 
 State = tuple[int, int, int, int]
@@ -46,27 +73,37 @@ class DatabaseFile:
     Args:
         path: the file.
         readonly: only look: nothing is written, and no file made. So is a file that this process may not write.
+        key: with it a new file is encrypted; None for an unencrypted one. The key of the file itself needs no salt beside it.
 
     Raises:
         ForeignStoreError: if it is a link, or too small for a database.
+        StoreKeyError: if it is encrypted, and the key is missing or another one.
         OSError: if it cannot be made.
     """
 
-    def __init__(self, path: Path, *, readonly: bool) -> None:
+    def __init__(self, path: Path, *, readonly: bool, key: Key | FileKey | None = None) -> None:
         self.path = path
+        self._salt_made = False
+        self.plain_with_key = False
+        """Whether there is a key, and nothing says that the file is encrypted; it is only looked at then."""
         self._seen: State = (0, 0, 0, 0)
         self.private = True
         """Whether nobody else can use the file; False for somebody else's file that others can use."""
-        _refuse_link(path)
+        refuse_link(path)
+        refuse_link(salts.salt_file(path))
         self.readonly = readonly or _is_read_only(path)
+        self.key = key if isinstance(key, FileKey) else self._unlocked(key)
+        """The key of the file; None for an unencrypted one."""
+        self.readonly = self.readonly or self.plain_with_key
         if not self.readonly:
-            _make_own(path)
+            make_own(path)
             self.private = _tighten(path)
         size = path.stat().st_size
         self.existed = size > 0
         """Whether there was something in it."""
         if 0 < size < LEAST_BYTES:
             raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
+        self._identity = identity_of(path)
 
     def connect(self, timeout_s: float) -> Connection:
         """Return a connection of SQLite's; of a file that is only looked at, one that writes nothing.
@@ -76,25 +113,101 @@ class DatabaseFile:
         makes if it is not there.
         Source: https://www.sqlite.org/wal.html#read_only_databases, https://www.sqlite.org/uri.html.
         """
-        if not self.readonly:
-            return connect(self.path, timeout_s)
-        self._seen = state_of(self.path)
-        has_log = self._seen[3] > 0
-        place = quote_from_bytes(os.fsencode(self.path.absolute().as_posix()), safe="/:")
-        # Not `Path.as_uri`: SQLite wants the server of a Windows share behind an empty authority.
-        uri = f"file://{'' if place[0] == '/' else '/'}{place}?mode=ro{'' if has_log else '&immutable=1'}"
-        conn = connect(uri, timeout_s)
+        place: Path | str = self.path
+        if self.readonly:
+            self._seen = state_of(self.path)
+            place = uri_of(self.path, unchanging=not self._seen[3])
+        conn = connect(place, timeout_s, self.key)
         try:
+            # Reads of the header fail here already when the file is no database, or another key's.
             conn.execute("PRAGMA schema_version").fetchone()
-        except sqlite3.Error as exc:
+        except errors() as exc:
             conn.close()
-            if not has_log or "unable to open" not in str(exc):
-                raise
-            raise StoreWriteError(
-                f"{self.path.name!r} has a write-ahead log, and its index is not there and cannot be made ({exc}): copy "
-                "both files to a directory that can be written, or open them there once"
-            ) from exc
+            raise self._unreadable(exc) from exc
         return conn
+
+    def _unlocked(self, key: Key | None) -> FileKey | None:
+        """Return the key that the file is read with, by what its salt says; None for an unencrypted one.
+
+        Raises:
+            StoreKeyError: if the key is missing, or another one.
+        """
+        salt = salts.read(self.path)
+        if key is None:
+            if salt is not None and not salt.plain:
+                raise StoreKeyError(
+                    f"{self.path.name!r} is encrypted, and no key is configured; set MEMFOREST_KEY, or Config(key=...)"
+                )
+            return None
+        if salt is None:
+            self.plain_with_key = _size_of(self.path) > 0
+            if self.plain_with_key or self.readonly:
+                return None
+            salt, self._salt_made = salts.make(self.path, key)
+        own = key.of_file(salt.salt)
+        if own.check in salt.checks:
+            return own
+        if salt.plain:
+            self.plain_with_key = True
+            return None
+        raise StoreKeyError(
+            f"{self.path.name!r} is encrypted with another key than the one configured, or {self.path.name}-salt is the "
+            "salt of another memory; configure its key, or put its own salt file back"
+        )
+
+    def _unreadable(self, error: Exception) -> Exception:
+        """Return the error of a file that cannot be opened, with what to do."""
+        name = self.path.name
+        if self.readonly and self._seen[3] and "unable to open" in str(error):
+            return StoreWriteError(
+                f"{name!r} has a write-ahead log, and its index is not there and cannot be made ({error}): copy both files "
+                "to a directory that can be written, or open them there once"
+            )
+        if not not_a_database(error):
+            return error
+        if self.key is not None:
+            if self._salt_made:  # somebody else has just made the file, without a key
+                salts.salt_file(self.path).unlink(missing_ok=True)
+            return StoreKeyError(
+                f"{name!r} cannot be read with the key that fits {name}-salt: that is the salt of another memory, or the "
+                "file is damaged or unencrypted. Put its own salt file back, or restore the file from a backup; "
+                "`memforest encrypt` or `memforest rekey` finishes one that was interrupted"
+            )
+        if self.plain_with_key:
+            return StoreKeyError(
+                f"{name!r} is encrypted, and its salt file {name}-salt is not there; put it back: without the salt no key "
+                "opens the file. Else it is no memforest database: use another directory"
+            )
+        if salts.salt_file(self.path).exists():
+            return StoreKeyError(
+                f"{name!r} is encrypted, and no key is configured; set MEMFOREST_KEY, or Config(key=...)"
+            )
+        return error
+
+    def require_same(self) -> None:
+        """Raise if the file that was opened is no longer the one at its path.
+
+        Raises:
+            StoreReplacedError: if it was deleted or replaced.
+        """
+        if identity_of(self.path) != self._identity:
+            raise StoreReplacedError(
+                f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
+                "there now, and the next call opens that"
+            )
+
+    def require_key_in_use(self) -> None:
+        """Raise `StoreKeyError` if there is a key, and the file is readable without it."""
+        if self.plain_with_key:
+            raise StoreKeyError(
+                f"{self.path.name!r} is not encrypted, and a key is configured; `memforest encrypt` encrypts it, or leave "
+                "the key out"
+            )
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether it was being encrypted, decrypted or given another key, and that was interrupted."""
+        return any(beside(self.path, ending).exists() for ending in UNFINISHED)
 
     @property
     def outdated(self) -> bool:
@@ -118,7 +231,27 @@ class DatabaseFile:
             )
 
 
-def _make_own(path: Path) -> None:
+def uri_of(path: Path, *, unchanging: bool) -> str:
+    """Return the URI that opens a file for reading alone.
+
+    Args:
+        path: the file.
+        unchanging: take no locks, as nobody writes it.
+    """
+    place = quote_from_bytes(os.fsencode(path.absolute().as_posix()), safe="/:")
+    # Not `Path.as_uri`: SQLite wants the server of a Windows share behind an empty authority.
+    return f"file://{'' if place[0] == '/' else '/'}{place}?mode=ro{'&immutable=1' if unchanging else ''}"
+
+
+def _size_of(path: Path) -> int:
+    """Return the size of a file, 0 when there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def make_own(path: Path) -> None:
     """Make an empty file that only its owner can use, unless there is a file; SQLite gives its log the same mode.
 
     Raises:
@@ -137,7 +270,7 @@ def _make_own(path: Path) -> None:
                 os.close(made)
 
 
-def _refuse_link(path: Path) -> None:
+def refuse_link(path: Path) -> None:
     """Refuse a name that is a link's: what is read and written must be here and nowhere else.
 
     Raises:
@@ -150,7 +283,7 @@ def _refuse_link(path: Path) -> None:
 
 
 def _tighten(path: Path) -> bool:
-    """Take everybody else's rights to a database and its log away, as far as they are ours; no-op on Windows.
+    """Take everybody else's rights to a database and what is beside it away, as far as they are ours; no-op on Windows.
 
     Returns:
         Whether nobody else can use them now.
@@ -158,7 +291,7 @@ def _tighten(path: Path) -> bool:
     if sys.platform == "win32":
         return True
     private = True
-    for name in (path, _beside(path, "-wal"), _beside(path, "-shm")):
+    for name in (path, *(beside(path, ending) for ending in BESIDE)):
         try:
             found = name.lstat()
             if not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o077:
@@ -200,11 +333,12 @@ def state_of(path: Path) -> State:
     """Return the state of a file (size and times) that changes with every write to it."""
     found = path.stat()
     try:
-        log = _beside(path, "-wal").stat().st_size
+        log = beside(path, "-wal").stat().st_size
     except FileNotFoundError:
         log = 0
     return found.st_ino, found.st_size, found.st_mtime_ns, log
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def beside(path: Path, suffix: str) -> Path:
+    """Return the file beside a memory's whose name has that ending more."""
     return path.with_name(path.name + suffix)

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["WAIT_S", "ForkGate"]
+__all__ = ["GATE", "WAIT_S", "ForkGate"]
 
 WAIT_S = 10.0
 """How long a fork waits for the transactions of other threads."""
@@ -65,3 +65,7 @@ class ForkGate:
         self._forks -= 1
         self._change.notify_all()
         self._change.release()
+
+
+GATE = ForkGate()
+"""The gate of this process."""

@@ -7,7 +7,6 @@ row that cannot be is found among its batch and named by its line.
 from __future__ import annotations
 
 import json
-import sqlite3
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store import changes, derived, meta
+from memforest.store.engine import errors
 from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.packing import pack_ids, pack_text
 from memforest.store.parts import Column, Part
@@ -32,15 +32,10 @@ MOST_NUMBER = 2**31
 """More than any number of rows of a kind."""
 
 
-_REFUSED = (
-    sqlite3.IntegrityError,
-    sqlite3.ProgrammingError,
-    sqlite3.InterfaceError,
-    sqlite3.DataError,
-    OverflowError,
-    ValueError,
-)
-"""What a row raises that cannot be stored, whatever state the file is in."""
+def _refused() -> tuple[type[Exception], ...]:
+    """Return what a row raises that cannot be stored, whatever state the file is in."""
+    named = ("IntegrityError", "ProgrammingError", "InterfaceError", "DataError")
+    return (*errors(*named), OverflowError, ValueError)
 
 
 class Unfit(ValueError):
@@ -164,7 +159,7 @@ class RowWriter:
         self._tx.execute("SAVEPOINT batch")
         try:
             self._tx.executemany(self._sql, self._ready(self._rows, 0))
-        except _REFUSED as exc:
+        except _refused() as exc:
             self._tx.execute("ROLLBACK TO batch")
             raise self._wrong_row() or exc from exc
         self._tx.execute("RELEASE batch")
@@ -176,7 +171,7 @@ class RowWriter:
         for at, (line, row) in enumerate(zip(self._lines, self._rows, strict=True)):
             try:
                 self._tx.executemany(self._sql, self._ready([row], at))
-            except _REFUSED as exc:
+            except _refused() as exc:
                 return Unfit(str(exc) if isinstance(exc, Unfit) else f"cannot be stored: {exc}", line)
         return None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memforest.errors import InputError
 from memforest.store.faults import mapped_errors
-from memforest.store.files import OWN_FILE
+from memforest.store.salts import OWN_FILE
 
 __all__ = ["new_file"]
 

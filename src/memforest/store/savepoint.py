@@ -26,7 +26,7 @@ def attempt(tx: Tx, work: Callable[[], object]) -> Exception | None:
     It is for code that is not ours: errors of the file go through.
 
     Raises:
-        sqlite3.Error: if the file cannot be read or written.
+        Error: of the library, if the file cannot be read or written.
         StoreError: if the file cannot be used.
     """
     tx.execute("SAVEPOINT work")

@@ -1,0 +1,122 @@
+"""Keys of encrypted memories: what is taken for one, and the key of a file that is derived from it. No I/O.
+
+No message, no ``repr`` and no mapping shows a key.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TypeAlias
+
+from memforest.errors import ConfigError
+
+__all__ = ["KEY_BYTES", "FileKey", "Key", "KeySetting"]
+
+KEY_BYTES = 32
+"""Least length of a key, and the length of the key of a file (AES-256)."""
+
+CHECK_BYTES = 16
+
+_HEX = re.compile(rf"(?:[0-9a-fA-F]{{2}}){{{KEY_BYTES},}}")
+_FILE = b"memforest file key v1"
+_CHECK = b"memforest key check v1"
+_HOW = (
+    f"give at least {KEY_BYTES} random bytes, or their {2 * KEY_BYTES} hexadecimal digits; "
+    '`python -c "import secrets; print(secrets.token_hex(32))"` makes one'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileKey:
+    """The key of one file, and what tells without the file whether it is the right one."""
+
+    raw: bytes = field(repr=False)
+    """`KEY_BYTES` bytes."""
+    check: str
+    """Hexadecimal digits that follow from the key and tell nothing about it; they are stored beside the file."""
+
+
+class Key:
+    """A key from which those of files are derived.
+
+    It can be copied and pickled, for a worker process; a pickle holds it in plain text.
+
+    Args:
+        source: at least 32 random bytes, or their hexadecimal digits; or a function without arguments that returns
+            either, called in a worker thread whenever a file is opened.
+
+    Raises:
+        ConfigError: if it is something else. Words that a person chose are no key: whoever has a file could try them out.
+
+    Example:
+        >>> Key("00ff" * 16)
+        Key(...)
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: bytes | str | Callable[[], bytes | str]) -> None:
+        self._source = source if callable(source) and not isinstance(source, type) else _read(source)
+
+    @classmethod
+    def of(cls, setting: KeySetting) -> Key | None:
+        """Return a setting as a key; None for none.
+
+        Raises:
+            ConfigError: if it is no key.
+        """
+        return setting if setting is None or isinstance(setting, Key) else cls(setting)
+
+    def now(self) -> Key:
+        """Return a key that does not ask the function again.
+
+        Raises:
+            ConfigError: if what the function returns is no key.
+        """
+        return Key(self._source()) if callable(self._source) else self
+
+    def of_file(self, salt: bytes) -> FileKey:
+        """Return the key of the file with a salt: HKDF with SHA-256.
+
+        Source: RFC 5869 sections 2.2 and 2.3; each output is one block long.
+
+        Raises:
+            ConfigError: if a function was given, and what it returns is no key.
+        """
+        source = self._source
+        extracted = hmac.digest(salt, _read(source()) if callable(source) else source, sha256)
+        check = hmac.digest(extracted, _CHECK + b"\x01", sha256)[:CHECK_BYTES]
+        return FileKey(hmac.digest(extracted, _FILE + b"\x01", sha256), check.hex())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Key):
+            return NotImplemented
+        mine, theirs = self._source, other._source
+        if callable(mine) or callable(theirs):
+            return mine is theirs
+        return hmac.compare_digest(mine, theirs)
+
+    def __hash__(self) -> int:
+        return hash(self._source)
+
+    def __repr__(self) -> str:
+        return "Key(...)"
+
+
+KeySetting: TypeAlias = bytes | str | Callable[[], bytes | str] | Key | None
+
+
+def _read(source: object) -> bytes:
+    if isinstance(source, str) and _HEX.fullmatch(source.strip()):
+        return bytes.fromhex(source.strip())
+    if isinstance(source, str):
+        raise ConfigError(f"the key is a text that is not hexadecimal, or too short: {_HOW}")
+    if not isinstance(source, (bytes, bytearray)):
+        raise ConfigError(f"the key is of the type {type(source).__name__!r}: {_HOW}")
+    if len(source) < KEY_BYTES:
+        raise ConfigError(f"the key is too short: {_HOW}")
+    return bytes(source)

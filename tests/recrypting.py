@@ -1,0 +1,64 @@
+"""Encrypts, decrypts or rekeys a file in a process that is killed at one chosen step, as `kill -9` does.
+
+Started as a program: `recrypting.py FILE KEY NEW_KEY STEP`, with keys in hexadecimal digits and ``-`` for none. A step is
+something that the process does in the file system, or a statement of SQL of the copy; it dies before the one with that
+number. It prints the number of steps when it lives.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from memforest.keys import Key
+from memforest.store import recrypt
+
+EVENTS = ("open", "os.rename", "os.link", "os.remove", "sqlcipher3.connect")
+_numbers = count()
+_last = int(sys.argv[4])
+
+
+def step() -> None:
+    """Die if it is time."""
+    if next(_numbers) == _last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _watch(path: Path) -> None:
+    """Count the steps in the directory of a file, and each fsync."""
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in EVENTS and str(path.parent) in str(args[0]):
+            step()
+
+    def counted(number: int) -> None:
+        step()
+        fsync(number)
+
+    def within(*args: Any) -> Any:
+        step()
+        made = attached(*args)
+        step()
+        return made
+
+    fsync, attached = os.fsync, recrypt._attached
+    os.fsync = counted  # type: ignore[assignment]
+    recrypt._attached = within  # type: ignore[assignment]
+    sys.addaudithook(hook)
+
+
+def main() -> None:
+    """Do it, and say how many steps it took."""
+    path = Path(sys.argv[1])
+    have, want = (None if one == "-" else Key(one) for one in sys.argv[2:4])
+    _watch(path)
+    recrypt.recrypt(path, have, want, timeout_s=5)
+    sys.stdout.write(str(next(_numbers)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The tests of whole memories once more, on encrypted ones: what is written, grown, replaced, read back and searched."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.test_encryption import encrypted
+
+ROOT = Path(__file__).parent.parent
+
+MODULES = {
+    "test_forest_live": "not test_saving_folds_the_log_into_the_file",
+    "test_memory_views": "",
+    "test_memory_history": "",
+}
+"""File of tests -> which of them: one copies a file without its salt."""
+
+
+@encrypted
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("module", MODULES)
+def test_an_encrypted_memory_is_a_memory_like_any_other(module: str) -> None:
+    """All tests of the file pass, and none is passed over. That their files are encrypted is what the plugin checks at their end."""
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "tests.encrypted_plugin"]
+    wanted = ["-k", MODULES[module]] if MODULES[module] else []
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *wanted, f"tests/{module}.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    counted = re.search(r"^(\d+) passed.* in ", done.stdout, re.MULTILINE)
+    assert counted
+    assert int(counted[1]) > 20
+    assert "skipped" not in done.stdout.splitlines()[-1]
+
+
+@encrypted
+def test_the_benchmark_says_what_it_costs() -> None:
+    """A ratio for each thing that is timed; how large they are is for a quiet machine to say."""
+    options = ["--sessions", "2", "--questions", "4", "--rounds", "1", "--embedder", "hash"]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "encryption.py"), *options],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=50,
+    )
+    found = dict(
+        re.findall(r"^(ingest|query, warm|query, cold) +(?:[\d.]+ +){2}([\d.]+) ", done.stdout, re.MULTILINE)
+    )
+    assert set(found) == {"ingest", "query, warm", "query, cold"}
+    assert all(0.1 < float(ratio) < 10 for ratio in found.values())
+    assert re.search(r"^encrypt: .* MB/s$", done.stdout, re.MULTILINE)
