@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
 from memforest.endpoint import Budget
+from memforest.forest.deleting import DeletesFromMemory
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -49,7 +50,7 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory:
+class AsyncUserMemory(DeletesFromMemory):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
 
     def __init__(self, pool: MemoryPool, user_id: str) -> None:
@@ -349,3 +350,4 @@ class UserMemory:
     flush = portal.blocking(AsyncUserMemory.flush)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
     repair = portal.blocking(AsyncUserMemory.repair)
+    delete = portal.blocking(AsyncUserMemory.delete)

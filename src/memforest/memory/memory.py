@@ -23,6 +23,9 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.interval import to_ms
 from memforest.memory import indexing
+from memforest.memory.erase import deleting
+from memforest.memory.erase.receipt import DeleteReceipt
+from memforest.memory.erase.targets import Target
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
 from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
@@ -178,6 +181,12 @@ class Memory:
 
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)
+
+    async def delete(self, target: Target, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete something, or count what would go; see `AsyncUserMemory.delete`."""
+        with self._summaries.writing():
+            work = partial(deleting.delete, self._writer(), target, dry_run=dry_run)
+            return await self._writes("delete", None, work)
 
     def _writer(self) -> SessionWriter:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)

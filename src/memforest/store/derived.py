@@ -270,16 +270,10 @@ def purge_words(tx: Tx) -> None:
 
 
 def drop_stale(tx: Tx) -> None:
-    """Delete the summaries of dirty nodes and their vectors: they may contain deleted text.
-
-    Rewrites the summaries that stay. When rows move from one page to another, SQLite leaves copies in the unused
-    part of the old page, which "secure_delete" does not reach; it does when the page itself is freed.
-    """
+    """Delete the summaries of dirty nodes and their vectors: they may contain deleted text."""
     stale = "SELECT id FROM node WHERE dirty"
     tx.execute(f"DELETE FROM derived_node_vector WHERE item IN ({stale})")
-    kept = tx.execute(f"SELECT * FROM derived_summary WHERE node NOT IN ({stale}) ORDER BY node").fetchall()
-    tx.execute("DELETE FROM derived_summary")
-    tx.executemany("INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?)", kept)
+    tx.execute(f"DELETE FROM derived_summary WHERE node IN ({stale})")
 
 
 def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:

@@ -16,7 +16,7 @@ from memforest.store.dialect import last_number
 from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.tx import Tx
 
-__all__ = ["Items", "Kind", "compact", "compacted", "position", "read", "waiting"]
+__all__ = ["Items", "Kind", "compact", "compacted", "note", "position", "read", "waiting"]
 
 Kind = Literal["turn", "cell", "fact", "entity"]
 """What the feed notes: turns, chunks, facts, and entities whose kind changed."""
@@ -60,6 +60,11 @@ def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None)
     if limit is not None and len(rows) == limit:
         end = rows[-1][0]
     return {kind: tuple(items) for kind, items in found.items() if items}, end
+
+
+def note(tx: Tx, kind: Kind, item: int) -> None:
+    """Note an item whose place or text has changed in what the triggers do not look at: the turns that a chunk has."""
+    tx.execute("INSERT INTO feed (kind, item) VALUES (?, ?)", (KINDS.index(kind), item))
 
 
 def waiting(tx: Tx, after: int) -> int:

@@ -77,6 +77,10 @@ _LIFE = (
         BEGIN INSERT INTO change (kind, item) VALUES ('fact', new.id);
         DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.id; END""",
     "INSERT OR IGNORE INTO meta SELECT 'memory_id', lower(hex(randomblob(16)))",
+    # What is deleted is found by when it was said and by who said it.
+    "CREATE INDEX turn_said ON turn (said_ms)",
+    "CREATE INDEX turn_speaker ON turn (speaker)",
+    "CREATE INDEX turn_origin ON turn (origin) WHERE origin IS NOT NULL",
 )
 
 

@@ -5,22 +5,32 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from memforest.facts.canonical import fact_identity
 from memforest.facts.entities import speaker_key
 from memforest.interval import from_ms
 from memforest.memory.ingest.restate import restate_fact
-from memforest.store import derived, meta, sessions
+from memforest.store import derived, erase, feed, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import aliases_of_cell, resolve_aliases
+from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.snapshot import states_of_cell
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.systems.states import superseded_facts
 
-__all__ = ["Told", "retract_cell", "retract_session", "told_by"]
+__all__ = [
+    "Settled",
+    "Told",
+    "demote_silent",
+    "drop_unnamed",
+    "retract_cell",
+    "retract_session",
+    "settle_facts",
+    "told_by",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +65,7 @@ def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
         derived.clear_words(tx, "turn", row)
         derived.drop_vectors(tx, "turn", (row,))
     sessions.delete_session(tx, session)
-    _demote_silent(tx, placings, {turn.speaker for _, turn in turns})
+    demote_silent(tx, placings, {turn.speaker for _, turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
@@ -72,30 +82,67 @@ def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
     called = aliases_of_cell(tx, cell)
     placings.leave("cell", (cell,))
     sessions.delete_cell(tx, cell)
-    left = fact_rows.occurrences(tx, facts)
-    stored = fact_rows.facts_with_ids(tx, facts)
-    reworded = False
-    for fact in facts:
-        if left[fact]:
-            reworded |= restate_fact(tx, placings, stored[fact]).text != stored[fact].text
-            continue
-        placings.leave("fact", (fact,))
-        derived.clear_words(tx, "fact", fact)
-        derived.drop_vectors(tx, "fact", (fact,))
-        fact_rows.delete_fact(tx, fact)
-    _drop_unnamed(tx, placings, named)
+    settled = settle_facts(tx, placings, facts)
+    drop_unnamed(tx, placings, named)
     resolve_aliases(tx, called)
-    return reworded
+    return settled.reworded
 
 
-def _drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Facts that have lost occurrences: those that are gone, how many of the others changed, and whether one is worded otherwise now."""
+
+    gone: tuple[FactRow, ...] = ()
+    changed: int = 0
+    reworded: bool = False
+
+
+def settle_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Settled:
+    """Delete those facts of which no occurrence is left, and derive the others from what they have left.
+
+    One that has left only what another fact says is joined to that.
+    """
+    left, stored = fact_rows.occurrences(tx, facts), fact_rows.facts_with_ids(tx, facts)
+    gone, changed, reworded = [], 0, False
+    for row, fact in sorted(stored.items()):
+        other = _same_said(tx, fact, left[row]) if left[row] else None
+        if other is not None:
+            placings.leave("fact", (row, other.row))
+            for one in left[row]:
+                erase.move_occurrence(tx, one, other.row)
+            changed += restate_fact(tx, placings, other) != other
+            feed.note(tx, "fact", other.row)
+        if left[row] and other is None:
+            now = restate_fact(tx, placings, fact)
+            changed += now != fact
+            reworded |= now.text != fact.text
+            continue
+        placings.leave("fact", (row,))
+        derived.clear_words(tx, "fact", row)
+        derived.drop_vectors(tx, "fact", (row,))
+        fact_rows.delete_fact(tx, row)
+        gone.append(fact)
+    return Settled(tuple(gone), changed, reworded)
+
+
+def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
+    """Return the other fact that has the identity of what is left of a fact, which has lost its own; None when there is none."""
+    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+    identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in left]
+    if fact.fact_id in identities:
+        return None
+    found = fact_rows.fact_by_id(tx, identities[0])
+    return None if found is None or found.row == fact.row else found
+
+
+def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
     """Delete those entities that no fact names any more; participants stay."""
     gone = fact_rows.unnamed(tx, entities)
     placings.leave("entity", gone)
     fact_rows.drop_entities(tx, gone)
 
 
-def _demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
+def demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
     """Demote entities that no longer speak in any session, and delete those that no fact names."""
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard
@@ -103,4 +150,4 @@ def _demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
     placings.leave("entity", silent)
     for entity in silent:
         fact_rows.demote(tx, entity)
-    _drop_unnamed(tx, placings, silent)
+    drop_unnamed(tx, placings, silent)

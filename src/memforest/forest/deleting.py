@@ -1,0 +1,84 @@
+"""The verbs that delete: from one user's memory, and a user with all of it."""
+
+from __future__ import annotations
+
+from memforest.errors import InputError, NotFoundError
+from memforest.forest.options import TimeLike, check_flags, check_text, read_time
+from memforest.forest.pool import MemoryPool
+from memforest.memory.erase.receipt import DeleteReceipt
+from memforest.memory.erase.targets import Target
+
+__all__ = ["DeletesFromMemory", "DeletesUsers"]
+
+TARGETS = ("fact_id", "turn", "session_id", "entity", "during")
+
+
+class DeletesFromMemory:
+    """The verbs of a handle on one user's memory that delete."""
+
+    _pool: MemoryPool
+    user_id: str
+
+    async def delete(
+        self,
+        fact_id: str | None = None,
+        *,
+        turn: tuple[str, str] | None = None,
+        session_id: str | None = None,
+        entity: str | None = None,
+        during: tuple[TimeLike | None, TimeLike] | None = None,
+        dry_run: bool = False,
+    ) -> DeleteReceipt:
+        """Delete one thing with everything that was made of it, so that no byte of its text is left in the memory's files.
+
+        A statement that was said elsewhere too loses only what was said here. Deleting a fact or an entity deletes the
+        sentences as well that it was made from, and of an entity those that name it, and all that it said. What is kept
+        outside of the memory (backups, traces, what a model's endpoint logs) is not reached: see docs/deleting.md.
+
+        Args:
+            fact_id: a fact.
+            turn: session id and turn id.
+            session_id: a whole session.
+            entity: a name: of who spoke, or of who or what was spoken of.
+            during: [start, end), of when it was said; a start of None is the beginning.
+            dry_run: only count what would go.
+
+        Raises:
+            InputError: if not exactly one thing is given, or the window ends before it begins.
+            NotFoundError: if there is no such fact, turn, session or entity.
+            StoreError: if the file cannot be written.
+        """
+        check_flags("delete", dry_run=dry_run)
+        given = (fact_id, turn, session_id, entity, during)
+        if sum(one is not None for one in given) != 1:
+            raise InputError(f"delete() takes exactly one of {', '.join(TARGETS)}; delete_all() deletes everything")
+        for name, value in (("fact_id", fact_id), ("session_id", session_id), ("entity", entity)):
+            check_text("delete", name, value)
+        target = Target(_turn(turn), session_id, fact_id, entity, self._window(during))
+        return await self._pool.use_existing(
+            self.user_id, lambda memory: memory.delete(target, dry_run=dry_run)
+        )
+
+    def _window(self, during: object) -> tuple[object, object] | None:
+        if during is None:
+            return None
+        if not isinstance(during, (tuple, list)) or len(during) != 2:
+            raise InputError("delete(during=...) takes a pair of times, [start, end)")
+        start, end = (read_time(one, self._pool.config, "during") for one in during)
+        if end is None:
+            raise InputError("delete(during=...) needs an end; delete_all() deletes everything")
+        if start is not None and start >= end:
+            raise InputError(f"delete(during=...): {start} is not before {end}; give the earlier time first")
+        return start, end
+
+
+def _turn(turn: object) -> tuple[str, str] | None:
+    if turn is None:
+        return None
+    if not isinstance(turn, (tuple, list)) or len(turn) != 2 or not all(isinstance(one, str) for one in turn):
+        raise InputError("delete(turn=...) takes a pair of texts: (session id, turn id)")
+    return turn[0], turn[1]
+
+
+class DeletesUsers:
+    """The verbs of a forest that delete."""

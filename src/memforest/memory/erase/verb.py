@@ -1,0 +1,92 @@
+"""The deletion of something from one memory, from its target to the receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from memforest.memory.erase.erase import Erased, erase_turns
+from memforest.memory.erase.receipt import LAYERS, DeleteReceipt
+from memforest.memory.erase.targets import Target, aim
+from memforest.store.db import Database
+from memforest.store.erase_counts import Counts, counting
+from memforest.store.savepoint import undone
+from memforest.store.tx import Tx
+from memforest.systems.attached import Attached, Placings
+
+__all__ = ["Deletion", "count_target", "delete_target"]
+
+_TABLES: Mapping[str, tuple[str, ...]] = {
+    "sessions": ("session",),
+    "turns": ("turn",),
+    "cells": ("cell",),
+    "facts": ("fact",),
+    "occurrences": ("occurrence",),
+    "mentions": ("mention",),
+    "states": ("state",),
+    "entities": ("entity",),
+    "aliases": ("alias",),
+    "trees": ("tree",),
+    "leaves": ("leaf",),
+    "nodes": ("node",),
+    "summaries": ("summary",),
+    "vectors": ("derived_turn_vector", "derived_fact_vector", "derived_node_vector"),
+    "corrections": ("correction",),
+    "write_keys": ("write_key",),
+    "jobs": ("job",),
+}
+"""Layer of a receipt -> the tables that are counted for it."""
+_OF_INDEX = {"tree": "trees", "leaf": "leaves", "node": "nodes", "summary": "summaries"}
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A deletion that is committed: its receipt so far, whether vectors are missing now, and the trees that changed."""
+
+    receipt: DeleteReceipt
+    reworded: bool = False
+    trees: frozenset[int] = field(default_factory=frozenset)
+
+
+def delete_target(db: Database, attached: Attached, target: Target, now_ms: int) -> Deletion:
+    """Delete in one transaction; the log still holds it (see `Database.purge`).
+
+    Raises:
+        NotFoundError: if there is nothing of that kind and name.
+        StoreError: if the file cannot be written.
+    """
+    with db.write() as tx:
+        return _deleted(tx, attached, target, now_ms)
+
+
+def count_target(db: Database, attached: Attached, target: Target, now_ms: int) -> DeleteReceipt:
+    """Count what a deletion would take away: it is done, and undone before the transaction ends.
+
+    Raises:
+        NotFoundError: if there is nothing of that kind and name.
+        StoreError: if the file cannot be written.
+    """
+    with db.write() as tx, undone(tx):
+        return replace(_deleted(tx, attached, target, now_ms).receipt, dry_run=True)
+
+
+def _deleted(tx: Tx, attached: Attached, target: Target, now_ms: int) -> Deletion:
+    cuts, forced = aim(tx, target)
+    if not cuts:
+        return Deletion(DeleteReceipt(target.kind))
+    with counting(tx) as counts:
+        erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced)
+    return Deletion(_receipt(target.kind, counts, erased), erased.reworded, erased.trees)
+
+
+def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
+    gone = {
+        layer: sum(counts.rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS
+    }
+    gone["word_rows"] = erased.words
+    indexes = {
+        name: {_OF_INDEX[table]: count for table, count in found.items()}
+        for name, found in sorted(counts.indexes.items())
+    }
+    changed = {name: count for name, count in sorted(erased.changed.items()) if count}
+    return DeleteReceipt(kind, gone, changed, indexes, warnings=erased.problems)
