@@ -46,6 +46,9 @@ class MemForest:
     query = portal.blocking(AsyncMemForest.query)
     query_parallel = portal.blocking(AsyncMemForest.query_parallel)
     ask = portal.blocking(AsyncMemForest.ask)
+    delete_turn = portal.blocking(AsyncMemForest.delete_turn)
+    delete_session = portal.blocking(AsyncMemForest.delete_session)
+    delete_user = portal.blocking(AsyncMemForest.delete_user)
     close = portal.blocking(AsyncMemForest.close)
 
     @property

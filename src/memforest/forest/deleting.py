@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from memforest.errors import InputError, NotFoundError
+from datetime import datetime
+
+from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_flags, check_text, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.targets import Target
+from memforest.memory.ingest.turns import check_id
 
 __all__ = ["DeletesFromMemory", "DeletesUsers"]
 
@@ -51,7 +54,9 @@ class DeletesFromMemory:
         check_flags("delete", dry_run=dry_run)
         given = (fact_id, turn, session_id, entity, during)
         if sum(one is not None for one in given) != 1:
-            raise InputError(f"delete() takes exactly one of {', '.join(TARGETS)}; delete_all() deletes everything")
+            raise InputError(
+                f"delete() takes exactly one of {', '.join(TARGETS)}; delete_all() deletes everything"
+            )
         for name, value in (("fact_id", fact_id), ("session_id", session_id), ("entity", entity)):
             check_text("delete", name, value)
         target = Target(_turn(turn), session_id, fact_id, entity, self._window(during))
@@ -59,7 +64,17 @@ class DeletesFromMemory:
             self.user_id, lambda memory: memory.delete(target, dry_run=dry_run)
         )
 
-    def _window(self, during: object) -> tuple[object, object] | None:
+    async def delete_all(self, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete the whole memory, as `AsyncMemForest.delete_user` does, or count what is in it; the next `add` begins a new one.
+
+        Raises:
+            NotFoundError: if there is no file for the user.
+            StoreError: if a file cannot be deleted.
+        """
+        check_flags("delete_all", dry_run=dry_run)
+        return await self._pool.remove(self.user_id, dry_run=dry_run)
+
+    def _window(self, during: object) -> tuple[datetime | None, datetime] | None:
         if during is None:
             return None
         if not isinstance(during, (tuple, list)) or len(during) != 2:
@@ -82,3 +97,47 @@ def _turn(turn: object) -> tuple[str, str] | None:
 
 class DeletesUsers:
     """The verbs of a forest that delete."""
+
+    _pool: MemoryPool
+
+    async def delete_turn(self, user_id: str, session_id: str, turn_id: str) -> DeleteReceipt:
+        """Delete one turn with everything that was made of it; see `AsyncUserMemory.delete`.
+
+        Raises:
+            NotFoundError: if there is no such user, session or turn.
+            StoreError: if the file cannot be written.
+        """
+        return await self._handle(user_id).delete(turn=(session_id, turn_id))
+
+    async def delete_session(self, user_id: str, session_id: str) -> DeleteReceipt:
+        """Delete a session with everything that was made of it; see `AsyncUserMemory.delete`.
+
+        Raises:
+            NotFoundError: if there is no such user or session.
+            StoreError: if the file cannot be written.
+        """
+        return await self._handle(user_id).delete(session_id=session_id)
+
+    async def delete_user(self, user_id: str) -> DeleteReceipt:
+        """Delete a user's memory: its files, whatever state they are in.
+
+        Calls on it that are under way in this process end with a `StoreClosedError`; other processes that have it open
+        get a `StoreReplacedError` at their next call. The user may be ingested anew at once.
+
+        Raises:
+            NotFoundError: if there is no file for the user.
+            ForeignStoreError: if the file is another program's, or another user's.
+            StoreError: if a file cannot be deleted.
+        """
+        return await self._pool.remove(user_id)
+
+    def _handle(self, user_id: str) -> DeletesFromMemory:
+        return UserDeletions(self._pool, check_id(user_id, "user_id"))
+
+
+class UserDeletions(DeletesFromMemory):
+    """A handle that only deletes."""
+
+    def __init__(self, pool: MemoryPool, user_id: str) -> None:
+        self._pool = pool
+        self.user_id = user_id

@@ -351,3 +351,4 @@ class UserMemory:
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
     repair = portal.blocking(AsyncUserMemory.repair)
     delete = portal.blocking(AsyncUserMemory.delete)
+    delete_all = portal.blocking(AsyncUserMemory.delete_all)

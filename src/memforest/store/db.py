@@ -18,7 +18,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from memforest.errors import (
     ConfigError,
@@ -37,7 +36,7 @@ from memforest.store.files import DatabaseFile, identity_of
 from memforest.store.forks import ForkGate
 from memforest.store.tx import Tx
 
-__all__ = ["APPLICATION_ID", "Database", "Purged"]
+__all__ = ["APPLICATION_ID", "Database"]
 
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""
@@ -51,14 +50,6 @@ MAX_IDLE_READERS = 2
 
 CLOSE_TIMEOUT_MS = 500
 """How long closing waits for other processes before it leaves the write-ahead log as it is."""
-
-
-class Purged(NamedTuple):
-    """How a deletion ended: what the file says of "secure_delete", whether a reader holds the log, and whether it was written anew."""
-
-    secure_delete: bool
-    wal_pending: bool
-    vacuumed: bool
 
 
 class Database:
@@ -323,37 +314,27 @@ class Database:
         """
         return len(self._opened) + self._most_opened + 1 if self._opened else 0
 
+    @contextmanager
+    def maintained(self) -> Iterator[Connection]:
+        """Yield the writing connection in no transaction, for work on the whole file; nobody here writes meanwhile.
+
+        Raises:
+            StoreClosedError: if the database was closed.
+            StoreLockedError: if another process is at work on it.
+            StoreWriteError: if the disk is full or read-only.
+        """
+        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
+            self._require_open()
+            yield self._open_writer()
+
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the file, as far as readers allow.
 
         Raises:
             StoreClosedError: if the database was closed.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path):
-            self._require_open()
-            self._open_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def purge(self) -> Purged:
-        """Fold the log into the file and empty it, so that what was deleted is in neither.
-
-        A build that does not overwrite what it frees has the file written anew instead.
-
-        Raises:
-            StoreClosedError: if the database was closed.
-            StoreWriteError: if there is no room for the copy.
-        """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
-            self._require_open()
-            conn = self._open_writer()
-            secure = conn.execute("PRAGMA secure_delete").fetchone()[0] == 1
-            conn.execute(f"PRAGMA busy_timeout = {CLOSE_TIMEOUT_MS}")
-            try:
-                if not secure:
-                    conn.execute("VACUUM")
-                busy = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            finally:
-                conn.execute(f"PRAGMA busy_timeout = {int(self._timeout_s * 1000)}")
-            return Purged(secure, bool(busy), not secure)
+        with self.maintained() as conn:
+            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def vacuum(self) -> None:
         """Write the file anew without its unused pages.
@@ -364,9 +345,8 @@ class Database:
             StoreLockedError: if another process is at work on it.
             StoreWriteError: if there is no room for the copy.
         """
-        with _gate.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
-            self._require_open()
-            self._open_writer().execute("VACUUM")
+        with self.maintained() as conn:
+            conn.execute("VACUUM")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memforest.store import meta
-from memforest.store.dialect import AMONG, listed
 from memforest.store.dates import write_dates
+from memforest.store.dialect import AMONG, listed
 from memforest.store.digests import turn_digest
 from memforest.store.facts import OccurrenceRow
 from memforest.store.tx import Tx
@@ -24,13 +24,13 @@ __all__ = [
     "drop_origins",
     "drop_turn",
     "entities_spelled",
+    "facts_of_cells",
     "fit_cell",
     "forget_results",
     "free_corrections",
     "is_spelled",
     "mark_erased",
     "move_occurrence",
-    "facts_of_cells",
     "occurrences_made",
     "occurrences_naming",
     "put_turn_anew",
@@ -77,7 +77,8 @@ def spots(tx: Tx, turns: Collection[int]) -> list[Spot]:
 def spots_of_session(tx: Tx, session: int, first: int, last: int) -> list[Spot]:
     """Return the turns of a session with ordinals from `first` to `last`, both included."""
     rows = tx.execute(
-        f"{_SPOT} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal", (session, first, last)
+        f"{_SPOT} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal",
+        (session, first, last),
     )
     return [Spot(*row) for row in rows]
 
@@ -116,7 +117,9 @@ def put_turn_anew(tx: Tx, spot: Spot, text: str, metadata: str) -> int:
 
     The occurrences that it supports are to be supported by the new row; so is what is said of them.
     """
-    held = [row[0] for row in tx.execute("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (spot.row,))]
+    held = [
+        row[0] for row in tx.execute("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (spot.row,))
+    ]
     drop_turn(tx, spot.row)
     said = (
         spot.ordinal,
@@ -141,7 +144,9 @@ def put_turn_anew(tx: Tx, spot: Spot, text: str, metadata: str) -> int:
 # -- cells and sessions ---------------------------------------------------------------------------
 
 
-def cells_reading(tx: Tx, session: int, ordinals: Collection[int], context: int) -> list[tuple[int, int, int]]:
+def cells_reading(
+    tx: Tx, session: int, ordinals: Collection[int], context: int
+) -> list[tuple[int, int, int]]:
     """Return (row, first, last) of the cells that hold one of some turns, or that it stands at most `context` before.
 
     Args:
@@ -270,9 +275,12 @@ _NAMING = """FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN fact f
 
 def is_spelled(tx: Tx, entity: int, label: str) -> bool:
     """Return whether somebody speaks by a name, or a statement that names the entity spells it so."""
-    found = tx.execute("SELECT 1 FROM turn WHERE speaker = ? LIMIT 1", (label,)).fetchone() or tx.execute(
-        f"SELECT 1 {_NAMING} AND instr(coalesce(o.text, f.text), ?) LIMIT 1", (entity, label)
-    ).fetchone()
+    found = (
+        tx.execute("SELECT 1 FROM turn WHERE speaker = ? LIMIT 1", (label,)).fetchone()
+        or tx.execute(
+            f"SELECT 1 {_NAMING} AND instr(coalesce(o.text, f.text), ?) LIMIT 1", (entity, label)
+        ).fetchone()
+    )
     return found is not None
 
 
@@ -325,9 +333,7 @@ def free_corrections(tx: Tx, places: Collection[tuple[str, str]]) -> tuple[list[
 
 def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
     """Return the occurrences that corrections have made, with their facts."""
-    rows = tx.execute(
-        f"SELECT id, fact FROM occurrence WHERE correction {AMONG}", (tx.ids(corrections),)
-    )
+    rows = tx.execute(f"SELECT id, fact FROM occurrence WHERE correction {AMONG}", (tx.ids(corrections),))
     return dict(rows.fetchall())
 
 
@@ -361,9 +367,7 @@ def drop_origins(tx: Tx, origins: Collection[int]) -> None:
     )
 
 
-def add_tombstones(
-    tx: Tx, kind: str, stored: Mapping[int, int], deleted_ms: int
-) -> None:
+def add_tombstones(tx: Tx, kind: str, stored: Mapping[int, int], deleted_ms: int) -> None:
     """Note how many items of a kind went: when they were stored, in ms -> how many."""
     tx.executemany(
         "INSERT INTO tombstone (kind, count, stored_ms, deleted_ms) VALUES (?, ?, ?, ?)",

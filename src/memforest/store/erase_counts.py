@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from memforest.store.tx import Tx
 
-__all__ = ["Counts", "counting"]
+__all__ = ["Counts", "counting", "owner_of", "table_counts"]
 
 _PLAIN = (
     "session",
@@ -61,7 +61,7 @@ def _triggers() -> list[str]:
         )
     )
     # A summary goes with its node, whose row is gone by then; or alone.
-    summary = """INSERT INTO erased_count SELECT 'summary', {tree}, 1 WHERE {where}
+    summary = """INSERT INTO erased_count SELECT 'derived_summary', {tree}, 1 WHERE {where}
         ON CONFLICT (kind, part) DO UPDATE SET n = n + excluded.n;"""
     has = "EXISTS (SELECT 1 FROM derived_summary WHERE node = old.id)"
     made.append(_trigger("with_node", "BEFORE DELETE", "node", summary.format(tree="old.tree", where=has)))
@@ -80,7 +80,9 @@ _DROPPED = [f"DROP TRIGGER {sql.split()[3]}" for sql in _TRIGGERS]
 @contextmanager
 def counting(tx: Tx) -> Iterator[Counts]:
     """Count the rows that go while the block runs, those that go with others included; filled at its end."""
-    tx.execute("CREATE TEMP TABLE erased_count (kind TEXT, part INTEGER, n INTEGER, PRIMARY KEY (kind, part))")
+    tx.execute(
+        "CREATE TEMP TABLE erased_count (kind TEXT, part INTEGER, n INTEGER, PRIMARY KEY (kind, part))"
+    )
     tx.execute("CREATE TEMP TABLE erased_owner (tree INTEGER PRIMARY KEY, owner TEXT)")
     for sql in _TRIGGERS:
         tx.execute(sql)
@@ -92,7 +94,26 @@ def counting(tx: Tx) -> Iterator[Counts]:
     ).fetchall()
     for kind, owner, count in rows:
         counts.rows[kind] = counts.rows.get(kind, 0) + count
-        if kind in ("tree", "summary", *_PLACED):
+        if kind in ("tree", "derived_summary", *_PLACED):
             counts.indexes.setdefault(owner or "", {})[kind] = count
     for sql in (*_DROPPED, "DROP TABLE erased_count", "DROP TABLE erased_owner"):
         tx.execute(sql)
+
+
+def table_counts(tx: Tx) -> dict[str, int]:
+    """Return how many rows each table has that a receipt counts, in a file of any version."""
+    there = {row[0] for row in tx.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+    wanted = (*_PLAIN, *_PLACED, "tree", "derived_summary", *_VECTORS)
+    return {
+        table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        for table in wanted
+        if table in there
+    }
+
+
+def owner_of(tx: Tx) -> str | None:
+    """Return whose memory a file is, in any version; None when it was never begun."""
+    if tx.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
+        return None
+    row = tx.execute("SELECT value FROM meta WHERE key = 'user_id'").fetchone()
+    return None if row is None else str(row[0])

@@ -18,7 +18,16 @@ from urllib.parse import quote_from_bytes
 from memforest.errors import ForeignStoreError, StoreLockedError, StoreWriteError
 from memforest.store.connections import Connection, connect
 
-__all__ = ["OWN_DIRECTORY", "DatabaseFile", "Identity", "State", "identity_of", "state_of"]
+__all__ = [
+    "OWN_DIRECTORY",
+    "DatabaseFile",
+    "Identity",
+    "State",
+    "count_files",
+    "identity_of",
+    "remove_files",
+    "state_of",
+]
 
 OWN_FILE = 0o600
 """Mode of the files that we make: for their owner alone, whatever the umask."""
@@ -204,6 +213,36 @@ def state_of(path: Path) -> State:
     except FileNotFoundError:
         log = 0
     return found.st_ino, found.st_size, found.st_mtime_ns, log
+
+
+def remove_files(path: Path) -> int:
+    """Delete a database with its log and the log's index; return how many files there were. Its last holder closes it.
+
+    The database goes behind the log, so that no log is left for one that is made later in its place, and what somebody
+    opened in between goes last.
+
+    Raises:
+        OSError: if one of them cannot be deleted.
+    """
+    beside = _all_beside(path)
+    return sum(_unlinked(one) for one in (*beside, path, *beside))
+
+
+def count_files(path: Path) -> int:
+    """Return how many files a database has."""
+    return sum(one.exists() for one in (path, *_all_beside(path)))
+
+
+def _all_beside(path: Path) -> list[Path]:
+    return [_beside(path, suffix) for suffix in ("-salt", "-wal", "-shm", "-journal")]
+
+
+def _unlinked(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _beside(path: Path, suffix: str) -> Path:

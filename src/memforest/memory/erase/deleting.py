@@ -11,6 +11,7 @@ from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.targets import Target
 from memforest.memory.erase.verb import count_target, delete_target
 from memforest.memory.ingest.writer import SessionWriter
+from memforest.store.disposal import purge
 
 __all__ = ["delete"]
 
@@ -33,7 +34,7 @@ async def delete(writer: SessionWriter, target: Target, *, dry_run: bool) -> Del
         except ModelError as exc:
             problems.append(f"vectors are left: {exc}; resume() makes them")
     problems += await writer.catch_up(failed=False)
-    purged = await asyncio.to_thread(writer.db.purge)
+    purged = await asyncio.to_thread(purge, writer.db)
     return replace(
         done.receipt,
         secure_delete=purged.secure_delete,

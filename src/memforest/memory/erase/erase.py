@@ -109,9 +109,7 @@ def erase_turns(
     _drop_turns(tx, cuts, done)
     for session, one in found.items():
         _settle_session(tx, session, one, done, now_ms)
-    erase.add_tombstones(
-        tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms
-    )
+    erase.add_tombstones(tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms)
     demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
     erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
     done.trees = placings.close().trees
@@ -146,9 +144,7 @@ def _drop_occurrences(
     now_ms: int,
 ) -> None:
     """Delete the occurrences that go, and the facts of which none is left; restate the others."""
-    lost = {
-        cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells
-    }
+    lost = {cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells}
     facts = erase.facts_of_cells(tx, lost)
     names = erase.entities_spelled(tx, facts)
     going: dict[int, int] = {}
@@ -180,9 +176,7 @@ def _drop_occurrences(
     done.changed["write_keys"] += erase.forget_results(tx, {*told, *found})
 
 
-def _goes(
-    one: OccurrenceRow, turns: Mapping[int, Cut], lost: frozenset[str], names: Collection[str]
-) -> bool:
+def _goes(one: OccurrenceRow, turns: Mapping[int, Cut], lost: frozenset[str], names: Collection[str]) -> bool:
     """Return whether an occurrence of a cell goes: because of its turns, or of the words of its statement."""
     own = [turns[turn] for turn in one.turns if turn in turns]
     if any(cut.text is None or _misses(cut, one.quote) for cut in own):

@@ -64,7 +64,9 @@ class DeleteReceipt(Result):
 
     def counts(self) -> DeleteReceipt:
         """Return the counts alone, as they are the same for a dry run and the deletion."""
-        return replace(self, dry_run=False, wal_pending=False, vacuumed=False, secure_delete=True, warnings=())
+        return replace(
+            self, dry_run=False, wal_pending=False, vacuumed=False, secure_delete=True, warnings=()
+        )
 
     def _line(self) -> str:
         gone = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.gone.items() if count)

@@ -117,7 +117,9 @@ def _made_from(tx: Tx, found: _Aim, occurrences: Sequence[OccurrenceRow]) -> Non
     Those are what they quote; of a turn that is not quoted, the sentences that share words with the statement; of one that
     shares none, all.
     """
-    texts = {spot.row: spot.text for spot in erase.spots(tx, {turn for one in occurrences for turn in one.turns})}
+    texts = {
+        spot.row: spot.text for spot in erase.spots(tx, {turn for one in occurrences for turn in one.turns})
+    }
     for one in occurrences:
         found.forced.add(one.row)
         for turn in one.turns:
@@ -145,7 +147,9 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
     for speaker in spoken:
         found.whole(erase.spots_by(tx, speaker))
     if entity is None and not found.pieces:
-        raise NotFoundError(f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said")
+        raise NotFoundError(
+            f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said"
+        )
 
 
 def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
@@ -153,6 +157,8 @@ def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
     rows: set[int] = set()
     for key in keys:
         tokens = question_tokens(key)
-        having = [{item for item, _ in derived.postings(tx, "turn", token)} for token in dict.fromkeys(tokens)]
+        having = [
+            {item for item, _ in derived.postings(tx, "turn", token)} for token in dict.fromkeys(tokens)
+        ]
         rows |= set[int].intersection(*having) if having else set(erase.all_turns(tx))
     return [(spot.row, spot.text) for spot in erase.spots(tx, rows)]

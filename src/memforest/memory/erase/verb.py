@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from memforest.errors import CorruptStoreError, ForeignStoreError
 from memforest.memory.erase.erase import Erased, erase_turns
 from memforest.memory.erase.receipt import LAYERS, DeleteReceipt
 from memforest.memory.erase.targets import Target, aim
 from memforest.store.db import Database
-from memforest.store.erase_counts import Counts, counting
+from memforest.store.disposal import remove
+from memforest.store.erase_counts import Counts, counting, owner_of, table_counts
+from memforest.store.files import count_files, remove_files
 from memforest.store.savepoint import undone
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["Deletion", "count_target", "delete_target"]
+__all__ = ["Deletion", "count_target", "delete_target", "remove_memory"]
 
 _TABLES: Mapping[str, tuple[str, ...]] = {
     "sessions": ("session",),
@@ -29,14 +33,14 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
     "trees": ("tree",),
     "leaves": ("leaf",),
     "nodes": ("node",),
-    "summaries": ("summary",),
+    "summaries": ("derived_summary",),
     "vectors": ("derived_turn_vector", "derived_fact_vector", "derived_node_vector"),
     "corrections": ("correction",),
     "write_keys": ("write_key",),
     "jobs": ("job",),
 }
 """Layer of a receipt -> the tables that are counted for it."""
-_OF_INDEX = {"tree": "trees", "leaf": "leaves", "node": "nodes", "summary": "summaries"}
+_OF_INDEX = {"tree": "trees", "leaf": "leaves", "node": "nodes", "derived_summary": "summaries"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Deletion:
 
 
 def delete_target(db: Database, attached: Attached, target: Target, now_ms: int) -> Deletion:
-    """Delete in one transaction; the log still holds it (see `Database.purge`).
+    """Delete in one transaction; the log still holds it (see `memforest.store.disposal.purge`).
 
     Raises:
         NotFoundError: if there is nothing of that kind and name.
@@ -70,6 +74,36 @@ def count_target(db: Database, attached: Attached, target: Target, now_ms: int) 
         return replace(_deleted(tx, attached, target, now_ms).receipt, dry_run=True)
 
 
+def remove_memory(path: Path, user_id: str, *, busy_timeout_s: float, dry_run: bool = False) -> DeleteReceipt:
+    """Delete the files of a user's memory, whatever state it is in; or count what is in them.
+
+    Raises:
+        ForeignStoreError: if it is another program's file, or another user's.
+        StoreError: if a file cannot be deleted.
+    """
+    gone = dict.fromkeys(LAYERS, 0)
+    try:
+        db = Database(path, busy_timeout_s=busy_timeout_s)
+    except CorruptStoreError as exc:
+        if not dry_run:
+            gone["files"] = remove_files(path)
+        return DeleteReceipt("user", gone, dry_run=dry_run, warnings=(f"nothing could be counted: {exc}",))
+    try:
+        with db.read() as tx:
+            owner = owner_of(tx)
+            if owner not in (None, user_id):
+                raise ForeignStoreError(
+                    f"{path.name!r} belongs to another user id; it was renamed or copied here"
+                )
+            found = table_counts(tx)
+        gone |= {layer: sum(found.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
+        gone["word_rows"] = gone["turns"] + gone["facts"]
+        gone["files"] = count_files(path) if dry_run else remove(db)
+    finally:
+        db.close()
+    return DeleteReceipt("user", gone, dry_run=dry_run)
+
+
 def _deleted(tx: Tx, attached: Attached, target: Target, now_ms: int) -> Deletion:
     cuts, forced = aim(tx, target)
     if not cuts:
@@ -80,9 +114,7 @@ def _deleted(tx: Tx, attached: Attached, target: Target, now_ms: int) -> Deletio
 
 
 def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
-    gone = {
-        layer: sum(counts.rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS
-    }
+    gone = {layer: sum(counts.rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
     gone["word_rows"] = erased.words
     indexes = {
         name: {_OF_INDEX[table]: count for table, count in found.items()}
