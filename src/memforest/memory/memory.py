@@ -58,6 +58,7 @@ from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import jobs, sessions, spent
 from memforest.store.db import Database
+from memforest.store.disposal import purge
 from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
 from memforest.store.tx import Tx
@@ -141,7 +142,7 @@ class Memory:
         await self._finish(batch, refresh)
         if batch.replaced:
             # The log still holds what was overwritten in the file.
-            await asyncio.to_thread(self.db.checkpoint)
+            await asyncio.to_thread(purge, self.db)
         return [batch.result(at) for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None) -> None:
@@ -346,7 +347,7 @@ class Memory:
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""
-        await asyncio.to_thread(self.db.checkpoint)
+        await asyncio.to_thread(purge if self.db.unfinished else Database.checkpoint, self.db)
 
     # -- what is held open --------------------------------------------------------------------
 
@@ -378,4 +379,7 @@ class Memory:
 
     def close(self) -> None:
         """Fold the log into the file and close it; a second call does nothing."""
+        if self.db.unfinished:
+            with suppress(StoreError):  # it is read still, or somebody else is at work on it
+                purge(self.db)
         self.db.close()

@@ -34,6 +34,7 @@ from memforest.store.connections import Connection, set_up_reader, set_up_writer
 from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile, identity_of
 from memforest.store.forks import ForkGate
+from memforest.store.gaps import is_raw_open, release
 from memforest.store.tx import Tx
 
 __all__ = ["APPLICATION_ID", "Database"]
@@ -76,6 +77,10 @@ class Database:
         self._opened: set[Connection] = set()
         self._most_opened = 0
         self._migrations: int | None = None
+        self.unfinished = False
+        """Whether a deletion has left text in the log, because it was read; see `memforest.store.disposal.purge`."""
+        self.next_salt: int | None = None
+        """The salt of the log that begins behind the last deletion; None when it is not known."""
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         self._writer: Connection | None = None
@@ -312,7 +317,8 @@ class Database:
         the next: SQLite must not close it, as that would drop the process's POSIX locks on the file.
         Source: https://www.sqlite.org/howtocorrupt.html section 2.2; `os_unix.c`, "POSIX Advisory Locks".
         """
-        return len(self._opened) + self._most_opened + 1 if self._opened else 0
+        raw = int(is_raw_open(self._identity))
+        return len(self._opened) + self._most_opened + 1 + raw if self._opened else 0
 
     @contextmanager
     def maintained(self) -> Iterator[Connection]:
@@ -367,6 +373,8 @@ class Database:
                 pass
             finally:
                 self._drop(self._writer)
+                if not any(other._opened and other._identity == self._identity for other in list(_alive)):
+                    release(self._identity)
 
     def _let_go(self) -> None:
         """Close every connection before a fork; nobody is using one."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from memforest.store.connections import transaction
+from memforest.store.connections import Connection, transaction
 from memforest.store.db import CLOSE_TIMEOUT_MS, Database
 from memforest.store.faults import mapped_errors
 from memforest.store.files import remove_files
+from memforest.store.gaps import read_log, scrub
 
 __all__ = ["Purged", "purge", "remove"]
+
+ROUNDS = 3
+"""Times that the log is emptied, if others go on writing meanwhile."""
 
 
 class Purged(NamedTuple):
@@ -38,10 +42,42 @@ def purge(db: Database) -> Purged:
         try:
             if not secure:
                 conn.execute("VACUUM")
-            busy = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            db.unfinished = not any(_folded(db, conn) for _ in range(ROUNDS))
         finally:
             conn.execute(f"PRAGMA busy_timeout = {waits}")
-        return Purged(secure, bool(busy), not secure)
+        return Purged(secure, db.unfinished, not secure)
+
+
+def _folded(db: Database, conn: Connection) -> bool:
+    """Empty the log, and overwrite the gaps of the pages that were in it; return whether that was done.
+
+    All pages are looked at where the log does not tell which have changed since the last time: it was begun anew
+    meanwhile, or another connection has written just now.
+    """
+    version, log = _data_version(conn), read_log(db.path)
+    known = log is not None and log.salt == db.next_salt
+    db.next_salt = None
+    if conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        return False
+    conn.execute("PRAGMA shrink_memory")  # pages that are written back from memory would bring their gaps along
+    with transaction(conn, writes=True):
+        if read_log(db.path) is not None:
+            return False  # somebody was quicker
+        known = known and version == _data_version(conn)
+        scrubbed = scrub(db.path, log.pages if known and log is not None else None)
+        if scrubbed:  # so that every other connection reads the pages anew too
+            conn.execute("UPDATE meta SET value = value WHERE key = 'generation'")
+    version = _data_version(conn)
+    if scrubbed and conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+        return False
+    if log is not None and version == _data_version(conn):
+        db.next_salt = (log.salt + (2 if scrubbed else 1)) % (1 << 32)
+    return True
+
+
+def _data_version(conn: Connection) -> int:
+    """Return a number that is another one when another connection has written."""
+    return int(conn.execute("PRAGMA data_version").fetchone()[0])
 
 
 def remove(db: Database) -> int:
