@@ -49,6 +49,8 @@ class Erased:
     changed: Counter[str] = field(default_factory=Counter)
     words: int = 0
     """Rows of the lexical index that went."""
+    tokens: set[str] = field(default_factory=set)
+    """What those said, and those that were changed."""
     reworded: bool = False
     """A fact or a turn has another text now, and no vector."""
     problems: tuple[str, ...] = ()
@@ -115,7 +117,7 @@ def erase_turns(
     done.trees = placings.close().trees
     done.problems = tuple(placings.problems)
     derived.drop_stale(tx)  # now that the nodes above what went are marked
-    derived.purge_words(tx)
+    derived.purge_words(tx, done.tokens)
     meta.bump(tx)
     return done
 
@@ -166,7 +168,9 @@ def _drop_occurrences(
     done.changed["corrections"] += changed
     settled = settle_facts(tx, placings, {*going.values(), *made.values()})
     done.words += len(settled.gone)
-    done.changed["facts"] += settled.changed
+    done.changed["facts"] += len(settled.changed)
+    for fact in (*settled.gone, *settled.changed):
+        done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
     done.reworded |= settled.reworded
     erase.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in settled.gone), now_ms)
     named |= more_named
@@ -213,6 +217,7 @@ def _drop_turns(tx: Tx, cuts: Sequence[Cut], done: Erased) -> None:
     derived.drop_vectors(tx, "turn", [cut.spot.row for cut in cuts])
     for cut in cuts:
         derived.clear_words(tx, "turn", cut.spot.row)
+        done.tokens.update(index_tokens(cut.spot.speaker, cut.spot.text, from_ms(cut.spot.said_ms)))
         if cut.text is None:
             erase.drop_turn(tx, cut.spot.row)
             done.words += 1

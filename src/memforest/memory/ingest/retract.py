@@ -90,10 +90,10 @@ def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Facts that have lost occurrences: those that are gone, how many of the others changed, and whether one is worded otherwise now."""
+    """Facts that have lost occurrences, as they were: those that are gone, and those that changed; whether one is worded otherwise now."""
 
     gone: tuple[FactRow, ...] = ()
-    changed: int = 0
+    changed: tuple[FactRow, ...] = ()
     reworded: bool = False
 
 
@@ -103,18 +103,18 @@ def settle_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Settled:
     One that has left only what another fact says is joined to that.
     """
     left, stored = fact_rows.occurrences(tx, facts), fact_rows.facts_with_ids(tx, facts)
-    gone, changed, reworded = [], 0, False
+    gone, changed, reworded = [], [], False
     for row, fact in sorted(stored.items()):
         other = _same_said(tx, fact, left[row]) if left[row] else None
         if other is not None:
             placings.leave("fact", (row, other.row))
             for one in left[row]:
                 erase.move_occurrence(tx, one, other.row)
-            changed += restate_fact(tx, placings, other) != other
+            changed += [other] if restate_fact(tx, placings, other) != other else []
             feed.note(tx, "fact", other.row)
         if left[row] and other is None:
             now = restate_fact(tx, placings, fact)
-            changed += now != fact
+            changed += [fact] if now != fact else []
             reworded |= now.text != fact.text
             continue
         placings.leave("fact", (row,))
@@ -122,7 +122,7 @@ def settle_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Settled:
         derived.drop_vectors(tx, "fact", (row,))
         fact_rows.delete_fact(tx, row)
         gone.append(fact)
-    return Settled(tuple(gone), changed, reworded)
+    return Settled(tuple(gone), tuple(changed), reworded)
 
 
 def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
