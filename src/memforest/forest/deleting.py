@@ -74,6 +74,20 @@ class DeletesFromMemory:
         check_flags("delete_all", dry_run=dry_run)
         return await self._pool.remove(self.user_id, dry_run=dry_run)
 
+    async def expire(self, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete the turns that were said longer ago than `Config.retention`, with everything that was made of them.
+
+        Every ingest and `add` does the same, at most once a day by the clock of the configuration, and says so in its
+        warnings.
+
+        Raises:
+            ConfigError: if `Config.retention` is not set.
+            NotFoundError: if the user has no memory.
+            StoreError: if the file cannot be written.
+        """
+        check_flags("expire", dry_run=dry_run)
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.expire(dry_run=dry_run))
+
     def _window(self, during: object) -> tuple[datetime | None, datetime] | None:
         if during is None:
             return None

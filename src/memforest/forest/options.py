@@ -28,6 +28,7 @@ __all__ = [
     "check_rebuild",
     "check_refresh",
     "check_text",
+    "check_texts",
     "read_budget",
     "read_count",
     "read_indexes",
@@ -238,6 +239,21 @@ def check_text(verb: str, name: str, value: object, *, optional: bool = True) ->
     if value is None and not optional:
         raise InputError(f"{verb}({name}) takes a text, not None")
     _given(verb, name, value, str)
+
+
+def check_texts(verb: str, name: str, value: object) -> None:
+    """Raise unless an argument is a list of texts that are not empty.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    texts = value if isinstance(value, (list, tuple)) else (None,)
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InputError(f"{verb}({name}) takes a list of texts, none of them empty")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{verb}({name}) holds a lone surrogate; decode it as UTF-8 first") from None
 
 
 def check_mapping(verb: str, name: str, value: object) -> None:

@@ -31,6 +31,7 @@ from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
+from memforest.memory.inspect.residue import with_residue
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
@@ -150,6 +151,8 @@ class Memory:
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
         batch.warn(self._summaries.take_warnings())
+        expired = await deleting.expire_if_due(self._writer())
+        batch.warn([expired] if expired else [])
         await batch.finish(refresh=how)
         if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
@@ -188,6 +191,13 @@ class Memory:
         with self._summaries.writing():
             work = partial(deleting.delete, self._writer(), target, dry_run=dry_run)
             return await self._writes("delete", None, work)
+
+    async def expire(self, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete what is kept no longer; see `AsyncUserMemory.expire`."""
+        with self._summaries.writing():
+            return await self._writes(
+                "delete", None, partial(deleting.expire, self._writer(), dry_run=dry_run)
+            )
 
     def _writer(self) -> SessionWriter:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
@@ -321,12 +331,13 @@ class Memory:
         await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
         return await self.view(tree_views, scope=scope, depth=depth, limit=limit)
 
-    async def verify(self) -> VerifyReport:
-        """Check every invariant; see `memforest.memory.inspect.verify`."""
+    async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
+        """Check every invariant, and that texts are nowhere; see `memforest.memory.inspect.verify`."""
 
         def run() -> VerifyReport:
             with self.db.fresh() as tx:
-                return verify(tx, self._attached)
+                report = verify(tx, self._attached)
+                return report if not deleted else with_residue(tx, self.db.path, report, deleted)
 
         return await asyncio.to_thread(run)
 

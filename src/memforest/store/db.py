@@ -34,7 +34,7 @@ from memforest.store.connections import Connection, set_up_reader, set_up_writer
 from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile, identity_of
 from memforest.store.forks import ForkGate
-from memforest.store.gaps import is_raw_open, release
+from memforest.store.gaps import raw_open, release
 from memforest.store.tx import Tx
 
 __all__ = ["APPLICATION_ID", "Database"]
@@ -78,9 +78,9 @@ class Database:
         self._most_opened = 0
         self._migrations: int | None = None
         self.unfinished = False
-        """Whether a deletion has left text in the log, because it was read; see `memforest.store.disposal.purge`."""
+        """Whether a deletion has left text in the log, because it was read; see `memforest.store.disposal`."""
         self.next_salt: int | None = None
-        """The salt of the log that begins behind the last deletion; None when it is not known."""
+        """The salt of the log that begins behind the last deletion."""
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         self._writer: Connection | None = None
@@ -317,7 +317,7 @@ class Database:
         the next: SQLite must not close it, as that would drop the process's POSIX locks on the file.
         Source: https://www.sqlite.org/howtocorrupt.html section 2.2; `os_unix.c`, "POSIX Advisory Locks".
         """
-        raw = int(is_raw_open(self._identity))
+        raw = raw_open(self._identity)
         return len(self._opened) + self._most_opened + 1 + raw if self._opened else 0
 
     @contextmanager
@@ -341,18 +341,6 @@ class Database:
         """
         with self.maintained() as conn:
             conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def vacuum(self) -> None:
-        """Write the file anew without its unused pages.
-
-        Source: https://www.sqlite.org/lang_vacuum.html; a crash leaves the file as it was.
-
-        Raises:
-            StoreLockedError: if another process is at work on it.
-            StoreWriteError: if there is no room for the copy.
-        """
-        with self.maintained() as conn:
-            conn.execute("VACUUM")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""

@@ -11,7 +11,7 @@ from memforest.store.faults import mapped_errors
 from memforest.store.files import remove_files
 from memforest.store.gaps import read_log, scrub
 
-__all__ = ["Purged", "purge", "remove"]
+__all__ = ["Purged", "purge", "remove", "vacuum"]
 
 ROUNDS = 3
 """Times that the log is emptied, if others go on writing meanwhile."""
@@ -59,7 +59,9 @@ def _folded(db: Database, conn: Connection) -> bool:
     db.next_salt = None
     if conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         return False
-    conn.execute("PRAGMA shrink_memory")  # pages that are written back from memory would bring their gaps along
+    conn.execute(
+        "PRAGMA shrink_memory"
+    )  # pages that are written back from memory would bring their gaps along
     with transaction(conn, writes=True):
         if read_log(db.path) is not None:
             return False  # somebody was quicker
@@ -78,6 +80,19 @@ def _folded(db: Database, conn: Connection) -> bool:
 def _data_version(conn: Connection) -> int:
     """Return a number that is another one when another connection has written."""
     return int(conn.execute("PRAGMA data_version").fetchone()[0])
+
+
+def vacuum(db: Database) -> None:
+    """Write the file anew without its unused pages.
+
+    Source: https://www.sqlite.org/lang_vacuum.html; a crash leaves the file as it was.
+
+    Raises:
+        StoreLockedError: if another process is at work on it.
+        StoreWriteError: if there is no room for the copy.
+    """
+    with db.maintained() as conn:
+        conn.execute("VACUUM")
 
 
 def remove(db: Database) -> int:

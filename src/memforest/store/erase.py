@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from memforest.store import meta
@@ -20,12 +20,14 @@ __all__ = [
     "cells_reading",
     "drop_cell",
     "drop_corrections",
+    "drop_jobs",
     "drop_occurrences",
     "drop_origins",
     "drop_turn",
     "entities_spelled",
     "facts_of_cells",
     "fit_cell",
+    "forget_reasons",
     "forget_results",
     "free_corrections",
     "is_spelled",
@@ -357,6 +359,26 @@ def forget_results(tx: Tx, sessions: Collection[int]) -> int:
     """Empty the kept results of writes to sessions, as they tell what was learnt; return how many there were."""
     sql = f"UPDATE write_key SET result = '' WHERE result != '' AND session {AMONG}"
     return tx.execute(sql, (tx.ids(sessions),)).rowcount
+
+
+def forget_reasons(tx: Tx, tells: Callable[[str], bool], instead: str) -> int:
+    """Write something else over the reasons of indexes and jobs that tell of what was deleted; return how many jobs those are."""
+    for name, reason in tx.execute("SELECT name, reason FROM index_ WHERE reason IS NOT NULL").fetchall():
+        if tells(reason):
+            tx.execute("UPDATE index_ SET reason = ? WHERE name = ?", (instead, name))
+    rows = tx.execute("SELECT id, reason FROM job WHERE reason IS NOT NULL").fetchall()
+    told = [(instead, job) for job, reason in rows if tells(reason)]
+    tx.executemany("UPDATE job SET reason = ? WHERE id = ?", told)
+    return len(told)
+
+
+def drop_jobs(tx: Tx, repeats: Callable[[str], bool]) -> None:
+    """Delete the jobs whose key or payload repeats what was deleted; their index adds those again that are still due."""
+    rows = tx.execute("SELECT id, key, payload FROM job").fetchall()
+    tx.executemany(
+        "DELETE FROM job WHERE id = ?",
+        [(job,) for job, key, payload in rows if repeats(key) or repeats(payload)],
+    )
 
 
 def drop_origins(tx: Tx, origins: Collection[int]) -> None:

@@ -12,6 +12,7 @@ Sources: https://www.sqlite.org/fileformat.html sections 1.3, 1.5, 1.6, 4.1; `re
 
 from __future__ import annotations
 
+import glob
 import os
 import struct
 import threading
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from memforest.store.files import Identity, identity_of
 
-__all__ = ["Log", "is_raw_open", "read_log", "release", "scrub"]
+__all__ = ["Log", "raw_files", "raw_open", "read_log", "release", "scrub"]
 
 MAGIC = b"SQLite format 3\x00"
 LEAVES, INNER = (10, 13), (2, 5)
@@ -32,7 +33,8 @@ CHUNK = 256
 """Pages read at once."""
 LOG_HEADER, FRAME_HEADER = 32, 24
 
-_raw: dict[Identity, int] = {}
+_raw: dict[Identity, dict[str, int]] = {}
+"""Descriptors of databases, by what their names end with: of the file itself, and of the log's index."""
 _lock = threading.Lock()
 
 
@@ -131,8 +133,8 @@ def _gap(page: bytes, start: int) -> slice | None:
 # -- the descriptor ---------------------------------------------------------------------------------
 
 
-def _descriptor(path: Path) -> int:
-    """Return a descriptor of a database, which is kept as long as this process has the database open.
+def _descriptor(path: Path, suffix: str = "") -> int:
+    """Return a descriptor of a database or of its log's index, kept as long as this process has the database open.
 
     To close it earlier would drop the locks of all connections of this process to the file
     (https://www.sqlite.org/howtocorrupt.html section 2.2).
@@ -144,18 +146,41 @@ def _descriptor(path: Path) -> int:
         identity = identity_of(path)
         if identity is None:
             raise FileNotFoundError(path)
-        if identity not in _raw:
-            _raw[identity] = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
-        return _raw[identity]
+        kept = _raw.setdefault(identity, {})
+        if suffix not in kept:
+            mode = os.O_RDONLY if suffix else os.O_RDWR
+            kept[suffix] = os.open(path.with_name(path.name + suffix), mode | getattr(os, "O_BINARY", 0))
+        return kept[suffix]
 
 
 def release(identity: Identity | None) -> None:
-    """Close the descriptor of a database that this process has no connection to any more."""
+    """Close the descriptors of a database that this process has no connection to any more."""
     with _lock:
-        if identity is not None and identity in _raw:
-            os.close(_raw.pop(identity))
+        for raw in _raw.pop(identity, {}).values() if identity is not None else ():
+            os.close(raw)
 
 
-def is_raw_open(identity: Identity | None) -> bool:
-    """Return whether there is a descriptor of a database."""
-    return identity in _raw
+def raw_open(identity: Identity | None) -> int:
+    """Return how many descriptors of a database there are."""
+    return len(_raw.get(identity, ())) if identity is not None else 0
+
+
+def raw_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a database with all that is in them: itself, its log and the log's index, and others beside it.
+
+    Raises:
+        OSError: if one of them cannot be read.
+    """
+    for one in sorted(path.parent.glob(f"{glob.escape(path.name)}*")):
+        suffix = one.name[len(path.name) :]
+        if suffix not in ("", "-shm"):
+            yield one.name, one.read_bytes()
+            continue
+        raw = _descriptor(path, suffix)
+        with _lock:
+            size = os.lseek(raw, 0, os.SEEK_END)
+            os.lseek(raw, 0, os.SEEK_SET)
+            parts = []
+            while part := os.read(raw, min(1 << 26, size + 1)):
+                parts.append(part)
+        yield one.name, b"".join(parts)

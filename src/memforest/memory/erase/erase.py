@@ -13,10 +13,11 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from memforest.interval import from_ms
-from memforest.memory.erase.sentences import content_words, quoted, spelled
+from memforest.memory.erase.sentences import content_words, quoted, spelled, word_runs
 from memforest.memory.ingest.receive import CONTEXT_TURNS
 from memforest.memory.ingest.retract import demote_silent, drop_unnamed, settle_facts
 from memforest.search.texts import index_tokens
@@ -27,9 +28,12 @@ from memforest.store.erase import Spot
 from memforest.store.facts import OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
+from memforest.text import fold
 
 __all__ = ["Cut", "Erased", "erase_turns"]
 
+FORGOTTEN = "failed; what it told of was deleted"
+"""The reason of an index or a job that told of what was deleted."""
 FAILED = "what it failed on was deleted"
 """The reason of a failed chunk of which something was deleted."""
 
@@ -55,6 +59,12 @@ class Erased:
     """A fact or a turn has another text now, and no vector."""
     problems: tuple[str, ...] = ()
     trees: frozenset[int] = frozenset()
+    lost: set[str] = field(default_factory=set)
+    """Content words that only deleted text said where it stood."""
+
+    def tells(self, text: str) -> bool:
+        """Return whether a text holds one of the words that are lost."""
+        return not self.lost.isdisjoint(content_words(text))
 
 
 @dataclass(slots=True)
@@ -113,6 +123,10 @@ def erase_turns(
         _settle_session(tx, session, one, done, now_ms)
     erase.add_tombstones(tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms)
     demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
+    done.changed["jobs"] += erase.forget_reasons(tx, done.tells, FORGOTTEN)
+    erase.drop_jobs(
+        tx, partial(_repeats, runs=frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts)))
+    )
     erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
     done.trees = placings.close().trees
     done.problems = tuple(placings.problems)
@@ -147,6 +161,7 @@ def _drop_occurrences(
 ) -> None:
     """Delete the occurrences that go, and the facts of which none is left; restate the others."""
     lost = {cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells}
+    done.lost.update(*lost.values())
     facts = erase.facts_of_cells(tx, lost)
     names = erase.entities_spelled(tx, facts)
     going: dict[int, int] = {}
@@ -186,6 +201,12 @@ def _goes(one: OccurrenceRow, turns: Mapping[int, Cut], lost: frozenset[str], na
     if any(cut.text is None or _misses(cut, one.quote) for cut in own):
         return True
     return not lost.isdisjoint(content_words(one.text, *one.topics, *names))
+
+
+def _repeats(text: str, runs: frozenset[str]) -> bool:
+    """Return whether a text has a run of words of what was deleted."""
+    folded = fold(text)
+    return any(run in folded for run in runs)
 
 
 def _misses(cut: Cut, quote: str) -> bool:

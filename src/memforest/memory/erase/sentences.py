@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterable
 from memforest.language.sentences import Piece, split_sentences
 from memforest.text import STOP_WORDS, entity_key, fold, lexical_tokens, words
 
-__all__ = ["content_words", "names", "quoted", "sharing", "spelled", "without"]
+__all__ = ["content_words", "names", "quoted", "sharing", "spelled", "without", "word_runs"]
 
+RUN = 4
+"""Words in a row that two texts do not share by chance."""
 MOST_NAME_WORDS = 3
 """Words that a name may have beside those of its key: an article, a title, a genitive."""
 
@@ -21,6 +23,14 @@ def content_words(*texts: str) -> frozenset[str]:
         found.update(lexical_tokens(text))
         found.update(word for word in map(fold, words(text)) if word not in STOP_WORDS)
     return frozenset(found)
+
+
+def word_runs(text: str) -> frozenset[str]:
+    """Return the runs of `RUN` words of a text, folded, by which a copy of it could be recognised; of a shorter one, itself."""
+    said = fold(text).split()
+    if len(said) <= RUN:
+        return frozenset({" ".join(said)} if len(said) > 1 else ())
+    return frozenset(" ".join(said[at : at + RUN]) for at in range(len(said) - RUN + 1))
 
 
 def quoted(text: str, quote: str) -> list[Piece]:

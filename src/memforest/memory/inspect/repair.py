@@ -19,7 +19,7 @@ from memforest.memory.results import VerifyReport
 from memforest.memory.words import index_rows
 from memforest.store import counts, derived, jobs, meta
 from memforest.store.db import Database
-from memforest.store.disposal import purge
+from memforest.store.disposal import purge, vacuum
 from memforest.store.leaves import drop_strays
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
@@ -75,7 +75,7 @@ def reclaim_space(db: Database) -> list[str]:
         with db.read() as tx:
             share, size = counts.free_share(tx)
         if share > FREE_SHARE and size <= VACUUM_BYTES:
-            db.vacuum()
+            vacuum(db)
             did.append(f"gave back {share:.0%} of the file")
         elif share > FREE_SHARE:
             did.append(
