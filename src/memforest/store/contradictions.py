@@ -182,6 +182,10 @@ _SETTINGS: tuple[Check, ...] = (
         "the change log knows {0!r}, which there is not",
     ),
     (
+        f"SELECT id FROM tombstone WHERE count < 1 OR {_no_time('stored_ms', 'deleted_ms')}",
+        "tombstone {0}: its count or times cannot be",
+    ),
+    (
         f"SELECT DISTINCT kind FROM feed WHERE kind NOT BETWEEN 0 AND {len(FEED_KINDS) - 1}",
         "the feed knows items of kind {0}, which there is not",
     ),

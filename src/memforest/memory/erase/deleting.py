@@ -79,7 +79,9 @@ async def delete(writer: SessionWriter, target: Target, *, dry_run: bool) -> Del
     if dry_run:
         return await asyncio.to_thread(count_target, writer.db, writer.attached, target, now_ms)
     done = await asyncio.to_thread(delete_target, writer.db, writer.attached, target, now_ms)
-    problems = []
+    problems: list[str] = []
+    if not done.receipt:
+        return done.receipt
     if done.reworded:
         try:
             await writer.fill_vectors()

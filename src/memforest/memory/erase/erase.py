@@ -52,7 +52,7 @@ class Erased:
 
     changed: Counter[str] = field(default_factory=Counter)
     words: int = 0
-    """Rows of the lexical index that went."""
+    """Rows of the lexical index that went, also where a turn has another one now."""
     tokens: set[str] = field(default_factory=set)
     """What those said, and those that were changed."""
     reworded: bool = False
@@ -238,10 +238,10 @@ def _drop_turns(tx: Tx, cuts: Sequence[Cut], done: Erased) -> None:
     derived.drop_vectors(tx, "turn", [cut.spot.row for cut in cuts])
     for cut in cuts:
         derived.clear_words(tx, "turn", cut.spot.row)
+        done.words += 1
         done.tokens.update(index_tokens(cut.spot.speaker, cut.spot.text, from_ms(cut.spot.said_ms)))
         if cut.text is None:
             erase.drop_turn(tx, cut.spot.row)
-            done.words += 1
             continue
         lost = content_words(cut.spot.text) - content_words(cut.text)
         metadata = _scrubbed(cut.spot.metadata, lost)

@@ -37,14 +37,14 @@ LAYERS = (
 class DeleteReceipt(Result):
     """The result of a deletion. It holds no words and no ids of what went.
 
-    `gone` counts, by layer, the rows that are no longer there: of leaves and nodes, how many fewer there are; of summaries
-    and vectors, those that went, also where they are made anew from what is left. `changed` counts rows that stay and were
+    `gone` counts, by layer, the rows that are no longer there: of leaves and nodes, how many fewer there are; of summaries,
+    vectors and word rows, those that went, also where they are made anew from what is left. `changed` counts rows that stay and were
     changed: sessions that lost something, turns that lost a sentence, facts that are worded, dated or attributed
     otherwise now, corrections that lost one of their places, kept results of writes that were emptied. `indexes` has the
     counts of each index.
 
-    `secure_delete` is what the file says of that pragma: whether what is freed is overwritten at once. If it is not,
-    the file was written anew (`vacuumed`). `wal_pending` is true while another connection reads an older state: then the
+    `secure_delete` is what the file says of that pragma: whether what is freed is overwritten at once; None where nothing
+    was written. If it is not, the file was written anew (`vacuumed`). `wal_pending` is true while another connection reads an older state: then the
     log still holds it, and `save()`, or closing the memory, finishes. A dry run has written nothing: its counts are
     those that the deletion would have.
     """
@@ -54,7 +54,7 @@ class DeleteReceipt(Result):
     changed: Mapping[str, int] = field(default_factory=dict)
     indexes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     dry_run: bool = False
-    secure_delete: bool = True
+    secure_delete: bool | None = None
     wal_pending: bool = False
     vacuumed: bool = False
     warnings: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class DeleteReceipt(Result):
     def counts(self) -> DeleteReceipt:
         """Return the counts alone, as they are the same for a dry run and the deletion."""
         return replace(
-            self, dry_run=False, wal_pending=False, vacuumed=False, secure_delete=True, warnings=()
+            self, dry_run=False, wal_pending=False, vacuumed=False, secure_delete=None, warnings=()
         )
 
     def _line(self) -> str:

@@ -107,7 +107,7 @@ def remove_memory(path: Path, user_id: str, *, busy_timeout_s: float, dry_run: b
 def _deleted(tx: Tx, attached: Attached, target: Target, now_ms: int) -> Deletion:
     cuts, forced = aim(tx, target)
     if not cuts:
-        return Deletion(DeleteReceipt(target.kind))
+        return Deletion(DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)))
     with counting(tx) as counts:
         erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced)
     return Deletion(_receipt(target.kind, counts, erased), erased.reworded, erased.trees)
