@@ -81,27 +81,38 @@ def remove_memory(path: Path, user_id: str, *, busy_timeout_s: float, dry_run: b
         ForeignStoreError: if it is another program's file, or another user's.
         StoreError: if a file cannot be deleted.
     """
-    gone = dict.fromkeys(LAYERS, 0)
+    gone, warnings = dict.fromkeys(LAYERS, 0), []
     try:
         db = Database(path, busy_timeout_s=busy_timeout_s)
-    except CorruptStoreError as exc:
-        if not dry_run:
-            gone["files"] = remove_files(path)
+    except CorruptStoreError as exc:  # nobody can write to it
+        gone["files"] = count_files(path) if dry_run else remove_files(path)
         return DeleteReceipt("user", gone, dry_run=dry_run, warnings=(f"nothing could be counted: {exc}",))
     try:
-        with db.read() as tx:
-            owner = owner_of(tx)
-            if owner not in (None, user_id):
-                raise ForeignStoreError(
-                    f"{path.name!r} belongs to another user id; it was renamed or copied here"
-                )
-            found = table_counts(tx)
-        gone |= {layer: sum(found.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
-        gone["word_rows"] = gone["turns"] + gone["facts"]
+        try:
+            gone |= _counted(db, user_id)
+        except CorruptStoreError as exc:
+            warnings.append(f"not all could be counted: {exc}")
         gone["files"] = count_files(path) if dry_run else remove(db)
     finally:
         db.close()
-    return DeleteReceipt("user", gone, dry_run=dry_run)
+    return DeleteReceipt("user", gone, dry_run=dry_run, warnings=tuple(warnings))
+
+
+def _counted(db: Database, user_id: str) -> dict[str, int]:
+    """Return how many rows of each layer a memory has.
+
+    Raises:
+        ForeignStoreError: if it is another user's.
+        CorruptStoreError: if it cannot be read.
+    """
+    with db.read() as tx:
+        if owner_of(tx) not in (None, user_id):
+            raise ForeignStoreError(
+                f"{db.path.name!r} belongs to another user id; it was renamed or copied here"
+            )
+        found = table_counts(tx)
+    counts = {layer: sum(found.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
+    return {**counts, "word_rows": counts["turns"] + counts["facts"]}
 
 
 def _deleted(tx: Tx, attached: Attached, target: Target, now_ms: int) -> Deletion:
