@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.dummy_index.index import Dummy
 from tests.shelf import ShelfIndex
-from tests.worlds import eager_config
+from tests.worlds import eager_config, fast_config
 
 from memforest import AsyncMemForest
 from memforest.steps.local.extract import LocalExtractor
@@ -67,6 +67,10 @@ class Crasher:
         """
         job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment, "drop": drop}
         return self._run(job)[:2]
+
+    def delete(self, folder: str, target: dict[str, Any], *, at: int, moment: str) -> tuple[int, int]:
+        """Delete something in a child that dies at a write; return (signal, writes begun)."""
+        return self._run({"folder": folder, "target": target, "at": at, "moment": moment})[:2]
 
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
         assert self._process.stdin is not None
@@ -116,6 +120,12 @@ async def ingest(job: dict[str, Any], log: int) -> None:
             os.write(log, b"a")
 
 
+async def delete(job: dict[str, Any]) -> None:
+    """Delete something."""
+    async with AsyncMemForest(job["folder"], fast_config()) as forest:
+        await forest.user("u").delete(**job["target"])
+
+
 async def index(job: dict[str, Any]) -> None:
     """Add the dummy index, let it go on where it was left, or begin anew; or drop it."""
     base.STEP = job["step"]
@@ -159,7 +169,9 @@ def main() -> None:
         if child == 0:
             os.close(reading)
             kill_at(job["at"], job["moment"], log)
-            asyncio.run(ingest(job, log) if "calls" in job else index(job))
+            asyncio.run(
+                ingest(job, log) if "calls" in job else delete(job) if "target" in job else index(job)
+            )
             os._exit(0)
         os.close(log)
         said = notes_of(child, reading, job.get("within_s"))
