@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,8 +20,9 @@ from tests.crashing import Crasher
 from tests.deletions import KINDS, random_target, stored
 from tests.worlds import fast_config, file_of, rows
 
-from memforest import MemForest
+from memforest import AsyncMemForest, MemForest
 from memforest.errors import SessionConflictError
+from memforest.types import Candidate, ChunkOutcome
 
 START = datetime(2023, 1, 1, 9, tzinfo=timezone.utc)
 PEOPLE = ("Nora", "Tomas", "Ilse")
@@ -166,3 +169,70 @@ def test_killed_in_the_middle_it_is_done_or_not_begun(
             assert len(turns) - len(stored(tmp_path)) == expected.gone["turns"]
             assert len(before["facts"]) - len(what_is_held(tmp_path)["facts"]) == expected.gone["facts"]
             assert forest.user("u").verify().ok
+
+
+# -- while another process ingests it ---------------------------------------------------------------
+
+
+class Slow:
+    """An extractor that waits until it is told to go on."""
+
+    name = "slow@1"
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def extract(self, chunks: Any) -> list[ChunkOutcome]:
+        """Return each turn as a statement that repeats what was read before it."""
+        self.begun.set()
+        await self.go_on.wait()
+        return [
+            ChunkOutcome(
+                candidates=tuple(
+                    Candidate(
+                        " ".join(one.text for one in (*chunk.before, turn)),
+                        (turn.ordinal,),
+                        turn.speaker,
+                        turn.text,
+                    )
+                    for turn in chunk.turns
+                )
+            )
+            for chunk in chunks
+        ]
+
+
+@pytest.mark.parametrize("target", [{"session_id": "s"}, {"turn": ("s", "t0")}, {"turn": ("s", "t1")}])
+def test_what_is_deleted_while_it_is_ingested_does_not_come_back(
+    tmp_path: Path, target: dict[str, Any]
+) -> None:
+    """Another process deletes between the storing of the turns and the commit of what was read of them: that is not written."""
+    turns = [
+        {"id": f"t{n}", "speaker": "Ana", "content": text, "timestamp": START + timedelta(minutes=n)}
+        for n, text in enumerate(("Zoltan came.", "Quixotic weather.", "I like tea."))
+    ]
+    word = {"t0": "zoltan", "t1": "quixotic"}[target.get("turn", ("s", "t0"))[1]]
+
+    async def run() -> None:
+        slow = Slow()
+        config = fast_config(extractor=slow, cell_turns=1)
+        async with AsyncMemForest(tmp_path, config) as forest:
+            ingest = asyncio.ensure_future(forest.ingest_session("u", "s", turns))
+            await slow.begun.wait()
+            program = (
+                "import sys, json; from memforest import MemForest, Config; from memforest.models import HashEmbedder\n"
+                "forest = MemForest(sys.argv[1], Config(embedder=HashEmbedder(32)))\n"
+                "forest.user('u').delete(**json.loads(sys.argv[2])); forest.close()"
+            )
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", program, str(tmp_path), json.dumps(target)
+            )
+            assert await process.wait() == 0
+            slow.go_on.set()
+            with pytest.raises(SessionConflictError, match="another writer"):
+                await ingest
+            await forest.resume("u")
+            report = await forest.user("u").verify(deleted=[word])
+            assert report.ok, report.problems
+
+    asyncio.run(run())

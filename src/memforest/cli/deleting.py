@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.screen import Screen, clean, columns, error_console
+from memforest.cli.screen import Screen, clean, columns
 
 if TYPE_CHECKING:
     from memforest.forest import UserMemory
@@ -59,7 +59,7 @@ def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
             ):
                 call.show(found, lambda screen: _draw(screen, found), forest=forest)
                 return
-            _draw(Screen(console=error_console()), found)
+            _draw(Screen(), found)
             click.confirm("Delete this for good?", abort=True, err=True)
         done = _delete(memory, wanted, dry_run=False)
         call.warn(done.warnings)
