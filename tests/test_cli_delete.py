@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -114,3 +116,14 @@ def test_on_a_terminal_it_asks(run: Run, answer: str, turns: int) -> None:
     assert left(run) == turns
     os.close(theirs)
     os.close(ours)
+
+
+def test_the_commands_of_the_page_run(run: Run) -> None:
+    """Those of docs/deleting.md, one after the other, in a memory that has what they name."""
+    page = Path(__file__).resolve().parents[1] / "docs" / "deleting.md"
+    [block] = re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = [run(*shlex.split(line)[1:]) for line in block.splitlines()]
+    assert [one.exit_code for one in shown] == [0, 0, 0]
+    assert "1 to go" in shown[0].stdout
+    assert "1 gone" in shown[1].stdout
+    assert run("stats").exit_code == 1  # there is no memory any more

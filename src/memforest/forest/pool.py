@@ -139,7 +139,7 @@ class MemoryPool:
             with self._lock:
                 memory = None if dry_run else self._open.pop(user_id, None)
             if memory is not None:
-                await memory.end()
+                await memory.end(finish=False)
             wait = self.config.busy_timeout_s
             return await asyncio.to_thread(remove_memory, path, user_id, busy_timeout_s=wait, dry_run=dry_run)
 

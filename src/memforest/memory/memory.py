@@ -381,10 +381,10 @@ class Memory:
         """Whether summaries are being made behind a write."""
         return self._summaries.at_work
 
-    async def end(self) -> None:
-        """Stop background work and close; see `close`."""
+    async def end(self, *, finish: bool = True) -> None:
+        """Stop background work and close; see `close`. Without `finish` no summary is made first."""
         try:
-            await self._summaries.close()
+            await self._summaries.close(finish=finish)
         finally:
             await asyncio.to_thread(self.close)
 

@@ -77,10 +77,9 @@ class Database:
         self._opened: set[Connection] = set()
         self._most_opened = 0
         self._migrations: int | None = None
+        # Of deletions: whether one has left text in the log, and the salt of the log behind the last.
         self.unfinished = False
-        """Whether a deletion has left text in the log, because it was read; see `memforest.store.disposal`."""
         self.next_salt: int | None = None
-        """The salt of the log that begins behind the last deletion."""
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         self._writer: Connection | None = None
@@ -317,8 +316,8 @@ class Database:
         the next: SQLite must not close it, as that would drop the process's POSIX locks on the file.
         Source: https://www.sqlite.org/howtocorrupt.html section 2.2; `os_unix.c`, "POSIX Advisory Locks".
         """
-        raw = raw_open(self._identity)
-        return len(self._opened) + self._most_opened + 1 + raw if self._opened else 0
+        more = 1 + raw_open(self._identity)
+        return len(self._opened) + self._most_opened + more if self._opened else 0
 
     @contextmanager
     def maintained(self) -> Iterator[Connection]:
@@ -334,11 +333,7 @@ class Database:
             yield self._open_writer()
 
     def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file, as far as readers allow.
-
-        Raises:
-            StoreClosedError: if the database was closed.
-        """
+        """Fold the write-ahead log into the file, as far as readers allow; errors are those of `maintained`."""
         with self.maintained() as conn:
             conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -10,6 +10,7 @@ vectors, words, skipped pieces, reasons of failures, metadata, corrections, kept
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from memforest.memory.erase.sentences import content_words, quoted, spelled, wor
 from memforest.memory.ingest.receive import CONTEXT_TURNS
 from memforest.memory.ingest.retract import demote_silent, drop_unnamed, settle_facts
 from memforest.search.texts import index_tokens
-from memforest.store import derived, erase, feed, meta, sessions
+from memforest.store import derived, erase, erase_traces, feed, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import resolve_aliases
 from memforest.store.erase import Spot
@@ -80,7 +81,8 @@ class _Session:
     @property
     def own_cells(self) -> list[int]:
         """The cells that hold one of the turns themselves."""
-        return [cell for cell, first, last in self.cells if any(first <= at <= last for at in self.cuts)]
+        cut = sorted(self.cuts)
+        return [cell for cell, first, last in self.cells if bisect_left(cut, first) < bisect_right(cut, last)]
 
     def lost_words(self, first: int, last: int) -> frozenset[str]:
         """Return the words that only deleted text said, of the turns from `first` to `last` and those read with them."""
@@ -121,13 +123,15 @@ def erase_turns(
     _drop_turns(tx, cuts, done)
     for session, one in found.items():
         _settle_session(tx, session, one, done, now_ms)
-    erase.add_tombstones(tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms)
+    erase_traces.add_tombstones(
+        tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms
+    )
     demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
-    done.changed["jobs"] += erase.forget_reasons(tx, done.tells, FORGOTTEN)
-    erase.drop_jobs(
+    done.changed["jobs"] += erase_traces.forget_reasons(tx, done.tells, FORGOTTEN)
+    erase_traces.drop_jobs(
         tx, partial(_repeats, runs=frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts)))
     )
-    erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
+    erase_traces.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
     done.trees = placings.close().trees
     done.problems = tuple(placings.problems)
     derived.drop_stale(tx)  # now that the nodes above what went are marked
@@ -172,14 +176,16 @@ def _drop_occurrences(
             ):
                 going[one.row] = one.fact
     places = {(cut.spot.session_id, cut.spot.turn_id) for cut in turns.values()}
-    told = erase.sessions_of_values(tx, set(going.values()))
+    told = erase_traces.sessions_of_values(tx, set(going.values()))
     placings.leave("fact", sorted(set(going.values())))
     used, named = erase.drop_occurrences(tx, going)
-    corrections, changed = erase.free_corrections(tx, places)
-    made = {row: fact for row, fact in erase.occurrences_made(tx, corrections).items() if row not in going}
+    corrections, changed = erase_traces.free_corrections(tx, places)
+    made = {
+        row: fact for row, fact in erase_traces.occurrences_made(tx, corrections).items() if row not in going
+    }
     placings.leave("fact", sorted(set(made.values()) - set(going.values())))
     more_used, more_named = erase.drop_occurrences(tx, made)
-    erase.drop_corrections(tx, corrections)
+    erase_traces.drop_corrections(tx, corrections)
     done.changed["corrections"] += changed
     settled = settle_facts(tx, placings, {*going.values(), *made.values()})
     done.words += len(settled.gone)
@@ -187,12 +193,12 @@ def _drop_occurrences(
     for fact in (*settled.gone, *settled.changed):
         done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
     done.reworded |= settled.reworded
-    erase.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in settled.gone), now_ms)
+    erase_traces.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in settled.gone), now_ms)
     named |= more_named
     drop_unnamed(tx, placings, named)
     resolve_aliases(tx, used | more_used)
     done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(named))
-    done.changed["write_keys"] += erase.forget_results(tx, {*told, *found})
+    done.changed["write_keys"] += erase_traces.forget_results(tx, {*told, *found})
 
 
 def _goes(one: OccurrenceRow, turns: Mapping[int, Cut], lost: frozenset[str], names: Collection[str]) -> bool:
@@ -277,7 +283,7 @@ def _settle_session(tx: Tx, session: int, found: _Session, done: Erased, now_ms:
     if erase.mark_erased(tx, session, metadata):
         done.changed["sessions"] += 1
     else:
-        erase.add_tombstones(tx, "session", {stored.stored_ms: 1}, now_ms)
+        erase_traces.add_tombstones(tx, "session", {stored.stored_ms: 1}, now_ms)
         sessions.delete_session(tx, session)
 
 
