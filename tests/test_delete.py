@@ -189,9 +189,7 @@ def test_the_same_again_is_stored_anew(tmp_path: Path, target: dict[str, Any]) -
     with MemForest(tmp_path, eager_config()) as forest:
         forest.ingest_session("u", "s", turns)
         before = facts(forest)
-        wanted: dict[str, Any] = {
-            key: value or before["Bob works at Acme."] for key, value in target.items()
-        }
+        wanted: dict[str, Any] = {key: value or before["Bob works at Acme."] for key, value in target.items()}
         forest.user("u").delete(**wanted)
         assert facts(forest) != before
         forest.ingest_session("u", "s", turns)
