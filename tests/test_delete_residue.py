@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from tests.deletions import (
     KINDS,
@@ -25,6 +26,7 @@ from tests.deletions import (
 )
 from tests.worlds import fast_config, file_of
 
+from deleted.scanner import dead_terms
 from memforest import MemForest
 from memforest.store import connections, packing
 
@@ -75,6 +77,7 @@ def test_deleted_words_are_in_no_file(tmp_path: Path, kind: str, soak_seed: int)
                 forest.flush()
             if number % 10 == 0 or number > many - 3:
                 assert left_in(tmp_path, lost) == []
+                assert dead_terms(file_of(tmp_path)) == set()
         forest.flush()
         assert left_in(tmp_path, lost) == []
         assert lost
@@ -140,3 +143,25 @@ def test_a_build_that_overwrites_nothing_writes_the_file_anew(
             lost |= said_words(said.values()) - said_words(stored(tmp_path).values())
         assert lost
         assert left_in(tmp_path, lost) == []
+
+
+def test_the_scanner_reads_the_pages_of_the_lexical_index(tmp_path: Path) -> None:
+    """Terms stand there with what they share with the one before left out; those of deleted rows stay until they are purged."""
+    with MemForest(tmp_path, fast_config()) as forest:
+        begin(forest, Random(8), 3)
+    path = file_of(tmp_path)
+    assert dead_terms(path) == set()
+    optimize = "INSERT INTO derived_turn_words (derived_turn_words) VALUES ('optimize')"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(optimize)
+    with closing(sqlite3.connect(path)) as db, db:
+        tokens = set(
+            db.execute("SELECT c0 FROM derived_turn_words_content WHERE id = 1").fetchone()[0].split()
+        )
+        db.execute("DELETE FROM derived_turn_words WHERE rowid = 1")
+    found = dead_terms(path)
+    assert found
+    assert found <= tokens
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(optimize)
+    assert dead_terms(path) == set()

@@ -127,12 +127,13 @@ def dead_terms(path: Path) -> set[str]:
 def _terms(page: bytes) -> list[str]:
     """Return the terms of a leaf page; the first byte of each is that of the index it is of."""
     size = int.from_bytes(page[2:4], "big")
-    at, where, term, found = size, 0, b"", []
+    at, where, term = size, 0, b""
+    found: list[str] = []
     while at < len(page):
         step, at = _varint(page, at)
         where += step
         start, kept = where, 0
-        if found or term:
+        if found:
             kept, start = _varint(page, start)
         new, start = _varint(page, start)
         term = term[:kept] + page[start : start + new]
