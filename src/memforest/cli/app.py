@@ -36,7 +36,7 @@ COMMANDS = {
     "tree": ("inspecting", "Draw the forest, or the trees of one session, entity or scene."),
     "stats": ("inspecting", "Count what is stored, and say how large it is."),
     "index": ("indexing", "List the indexes of a memory, add one, or drop one."),
-    "delete": ("deleting", "Delete a turn, a session, a fact, an entity, a time, or all."),
+    "delete": ("deleting", "Delete something with all that was made of it."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),
