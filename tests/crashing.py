@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.dummy_index.index import Dummy
 from tests.shelf import ShelfIndex
-from tests.worlds import eager_config
+from tests.worlds import eager_config, fast_config
 
 from memforest import AsyncMemForest
 from memforest.steps.local.extract import LocalExtractor
@@ -74,6 +74,10 @@ class Crasher:
         """Import an export in a child that dies at a write or after a time; return (signal, writes begun)."""
         job = {"folder": folder, "source": source, "at": at, "moment": moment, "within_s": within_s}
         return self._run(job)[:2]
+
+    def delete(self, folder: str, target: dict[str, Any], *, at: int, moment: str) -> tuple[int, int]:
+        """Delete something in a child that dies at a write; return (signal, writes begun)."""
+        return self._run({"folder": folder, "target": target, "at": at, "moment": moment})[:2]
 
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
         assert self._process.stdin is not None
@@ -129,6 +133,12 @@ async def take_in(job: dict[str, Any]) -> None:
         await forest.user("u").import_(job["source"])
 
 
+async def delete(job: dict[str, Any]) -> None:
+    """Delete something."""
+    async with AsyncMemForest(job["folder"], fast_config()) as forest:
+        await forest.user("u").delete(**job["target"])
+
+
 async def index(job: dict[str, Any]) -> None:
     """Add the dummy index, let it go on where it was left, or begin anew; or drop it."""
     base.STEP = job["step"]
@@ -173,7 +183,13 @@ def main() -> None:
             os.close(reading)
             kill_at(job["at"], job["moment"], log)
             asyncio.run(
-                ingest(job, log) if "calls" in job else take_in(job) if "source" in job else index(job)
+                ingest(job, log)
+                if "calls" in job
+                else delete(job)
+                if "target" in job
+                else take_in(job)
+                if "source" in job
+                else index(job)
             )
             os._exit(0)
         os.close(log)

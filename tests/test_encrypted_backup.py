@@ -143,3 +143,32 @@ def test_an_export_is_imported_into_an_encrypted_memory(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             forest.user("bo").import_(tmp_path / "torn.jsonl")
         assert forest.list_users() == ["ana"]
+
+
+@pytest.mark.parametrize("key", [KEY, bytes(32 * [9]), None])
+def test_deleting_a_memory_erases_its_salt_first(backup: Path, tmp_path: Path, key: bytes | None) -> None:
+    """So that no backup of it can be opened any more; whoever has lost the key can delete it too."""
+    with MemForest(tmp_path / "memory", _config(key)) as forest:
+        assert forest.delete_user("ana").gone["files"] >= 2
+    assert not list((tmp_path / "memory").glob("*.db*"))
+    with MemForest(tmp_path / "memory", _config()) as forest:
+        with pytest.raises(StoreKeyError, match="salt"):
+            forest.restore(backup)
+        forest.ingest_session("ana", "monday", TURN)  # with a salt of its own
+        assert forest.user("ana").verify().ok
+    (file,) = (tmp_path / "memory").glob("*.db")
+    file.unlink()
+    with MemForest(tmp_path / "memory", _config()) as forest, pytest.raises(StoreKeyError):
+        forest.restore(backup.rename(backup.with_name(file.name)))
+
+
+def test_deleting_from_an_encrypted_memory_leaves_nothing_in_it(tmp_path: Path) -> None:
+    """`verify(deleted=...)` reads the rows with the key."""
+    with MemForest(tmp_path / "memory", _config()) as forest:
+        forest.ingest_session("ana", "monday", TURN)
+        forest.ingest_session("ana", "tuesday", [{**TURN[0], "text": "I have two cats."}])
+        ana = forest.user("ana")
+        assert not ana.verify(deleted=["Porto"]).ok
+        assert forest.delete_session("ana", "monday").gone["turns"] == 1
+        assert ana.verify(deleted=["Porto"]).ok
+        assert [one.session_id for one in ana.sessions()] == ["tuesday"]

@@ -38,7 +38,8 @@ UNSEEN = {
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},
-    "session": {"stored_ms"},
+    "session": {"erased", "stored_ms"},
+    "tombstone": {"count", "deleted_ms", "id", "kind", "stored_ms"},
     "state": {"attribute", "id", "previous", "value"},
     "turn": {"stored_ms"},
 }

@@ -24,6 +24,7 @@ from tests.worlds import CLOCK, fast_config, fast_folder, file_of, make_sessions
 from memforest import MemForest
 from memforest.store import feed, indexes, meta, migrations
 from memforest.store.db import Database
+from memforest.store.disposal import vacuum
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
@@ -209,7 +210,7 @@ class History:
 
     def vacuum(self) -> None:
         """Write the file anew."""
-        self.db.vacuum()
+        vacuum(self.db)
 
     def reopen(self) -> None:
         """Close the file and open it again."""

@@ -27,6 +27,7 @@ from memforest.errors import (
 )
 from memforest.store.connections import Connection, connect, set_up_reader, set_up_writer, transaction
 from memforest.store.db import MAX_IDLE_READERS, Database
+from memforest.store.disposal import vacuum
 from memforest.store.environment import SqliteAbilities, sqlite_abilities
 from memforest.store.faults import UNEXPECTED, is_of_file, mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile, identity_of, state_of
@@ -399,7 +400,7 @@ def test_readers_are_kept_up_to_a_number(folder: Path) -> None:
 @pytest.mark.parametrize(
     "verb",
     [lambda db: db.write().__enter__(), lambda db: db.read().__enter__(), lambda db: db.fresh().__enter__(),
-     lambda db: db.checkpoint(), lambda db: db.vacuum()],
+     lambda db: db.checkpoint(), lambda db: vacuum(db)],
 )  # fmt: skip
 @pytest.mark.parametrize("end", ["close", "delete", "replace"])
 def test_no_verb_goes_on_with_a_file_that_is_not_there(

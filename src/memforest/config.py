@@ -8,8 +8,10 @@ settings of an index stand with the index.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -186,6 +188,9 @@ class Config(Settings):
     """What one ingest may spend on models, if it names no budget of its own."""
     query_budget: Budget = field(default_factory=Budget)
     """What one query may spend on models, if it names no budget of its own."""
+    retention: str | timedelta | None = None
+    """How long what was said is kept, as a `timedelta` or as a text such as ``"365 days"`` (days or weeks), at least one
+    day; None is for ever. Turns that were said longer ago go with `expire()`, and at most once a day with a write."""
     trace: str | Path | None = None
     """A file that gets a line of JSON for every call to `chat`, with what was asked and answered."""
     redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
@@ -212,6 +217,7 @@ class Config(Settings):
             raise ConfigError(
                 f"chat_steps: there is no step {unknown[0]!r} for a chat model; known: {', '.join(STEPS)}"
             )
+        object.__setattr__(self, "retention", _duration(self.retention))
         object.__setattr__(self, "indexes", tuple(self.indexes))
         object.__setattr__(self, "key", Key.of(self.key))
         own = {
@@ -229,6 +235,24 @@ class Config(Settings):
     def zone(self) -> ZoneInfo:
         """The time zone as an object."""
         return ZoneInfo(self.timezone)
+
+
+def _duration(given: str | timedelta | None) -> timedelta | None:
+    """Return a setting of how long something is kept.
+
+    Raises:
+        ConfigError: if it is no duration, or less than a day.
+    """
+    if isinstance(given, str):
+        found = re.fullmatch(r"\s*(\d{1,6})\s*(day|week)s?\s*", given)
+        if found is None:
+            raise ConfigError(
+                f"retention={brief(given)} is no duration; give one such as '365 days' or '52 weeks'"
+            )
+        given = timedelta(**{f"{found[2]}s": int(found[1])})
+    if given is not None and given < timedelta(days=1):
+        raise ConfigError(f"retention={given} is less than a day; give at least '1 day'")
+    return given
 
 
 _SECTIONS: Mapping[str, type] = {
@@ -249,6 +273,7 @@ _ENVIRONMENT = {
     "embedder": "MEMFOREST_EMBEDDER",
     "reranker": "MEMFOREST_RERANKER",
     "mode": "MEMFOREST_MODE",
+    "retention": "MEMFOREST_RETENTION",
     "trace": "MEMFOREST_TRACE",
 }
 _SWITCHES = {"day_first": "MEMFOREST_DAY_FIRST"}

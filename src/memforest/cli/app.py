@@ -55,6 +55,7 @@ COMMANDS = {
     "encrypt": ("encrypting", "Encrypt the memories of the directory."),
     "decrypt": ("encrypting", "Decrypt the memories of the directory."),
     "rekey": ("encrypting", "Encrypt the memories of the directory with another key."),
+    "delete": ("deleting", "Delete something with all that was made of it."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),

@@ -51,6 +51,9 @@ class MemForest:
     decrypt = portal.blocking(AsyncMemForest.decrypt)
     rekey = portal.blocking(AsyncMemForest.rekey)
     ask = portal.blocking(AsyncMemForest.ask)
+    delete_turn = portal.blocking(AsyncMemForest.delete_turn)
+    delete_session = portal.blocking(AsyncMemForest.delete_session)
+    delete_user = portal.blocking(AsyncMemForest.delete_user)
     close = portal.blocking(AsyncMemForest.close)
 
     @property

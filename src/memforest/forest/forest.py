@@ -16,6 +16,7 @@ from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest import requests as calls
+from memforest.forest.deleting import DeletesUsers
 from memforest.forest.encrypting import Encrypting
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
@@ -48,7 +49,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class AsyncMemForest(Backups, Encrypting):
+class AsyncMemForest(Backups, DeletesUsers, Encrypting):
     """Memories of many users, one SQLite file each, in one directory.
 
     One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under

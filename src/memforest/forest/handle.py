@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memforest import portal
 from memforest.endpoint import Budget
 from memforest.forest.correcting import CorrectsMemory
+from memforest.forest.deleting import DeletesFromMemory
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -15,6 +16,7 @@ from memforest.forest.options import (
     check_mapping,
     check_rebuild,
     check_text,
+    check_texts,
     read_budget,
     read_count,
     read_options,
@@ -52,7 +54,7 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory(CorrectsMemory, Transfer):
+class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, Transfer):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
 
     def __init__(self, pool: MemoryPool, user_id: str) -> None:
@@ -170,9 +172,19 @@ class AsyncUserMemory(CorrectsMemory, Transfer):
         """Return counts, the embedder, the schema and the size on disk."""
         return await self._view(views.stats, self.user_id)
 
-    async def verify(self) -> VerifyReport:
-        """Check every invariant that the store can state of itself; `.ok` and `.problems`."""
-        return await self._pool.use_existing(self.user_id, Memory.verify)
+    async def verify(self, *, deleted: Sequence[str] = ()) -> VerifyReport:
+        """Check every invariant that the store can state of itself; `.ok` and `.problems`.
+
+        Args:
+            deleted: texts that must be nowhere any more: each is looked for in the raw bytes of all files of the memory,
+                folded and as it is, in UTF-8 and UTF-16, and in all rows, of which some are compressed. A place where
+                one is found is a problem of part ``"residue"``.
+
+        Raises:
+            InputError: if `deleted` is no list of texts, or one of them is empty.
+        """
+        check_texts("verify", "deleted", deleted)
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.verify(tuple(deleted)))
 
     async def flush(self, *, budget: Budget | None = None) -> FlushResult:
         """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
@@ -374,3 +386,6 @@ class UserMemory:
     backup = portal.blocking(AsyncUserMemory.backup)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
     repair = portal.blocking(AsyncUserMemory.repair)
+    delete = portal.blocking(AsyncUserMemory.delete)
+    delete_all = portal.blocking(AsyncUserMemory.delete_all)
+    expire = portal.blocking(AsyncUserMemory.expire)

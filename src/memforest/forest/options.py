@@ -31,6 +31,7 @@ __all__ = [
     "check_rebuild",
     "check_refresh",
     "check_text",
+    "check_texts",
     "read_budget",
     "read_count",
     "read_indexes",
@@ -271,6 +272,21 @@ def check_path(verb: str, name: str, value: object, stream: str | None = None) -
     if stream is None or not hasattr(value, stream) or isinstance(value, io.TextIOBase):
         takes = "a path" if stream is None else "a path, or a stream of bytes"
         raise InputError(f"{verb}({name}) takes {takes}, not {brief(value)}")
+
+
+def check_texts(verb: str, name: str, value: object) -> None:
+    """Raise unless an argument is a list of texts that are not empty.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    texts = value if isinstance(value, (list, tuple)) else (None,)
+    if not all(isinstance(text, str) and text.strip() for text in texts):
+        raise InputError(f"{verb}({name}) takes a list of texts, none of them empty")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{verb}({name}) holds a lone surrogate; decode it as UTF-8 first") from None
 
 
 def check_mapping(verb: str, name: str, value: object) -> None:

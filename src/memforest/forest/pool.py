@@ -22,6 +22,8 @@ from memforest.config import Config
 from memforest.errors import MemForestError, NotFoundError, StoreError, StoreReplacedError
 from memforest.keys import Key
 from memforest.memory.behind import OneAtATime
+from memforest.memory.erase.receipt import DeleteReceipt
+from memforest.memory.erase.verb import remove_memory
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.open import file_name, has_memory, label_of, open_memory
@@ -149,6 +151,31 @@ class MemoryPool:
             if first is not None and not await asyncio.to_thread(self.exists, user_id):
                 await asyncio.to_thread(first, label or label_of(user_id))
             return self._keep(user_id, await self._open_file(user_id, label))
+
+    async def remove(self, user_id: str, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete the files of a user's memory, or count what is in them; what is under way on it here ends with an error.
+
+        Raises:
+            NotFoundError: if there is no file.
+            ForeignStoreError: if it is another program's file, or another user's.
+            StoreError: if a file cannot be deleted.
+        """
+        path = self.directory / file_name(check_id(user_id, "user_id"))
+        with self._lock:
+            opening = self._opening.setdefault(user_id, OneAtATime())
+        async with opening.turn():
+            if not await asyncio.to_thread(path.exists):
+                raise NotFoundError(
+                    f"user {cut(repr(user_id), 60)} has no memory; there is nothing to delete"
+                )
+            with self._lock:
+                memory = None if dry_run else self._open.pop(user_id, None)
+            if memory is not None:
+                await memory.end(finish=False)
+            wait = self.config.busy_timeout_s
+            return await asyncio.to_thread(
+                remove_memory, path, user_id, busy_timeout_s=wait, key=self.key, dry_run=dry_run
+            )
 
     async def _open_file(self, user_id: str, label: str | None) -> Memory:
         """Open a user's file; a call that is cancelled meanwhile waits until it is open and closes it."""

@@ -17,6 +17,7 @@ from memforest.refresh.requests import stale_nodes
 from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
+from memforest.store.disposal import purge
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
@@ -56,7 +57,7 @@ def drop_index(db: Database, attached: Attached, name: str) -> None:
     with db.write() as tx:
         attached.drop(tx, name)
         meta.bump(tx)
-    db.checkpoint()  # the log still holds what was overwritten in the file
+    purge(db)  # the log still holds what was overwritten in the file
 
 
 async def advance(writer: SessionWriter, now: datetime | None) -> list[IndexView]:

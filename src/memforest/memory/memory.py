@@ -24,11 +24,15 @@ from memforest.errors import MemForestError, ModelError, StoreError
 from memforest.interval import to_ms
 from memforest.memory import indexing
 from memforest.memory.correct import Corrector
+from memforest.memory.erase import deleting
+from memforest.memory.erase.receipt import DeleteReceipt
+from memforest.memory.erase.targets import Target
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
 from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
+from memforest.memory.inspect.residue import with_residue
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
@@ -56,6 +60,7 @@ from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import jobs, sessions, spent
 from memforest.store.db import Database
+from memforest.store.disposal import purge
 from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
 from memforest.store.tx import Tx
@@ -144,7 +149,7 @@ class Memory:
         await self._finish(batch, refresh)
         if batch.replaced:
             # The log still holds what was overwritten in the file.
-            await asyncio.to_thread(self.db.checkpoint)
+            await asyncio.to_thread(purge, self.db)
         return [batch.result(at) for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None) -> None:
@@ -152,6 +157,8 @@ class Memory:
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
         batch.warn(self._summaries.take_warnings())
+        expired = await deleting.expire_if_due(self._writer())
+        batch.warn([expired] if expired else [])
         await batch.finish(refresh=how)
         if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
@@ -187,6 +194,19 @@ class Memory:
 
     def _vector_maker(self) -> VectorMaker | None:
         return None if self._embedder is None else VectorMaker(self.db, self._embedder)
+
+    async def delete(self, target: Target, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete something, or count what would go; see `AsyncUserMemory.delete`."""
+        with self._summaries.writing():
+            work = partial(deleting.delete, self._writer(), target, dry_run=dry_run)
+            return await self._writes("delete", None, work)
+
+    async def expire(self, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete what is kept no longer; see `AsyncUserMemory.expire`."""
+        with self._summaries.writing():
+            return await self._writes(
+                "delete", None, partial(deleting.expire, self._writer(), dry_run=dry_run)
+            )
 
     def _writer(self) -> SessionWriter:
         return SessionWriter(
@@ -344,12 +364,13 @@ class Memory:
         await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
         return await self.view(tree_views, scope=scope, depth=depth, limit=limit)
 
-    async def verify(self) -> VerifyReport:
-        """Check every invariant; see `memforest.memory.inspect.verify`."""
+    async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
+        """Check every invariant, and that texts are nowhere; see `memforest.memory.inspect.verify`."""
 
         def run() -> VerifyReport:
             with self.db.fresh() as tx:
-                return verify(tx, self._attached)
+                report = verify(tx, self._attached)
+                return report if not deleted else with_residue(tx, self.db.path, report, deleted)
 
         return await asyncio.to_thread(run)
 
@@ -370,7 +391,7 @@ class Memory:
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""
-        await asyncio.to_thread(self.db.checkpoint)
+        await asyncio.to_thread(purge if self.db.unfinished else Database.checkpoint, self.db)
 
     # -- what is held open --------------------------------------------------------------------
 
@@ -393,13 +414,16 @@ class Memory:
         """Whether summaries are being made behind a write."""
         return self._summaries.at_work
 
-    async def end(self) -> None:
-        """Stop background work and close; see `close`."""
+    async def end(self, *, finish: bool = True) -> None:
+        """Stop background work and close; see `close`. Without `finish` no summary is made first."""
         try:
-            await self._summaries.close()
+            await self._summaries.close(finish=finish)
         finally:
             await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """Fold the log into the file and close it; a second call does nothing."""
+        if self.db.unfinished:
+            with suppress(StoreError):  # it is read still, or somebody else is at work on it
+                purge(self.db)
         self.db.close()

@@ -33,7 +33,7 @@ from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.ports import EmbedderSetting, is_embedder
 from memforest.steps.choose import Steps
-from memforest.store import meta, migrations
+from memforest.store import derived, meta, migrations
 from memforest.store.db import Database
 from memforest.store.engine import check_cipher
 from memforest.store.faults import RESTORE, mapped_errors
@@ -298,7 +298,7 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
     """Return a memory's stored settings; a new memory gets its identity, settings and indexes first."""
     attached = Attached(config)
     with db.read() as tx:
-        stored, behind = _stored(tx), attached.is_behind(tx)
+        stored, behind, foreign = _stored(tx), attached.is_behind(tx), derived.foreign_words(tx)
     # A memory of an older version lacks the settings of what it did not have.
     lacks = [key for key in SHAPE_KEYS if stored[key] is None]
     recut = stored[words.KEY] != words.WORDS
@@ -306,6 +306,7 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
         lacks
         or behind
         or recut
+        or foreign
         or stored["user_id"] is None
         or (label is not None and stored["label"] != label)
     ):
@@ -318,6 +319,8 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
             for key in lacks:
                 if meta.get(tx, key) is None:
                     meta.put(tx, key, str(getattr(config, key)))
+            if foreign:
+                derived.plain_words(tx)
             if recut:
                 words.renew_words(tx)
             attached.begin(tx)

@@ -323,9 +323,13 @@ class Summaries:
         """Whether background work is under way."""
         return self._behind.at_work or self._early.at_work
 
-    async def close(self) -> None:
-        """Refresh everything if the policy is "close", then cancel background work; unfinished nodes stay marked dirty in the file."""
-        if self.policy == "close":
+    async def close(self, *, finish: bool = True) -> None:
+        """Refresh everything if the policy is "close", then cancel background work; unfinished nodes stay marked dirty in the file.
+
+        Args:
+            finish: False refreshes nothing.
+        """
+        if self.policy == "close" and finish:
             await self.flush()
         await self._behind.stop()
         await self._early.stop()

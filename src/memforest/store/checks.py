@@ -86,13 +86,16 @@ def session_problems(tx: Tx) -> list[str]:
     rows = tx.execute(
         """SELECT s.session_id, (SELECT count(*) FROM turn t WHERE t.session = s.id),
                   (SELECT max(ordinal) + 1 FROM turn t WHERE t.session = s.id),
-                  (SELECT sum(last - first + 1) FROM cell c WHERE c.session = s.id)
+                  (SELECT sum(last - first + 1) FROM cell c WHERE c.session = s.id),
+                  (SELECT count(*) FROM cell c JOIN turn t ON t.session = c.session
+                       AND t.ordinal BETWEEN c.first AND c.last WHERE c.session = s.id), s.erased
            FROM session s"""
     )
     return [
         f"session {name!r}: {turns} turns, numbered to {top}, in cells of {covered}"
-        for name, turns, top, covered in rows
-        if not turns == top == covered
+        for name, turns, top, covered, held, erased in rows
+        # Where turns were deleted there are gaps; those that are left stand in one cell each.
+        if not (turns == held if erased else turns == top == covered)
     ]
 
 

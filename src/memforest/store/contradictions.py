@@ -51,9 +51,17 @@ def _no_texts(column: str) -> str:
 _CELLS: tuple[Check, ...] = (
     (
         """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
-           WHERE c.first > c.last OR c.first IS NOT CASE WHEN c.ordinal = 0 THEN 0 ELSE
-           (SELECT p.last + 1 FROM cell p WHERE p.session = c.session AND p.ordinal = c.ordinal - 1) END""",
+           WHERE s.erased = 0 AND (c.first > c.last OR c.first IS NOT CASE WHEN c.ordinal = 0 THEN 0 ELSE
+           (SELECT p.last + 1 FROM cell p WHERE p.session = c.session AND p.ordinal = c.ordinal - 1) END)""",
         "session {0!r}: chunk {1} does not begin where the one before it ends",
+    ),
+    (
+        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+           WHERE s.erased != 0 AND (s.erased < 0 OR c.first > c.last OR c.first <= coalesce(
+                (SELECT max(p.last) FROM cell p WHERE p.session = c.session AND p.ordinal < c.ordinal), -1)
+           OR (SELECT count(*) FROM turn t WHERE t.session = c.session AND t.ordinal IN (c.first, c.last)) !=
+                1 + (c.first != c.last))""",
+        "session {0!r}: chunk {1}, beside which something was deleted, does not begin and end at turns of its own",
     ),
     (
         """SELECT s.session_id, s.status FROM session s WHERE (s.status = 'ingested') =
@@ -200,6 +208,10 @@ _SETTINGS: tuple[Check, ...] = (
     (
         f"SELECT DISTINCT kind FROM change WHERE kind NOT IN ({_any_of(Changes._fields)})",
         "the change log knows {0!r}, which there is not",
+    ),
+    (
+        f"SELECT id FROM tombstone WHERE count < 1 OR {_no_time('stored_ms', 'deleted_ms')}",
+        "tombstone {0}: its count or times cannot be",
     ),
     (
         f"SELECT DISTINCT kind FROM feed WHERE kind NOT BETWEEN 0 AND {len(FEED_KINDS) - 1}",

@@ -34,6 +34,7 @@ from memforest.store.engine import errors, library
 from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile
 from memforest.store.forks import GATE
+from memforest.store.gaps import raw_open, release
 from memforest.store.tx import Tx
 
 __all__ = ["APPLICATION_ID", "Database"]
@@ -81,6 +82,9 @@ class Database:
         self._opened: set[Connection] = set()
         self._most_opened = 0
         self._migrations: int | None = None
+        # Of deletions: whether one has left text in the log, and the salt of the log behind the last.
+        self.unfinished = False
+        self.next_salt: int | None = None
         # Closes what is left open when the object goes, or the interpreter.
         self._finalise = weakref.finalize(self, _close_all, self._opened)
         self._writer: Connection | None = None
@@ -317,30 +321,26 @@ class Database:
         the next: SQLite must not close it, as that would drop the process's POSIX locks on the file.
         Source: https://www.sqlite.org/howtocorrupt.html section 2.2; `os_unix.c`, "POSIX Advisory Locks".
         """
-        return len(self._opened) + self._most_opened + 1 if self._opened else 0
+        more = 1 + raw_open(self.file.identity)
+        return len(self._opened) + self._most_opened + more if self._opened else 0
 
-    def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file, as far as readers allow.
+    @contextmanager
+    def maintained(self) -> Iterator[Connection]:
+        """Yield the writing connection in no transaction, for work on the whole file; nobody here writes meanwhile.
 
         Raises:
             StoreClosedError: if the database was closed.
-        """
-        with GATE.inside(), self._write_lock, mapped_errors(self.path):
-            self._require_open()
-            self._open_writer().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def vacuum(self) -> None:
-        """Write the file anew without its unused pages.
-
-        Source: https://www.sqlite.org/lang_vacuum.html; a crash leaves the file as it was.
-
-        Raises:
             StoreLockedError: if another process is at work on it.
-            StoreWriteError: if there is no room for the copy.
+            StoreWriteError: if the disk is full or read-only.
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
-            self._open_writer().execute("VACUUM")
+            yield self._open_writer()
+
+    def checkpoint(self) -> None:
+        """Fold the write-ahead log into the file, as far as readers allow; errors are those of `maintained`."""
+        with self.maintained() as conn:
+            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Fold the write-ahead log into the file and close every connection; a second call does nothing."""
@@ -361,6 +361,10 @@ class Database:
                 pass
             finally:
                 self._drop(self._writer)
+                if not any(
+                    other._opened and other.file.identity == self.file.identity for other in list(_alive)
+                ):
+                    release(self.file.identity)
 
     def _let_go(self) -> None:
         """Close every connection before a fork; nobody is using one."""

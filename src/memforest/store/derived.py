@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -25,10 +26,12 @@ __all__ = [
     "drop_vectors",
     "drop_wordings",
     "facts_worded",
+    "foreign_words",
     "forget_word_changes",
     "kept_texts",
     "last_word_change",
     "missing_vectors",
+    "plain_words",
     "postings",
     "purge_words",
     "put_summary",
@@ -57,12 +60,15 @@ VectorRow = tuple[int, bytes, NDArray[np.float32]]
 _BLOCK = 1024
 """Vectors read at a time: few enough that their bytes beside the array are no matter."""
 
+IN_PLACE = (3, 42, 0)
+"""SQLite from which FTS5 can delete tokens where they stand."""
+
 CHANGES_KEPT = 2_048
 """Word rows that may change between two questions before all postings are read anew; a power of two."""
 
 _VECTORS = {"turn": "derived_turn_vector", "fact": "derived_fact_vector", "node": "derived_node_vector"}
 
-_WORDS = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
+_WORDS: dict[Literal["turn", "fact"], str] = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
 
@@ -263,27 +269,62 @@ def forget_word_changes(tx: Tx) -> None:
     tx.execute("DELETE FROM derived_word_change")
 
 
-def purge_words(tx: Tx) -> None:
+def purge_words(tx: Tx, lost: Collection[str] = ()) -> None:
     """Purge deleted tokens from the lexical index: FTS5 keeps them until segments merge.
 
-    Rewrites the index. FTS5's own "secure-delete" would not, but it makes a file that SQLite before 3.42
-    cannot read. Source: https://www.sqlite.org/fts5.html#the_optimize_command.
+    The first time the index is rewritten. From then on FTS5 deletes tokens where they stand, so that it takes no longer
+    in a large memory; the index is then rewritten only if one of the `lost` tokens is where a page begins. SQLite before
+    3.42 cannot do that: there the index is rewritten each time, and it cannot read such an index either (`foreign_words`).
+    Source: https://www.sqlite.org/fts5.html#the_secure_delete_configuration_option, #the_optimize_command.
+
+    Args:
+        tx: the write transaction.
+        lost: tokens that were in rows which are deleted now.
     """
     for table in _WORDS.values():
-        tx.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+        if not _deletes_in_place(tx, table) or _begins_a_page(tx, table, lost):
+            tx.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
+        if sqlite3.sqlite_version_info >= IN_PLACE and not _deletes_in_place(tx, table):
+            tx.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('secure-delete', 1)")
+
+
+def _deletes_in_place(tx: Tx, table: str) -> bool:
+    return (
+        tx.execute(f"SELECT 1 FROM {table}_config WHERE k = 'secure-delete' AND v = 1").fetchone() is not None
+    )
+
+
+def _begins_a_page(tx: Tx, table: str, lost: Collection[str]) -> bool:
+    """Return whether the beginning of a page of the index is noted by a token that no row has any more."""
+    terms = {f"0{token}".encode(): token for token in lost}  # "0" marks the terms of the main index
+    found = [terms[term] for (term,) in tx.execute(f"SELECT term FROM {table}_idx") if term in terms]
+    kind = next(kind for kind, name in _WORDS.items() if name == table)
+    return any(not postings(tx, kind, token) for token in found)
+
+
+def foreign_words(tx: Tx) -> bool:
+    """Return whether this SQLite cannot read the lexical index, because a newer one has deleted in it."""
+    return sqlite3.sqlite_version_info < IN_PLACE and any(
+        _deletes_in_place(tx, table) for table in _WORDS.values()
+    )
+
+
+def plain_words(tx: Tx) -> None:
+    """Make the lexical index anew from its rows, in the form that every SQLite can read.
+
+    Its version is set first, as nothing can be done with an index of another one.
+    """
+    for table in _WORDS.values():
+        tx.execute(f"DELETE FROM {table}_config WHERE k = 'secure-delete'")
+        tx.execute(f"UPDATE {table}_config SET v = 4 WHERE k = 'version'")
+    reindex_words(tx)
 
 
 def drop_stale(tx: Tx) -> None:
-    """Delete the summaries of dirty nodes and their vectors: they may contain deleted text.
-
-    Rewrites the summaries that stay. When rows move from one page to another, SQLite leaves copies in the unused
-    part of the old page, which "secure_delete" does not reach; it does when the page itself is freed.
-    """
+    """Delete the summaries of dirty nodes and their vectors: they may contain deleted text."""
     stale = "SELECT id FROM node WHERE dirty"
     tx.execute(f"DELETE FROM derived_node_vector WHERE item IN ({stale})")
-    kept = tx.execute(f"SELECT * FROM derived_summary WHERE node NOT IN ({stale}) ORDER BY node").fetchall()
-    tx.execute("DELETE FROM derived_summary")
-    tx.executemany("INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?)", kept)
+    tx.execute(f"DELETE FROM derived_summary WHERE node IN ({stale})")
 
 
 def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:

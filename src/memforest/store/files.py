@@ -35,9 +35,11 @@ __all__ = [
     "Identity",
     "State",
     "beside",
+    "count_files",
     "identity_of",
     "make_own",
     "refuse_link",
+    "remove_files",
     "state_of",
     "uri_of",
 ]
@@ -103,7 +105,7 @@ class DatabaseFile:
         """Whether there was something in it."""
         if 0 < size < LEAST_BYTES:
             raise ForeignStoreError(f"{path.name!r} is not a memforest database; use another directory")
-        self._identity = identity_of(path)
+        self.identity = identity_of(path)
 
     def connect(self, timeout_s: float) -> Connection:
         """Return a connection of SQLite's; of a file that is only looked at, one that writes nothing.
@@ -190,7 +192,7 @@ class DatabaseFile:
         Raises:
             StoreReplacedError: if it was deleted or replaced.
         """
-        if identity_of(self.path) != self._identity:
+        if identity_of(self.path) != self.identity:
             raise StoreReplacedError(
                 f"{self.path.name!r} was deleted or replaced while it was open; nothing was written to what is "
                 "there now, and the next call opens that"
@@ -337,6 +339,38 @@ def state_of(path: Path) -> State:
     except FileNotFoundError:
         log = 0
     return found.st_ino, found.st_size, found.st_mtime_ns, log
+
+
+def remove_files(path: Path) -> int:
+    """Delete a database with what is beside it, the salt first; return how many files there were. Its last holder closes it.
+
+    The database goes behind the log, so that no log is left for one that is made later in its place, and what somebody
+    opened in between goes last.
+
+    Raises:
+        OSError: if one of them cannot be deleted.
+    """
+    salted = salts.salt_file(path).exists()
+    salts.erase(path)  # first: without it the rest is noise, and so is every backup
+    all_beside = _all_beside(path)
+    return salted + sum(_unlinked(one) for one in (*all_beside, path, *all_beside))
+
+
+def count_files(path: Path) -> int:
+    """Return how many files a database has."""
+    return sum(one.exists() for one in (path, *_all_beside(path)))
+
+
+def _all_beside(path: Path) -> list[Path]:
+    return [beside(path, ending) for ending in BESIDE]
+
+
+def _unlinked(path: Path) -> bool:
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def beside(path: Path, suffix: str) -> Path:

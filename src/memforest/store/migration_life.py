@@ -94,6 +94,10 @@ _LIFE = (
     f"""CREATE TRIGGER feed_fact_update AFTER UPDATE ON fact WHEN {_PLACED_BY}
         BEGIN INSERT INTO feed (kind, item) VALUES ({_FACT_KIND}, new.id);
         DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = {_FACT_KIND} AND item = new.id; END""",
+    # What is deleted is found by when it was said and by who said it.
+    "CREATE INDEX turn_said ON turn (said_ms)",
+    "CREATE INDEX turn_speaker ON turn (speaker)",
+    "CREATE INDEX turn_origin ON turn (origin) WHERE origin IS NOT NULL",
 )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from memforest.store.faults import is_of_file
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["attempt", "attempted", "described"]
+__all__ = ["attempt", "attempted", "described", "undone"]
 
 REASON_CHARS = 300
 """Most of an error that is kept with an index."""
@@ -42,6 +43,15 @@ def attempt(tx: Tx, work: Callable[[], object]) -> Exception | None:
         return exc
     tx.execute("RELEASE work")
     return None
+
+
+@contextmanager
+def undone(tx: Tx) -> Iterator[None]:
+    """Undo at the end of the block what was written in it; an error undoes the transaction as always."""
+    tx.execute("SAVEPOINT undone")
+    yield
+    tx.execute("ROLLBACK TO undone")
+    tx.execute("RELEASE undone")
 
 
 async def attempted(work: Awaitable[object]) -> Exception | None:

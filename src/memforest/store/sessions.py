@@ -58,6 +58,10 @@ class SessionRow:
     turns: int
     start_ms: int
     end_ms: int
+    next: int = 0
+    """The ordinal of the next turn; more than `turns` where some were deleted."""
+    erased: int = 0
+    """How many times something of it was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class CellRow:
 
 
 _SESSION = """SELECT s.id, s.session_id, s.status, s.infer, s.stored_ms, s.metadata, count(t.id),
-    coalesce(min(t.said_ms), 0), coalesce(max(t.said_ms), 0)
+    coalesce(min(t.said_ms), 0), coalesce(max(t.said_ms), 0), coalesce(max(t.ordinal) + 1, 0), s.erased
     FROM session s LEFT JOIN turn t ON t.session = s.id"""
 
 
@@ -92,7 +96,7 @@ def add_session(tx: Tx, session_id: str, *, infer: bool, stored_ms: int, metadat
 
 
 def _session(row: tuple[object, ...]) -> SessionRow:
-    rowid, session_id, status, infer, stored, metadata, count, start, end = row
+    rowid, session_id, status, infer, stored, metadata, count, start, end, following, erased = row
     return SessionRow(
         row=cast(int, rowid),
         session_id=str(session_id),
@@ -103,6 +107,8 @@ def _session(row: tuple[object, ...]) -> SessionRow:
         turns=cast(int, count),
         start_ms=cast(int, start),
         end_ms=cast(int, end),
+        next=cast(int, following),
+        erased=cast(int, erased),
     )
 
 
@@ -223,8 +229,13 @@ def stored_times(tx: Tx, session: int) -> dict[int, int]:
 
 
 def speakers(tx: Tx) -> set[str]:
-    """Return the names of everyone who speaks in any session, as written."""
-    return {row[0] for row in tx.execute("SELECT DISTINCT speaker FROM turn")}
+    """Return the names of everyone who speaks in any session, as written; each is looked up, so that few turns are read."""
+    rows = tx.execute(
+        """WITH RECURSIVE names (name) AS (SELECT min(speaker) FROM turn
+           UNION ALL SELECT (SELECT min(speaker) FROM turn WHERE speaker > name) FROM names WHERE name IS NOT NULL)
+           SELECT name FROM names WHERE name IS NOT NULL"""
+    )
+    return {row[0] for row in rows}
 
 
 def add_cells(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:

@@ -21,7 +21,7 @@ from memforest.memory.chunks import ChunkReport
 from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.mentions import write_mentions
-from memforest.memory.ingest.receive import overwritten
+from memforest.memory.ingest.receive import CONTEXT_TURNS, overwritten
 from memforest.memory.ingest.restate import (
     ensure_wordings,
     fact_signature,
@@ -99,7 +99,7 @@ def commit(
     rows = [
         (row, key, work.vectors[key])
         for first, last in work.spans
-        for row, turn in (work.stored.turns[at] for at in range(first, last + 1))
+        for row, turn in work.stored.span(first, last)
         if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
     ]
     derived.put_vectors(tx, "turn", rows)
@@ -118,10 +118,12 @@ def _still_open(tx: Tx, work: ExtractedSession) -> ExtractedSession:
     """
     if not work.outcomes:
         return work
-    first, last = min(work.spans)[0], max(last for _, last in work.spans)
+    first, last = min(work.spans)[0] - CONTEXT_TURNS, max(last for _, last in work.spans)
     turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, work.stored.row, first, last)}
     if any(
-        turns.get(at) != work.stored.turns[at] for start, end in work.spans for at in range(start, end + 1)
+        turns.get(at) != work.stored.turns.get(at)
+        for start, end in work.spans
+        for at in range(start - CONTEXT_TURNS, end + 1)
     ):
         raise overwritten()
     spans = {

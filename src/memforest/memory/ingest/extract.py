@@ -80,7 +80,7 @@ class ExtractedSession:
         read: Literal["extracted", "verbatim"] = "extracted" if self.stored.infer else "verbatim"
         return tuple(
             ChunkReport(
-                turn_ids=tuple(ids[t] for t in range(cell.first, cell.last + 1)),
+                turn_ids=tuple(turn.id for _, turn in self.stored.span(cell.first, cell.last)),
                 status="left" if outcome.left else read if outcome.failure is None else "failed",
                 skipped=tuple((ids[skipped.turn], skipped.reason) for skipped in outcome.skipped),
                 failure=outcome.failure,
@@ -147,7 +147,7 @@ def _with_unspoken(
 ) -> ChunkOutcome:
     """Return what became of a cell, its turns that nobody says among what was skipped."""
     outcome = outcomes.get(cell.ordinal, ChunkOutcome())
-    turns = (stored.turns[at][1] for at in range(cell.first, cell.last + 1))
+    turns = (turn for _, turn in stored.span(cell.first, cell.last))
     silent = [Skipped(t.ordinal, cut(t.text), f"role {t.role}") for t in turns if t.role in UNSPOKEN_ROLES]
     return replace(outcome, skipped=tuple(sorted((*outcome.skipped, *silent), key=lambda one: one.turn)))
 
@@ -158,7 +158,7 @@ def _length(chunks: Sequence[Chunk]) -> int:
 
 def _said(stored: StoredSession) -> list[str]:
     """Return the turns of the open cells, as they are embedded."""
-    turns = [stored.turns[at][1] for cell in stored.cells for at in range(cell.first, cell.last + 1)]
+    turns = [turn for cell in stored.cells for _, turn in stored.span(cell.first, cell.last)]
     return [turn_text(turn.speaker, turn.text) for turn in turns]
 
 

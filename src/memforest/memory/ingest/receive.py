@@ -85,16 +85,20 @@ class StoredSession:
     @property
     def chunks(self) -> list[Chunk]:
         """The open cells, as an extractor reads them: without the turns that nobody says, which may leave none."""
-        turns = tuple(turn for _, turn in self.turns.values())
         speakers = self.speakers
-        return [self._chunk(turns, speakers, cell) for cell in self.cells]
+        return [self._chunk(speakers, cell) for cell in self.cells]
 
-    def _chunk(self, turns: tuple[Turn, ...], speakers: tuple[str, ...], cell: CellRow) -> Chunk:
-        before = turns[max(0, cell.first - CONTEXT_TURNS) : cell.first]
+    def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
+        """Return the turns from ordinal `first` to `last`, both included, with their row ids; some may be deleted."""
+        return [self.turns[at] for at in range(first, last + 1) if at in self.turns]
+
+    def _chunk(self, speakers: tuple[str, ...], cell: CellRow) -> Chunk:
+        turns = [turn for _, turn in self.span(cell.first, cell.last)]
+        before = [turn for _, turn in self.span(cell.first - CONTEXT_TURNS, cell.first - 1)]
         return Chunk(
             session_id=self.session_id,
             ordinal=cell.ordinal,
-            turns=_spoken(turns[cell.first : cell.last + 1]),
+            turns=_spoken(turns),
             before=_spoken(turn for turn in before if turn.ordinal not in self.damaged),
             participants=speakers,
             day_first=self.day_first,
@@ -161,7 +165,7 @@ class Receiver:
 
         def read(tx: Tx) -> Reading:
             found = sessions.find_session(tx, session_id)
-            first, floor = (0, None) if found is None else (found.turns, from_ms(found.end_ms))
+            first, floor = (0, None) if found is None else (found.next, from_ms(found.end_ms))
             taken = None if found is None else partial(sessions.has_turn, tx, found.row)
             order = order_of(tx, self.config)
             return read_addition(
@@ -256,7 +260,7 @@ def _store_session(
         session_id: the caller's id.
         turns: the whole session; with `append` only the new turns, numbered after the stored ones.
         infer: whether statements will be extracted.
-        replace: overwrite a stored session that differs.
+        replace: overwrite a stored session that differs; one of which something was deleted is overwritten in any case.
         append: `turns` come after what is stored.
         stored_ms: the present, UTC ms.
         metadata: kept with a new session.
@@ -268,7 +272,7 @@ def _store_session(
     found = sessions.find_session(tx, session_id)
     replaced, reworded, told = False, False, Told()
     # What is appended may have the last chunk read again.
-    damage = None if found is None else _damage(tx, found, found.turns - config.cell_turns if append else 0)
+    damage = None if found is None else _damage(tx, found, found.next - config.cell_turns if append else 0)
     if damage is not None and append:
         raise SessionConflictError(
             f"session {session_id!r}: {damage}; ingest the session again with replace=True, or append to another one"
@@ -276,8 +280,10 @@ def _store_session(
     if found is not None and not append:
         stored = [turn for _, turn in sessions.turns(tx, found.row)]
         clash = damage or _clash(stored, turns)
+        if clash is None and found.erased and len(turns) > len(stored):
+            clash = "something of it was deleted"  # the turns behind that have other numbers now
         if clash is not None:
-            if not replace:
+            if not replace and not (found.erased and damage is None):
                 raise SessionConflictError(
                     f"session {session_id!r}: {clash}; pass replace=True to overwrite it"
                 )
@@ -353,8 +359,9 @@ def _store_turns(
     for row, turn in zip(rows, turns, strict=True):
         derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
     last = turns[-1].ordinal
+    ordinal = max((cell.ordinal for cell in cells), default=-1) + 1
     spans = [
-        (len(cells) + i, start, min(start + config.cell_turns - 1, last))
+        (ordinal + i, start, min(start + config.cell_turns - 1, last))
         for i, start in enumerate(range(first, last + 1, config.cell_turns))
     ]
     sessions.add_cells(tx, session, spans)

@@ -8,24 +8,27 @@ and an occurrence that is taken back leaves nothing of its wording or its speake
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from memforest.facts.canonical import Signature, fact_identity, stated_days
 from memforest.facts.wording import wording, wording_rules
 from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
-from memforest.store import derived
+from memforest.store import derived, feed
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import resolve_aliases
+from memforest.store.erase import move_occurrence
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
 __all__ = [
+    "Lessened",
     "drop_unnamed",
     "ensure_wordings",
     "fact_signature",
     "insert_fact",
+    "lessen_facts",
     "restate_fact",
     "restated",
     "without_occurrences",
@@ -49,20 +52,57 @@ def without_occurrences(
     """
     named = {entity for fact in facts for entity, _ in fact_rows.mentions_of(tx, fact)}
     delete()
-    left = fact_rows.occurrences(tx, facts)
-    stored = fact_rows.facts_with_ids(tx, facts)
-    reworded = False
-    for fact in facts:
-        if left[fact]:
-            reworded |= restate_fact(tx, placings, stored[fact]).text != stored[fact].text
-            continue
-        placings.leave("fact", (fact,))
-        derived.clear_words(tx, "fact", fact)
-        derived.drop_vectors(tx, "fact", (fact,))
-        fact_rows.delete_fact(tx, fact)
+    reworded = lessen_facts(tx, placings, facts).reworded
     drop_unnamed(tx, placings, named)
     resolve_aliases(tx, called)
     return reworded
+
+
+@dataclass(frozen=True, slots=True)
+class Lessened:
+    """Facts that have lost occurrences, as they were: those that are gone, and those that changed; whether one is worded otherwise now."""
+
+    gone: tuple[FactRow, ...] = ()
+    changed: tuple[FactRow, ...] = ()
+    reworded: bool = False
+
+
+def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened:
+    """Delete those facts of which no occurrence is left, and derive the others from what they have left.
+
+    One that has left only what another fact says is joined to that.
+    """
+    left, stored = fact_rows.occurrences(tx, facts), fact_rows.facts_with_ids(tx, facts)
+    gone, changed, reworded = [], [], False
+    for row, fact in sorted(stored.items()):
+        other = _same_said(tx, fact, left[row]) if left[row] else None
+        if other is not None:
+            placings.leave("fact", (row, other.row))
+            for one in left[row]:
+                move_occurrence(tx, one, other.row)
+            changed += [other] if restate_fact(tx, placings, other) != other else []
+            feed.note(tx, "fact", [other.row])
+        if left[row] and other is None:
+            now = restate_fact(tx, placings, fact)
+            changed += [fact] if now != fact else []
+            reworded |= now.text != fact.text
+            continue
+        placings.leave("fact", (row,))
+        derived.clear_words(tx, "fact", row)
+        derived.drop_vectors(tx, "fact", (row,))
+        fact_rows.delete_fact(tx, row)
+        gone.append(fact)
+    return Lessened(tuple(gone), tuple(changed), reworded)
+
+
+def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
+    """Return the other fact that has the identity of what is left of a fact, which has lost its own; None when there is none."""
+    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+    identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in left]
+    if fact.fact_id in identities:
+        return None
+    found = fact_rows.fact_by_id(tx, identities[0])
+    return None if found is None or found.row == fact.row else found
 
 
 def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:

@@ -20,7 +20,13 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.systems.states import superseded_facts
 
-__all__ = ["Told", "retract_cell", "retract_session", "told_by"]
+__all__ = [
+    "Told",
+    "demote_silent",
+    "retract_cell",
+    "retract_session",
+    "told_by",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
         derived.clear_words(tx, "turn", row)
         derived.drop_vectors(tx, "turn", (row,))
     sessions.delete_session(tx, session)
-    _demote_silent(tx, placings, {turn.speaker for _, turn in turns})
+    demote_silent(tx, placings, {turn.speaker for _, turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
@@ -78,7 +84,7 @@ def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
     return reworded
 
 
-def _demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
+def demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
     """Demote entities that no longer speak in any session, and delete those that no fact names."""
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard

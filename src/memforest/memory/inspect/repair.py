@@ -19,6 +19,7 @@ from memforest.memory.results import VerifyReport
 from memforest.memory.words import index_rows
 from memforest.store import counts, derived, jobs, meta
 from memforest.store.db import Database
+from memforest.store.disposal import purge, vacuum
 from memforest.store.leaves import drop_strays
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
@@ -74,13 +75,13 @@ def reclaim_space(db: Database) -> list[str]:
         with db.read() as tx:
             share, size = counts.free_share(tx)
         if share > FREE_SHARE and size <= VACUUM_BYTES:
-            db.vacuum()
+            vacuum(db)
             did.append(f"gave back {share:.0%} of the file")
         elif share > FREE_SHARE:
             did.append(
                 f"left {share:.0%} of the file unused: writing {size:,} bytes anew takes as much memory"
             )
-        db.checkpoint()
+        purge(db)
         did.append("folded the write-ahead log into the file")
     except (StoreLockedError, StoreWriteError) as exc:
         did.append(f"did not tidy up: {exc}")

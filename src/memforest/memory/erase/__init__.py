@@ -1,0 +1,1 @@
+"""Deleting what was said, with everything that was made of it."""

@@ -1,0 +1,310 @@
+"""Deleting turns, or sentences of them, in one transaction, with all that was made of them.
+
+An occurrence of a fact goes when a turn or a sentence that supports it goes, or when its statement holds words that
+only the deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name. A fact
+without occurrences goes; another one is worded, dated and attributed by those that it has left. Nothing is extracted
+anew. What was made of the text otherwise is deleted or emptied with it: summaries above the leaves that changed,
+vectors, words, skipped pieces, reasons of failures, metadata, corrections, kept results of writes.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from memforest.interval import from_ms
+from memforest.memory.erase.sentences import content_words, quoted, spelled, word_runs
+from memforest.memory.ingest.receive import CONTEXT_TURNS
+from memforest.memory.ingest.restate import drop_unnamed, lessen_facts
+from memforest.memory.ingest.retract import demote_silent
+from memforest.search.texts import index_tokens
+from memforest.store import derived, erase, erase_traces, feed, meta, sessions
+from memforest.store import facts as fact_rows
+from memforest.store.aliases import resolve_aliases
+from memforest.store.erase import Spot
+from memforest.store.facts import OccurrenceRow
+from memforest.store.tx import Tx
+from memforest.systems.attached import Placings
+from memforest.text import fold
+
+__all__ = ["Cut", "Erased", "erase_turns"]
+
+FORGOTTEN = "failed; what it told of was deleted"
+"""The reason of an index or a job that told of what was deleted."""
+FAILED = "what it failed on was deleted"
+"""The reason of a failed chunk of which something was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A turn and what is to be left of it; None is nothing."""
+
+    spot: Spot
+    text: str | None = None
+
+
+@dataclass(slots=True)
+class Erased:
+    """What was changed, beside what went; `trees` are those that the indexes have written."""
+
+    changed: Counter[str] = field(default_factory=Counter)
+    words: int = 0
+    """Rows of the lexical index that went, also where a turn has another one now."""
+    tokens: set[str] = field(default_factory=set)
+    """What those said, and those that were changed."""
+    reworded: bool = False
+    """A fact or a turn has another text now, and no vector."""
+    problems: tuple[str, ...] = ()
+    trees: frozenset[int] = frozenset()
+    lost: set[str] = field(default_factory=set)
+    """Content words that only deleted text said where it stood."""
+
+    def tells(self, text: str) -> bool:
+        """Return whether a text holds one of the words that are lost."""
+        return not self.lost.isdisjoint(content_words(text))
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session of which turns are cut: its cells that read one of them, and the turns around, by ordinal."""
+
+    cuts: dict[int, Cut]
+    cells: list[tuple[int, int, int]]
+    around: dict[int, Spot]
+    speakers: frozenset[str]
+    """Content words of the names of the cut turns' speakers that go on to speak in it."""
+
+    @property
+    def own_cells(self) -> list[int]:
+        """The cells that hold one of the turns themselves."""
+        cut = sorted(self.cuts)
+        return [cell for cell, first, last in self.cells if bisect_left(cut, first) < bisect_right(cut, last)]
+
+    def lost_words(self, first: int, last: int) -> frozenset[str]:
+        """Return the words that only deleted text said, of the turns from `first` to `last` and those read with them."""
+        gone: set[str] = set()
+        left: set[str] = set(self.speakers)
+        for ordinal in range(max(0, first - CONTEXT_TURNS), last + 1):
+            spot, cut = self.around.get(ordinal), self.cuts.get(ordinal)
+            if cut is not None:
+                gone |= content_words(cut.spot.speaker, cut.spot.text)
+            if cut is not None and cut.text is not None:
+                left |= content_words(cut.spot.speaker, cut.text)
+            elif cut is None and spot is not None:
+                left |= content_words(spot.speaker, spot.text)
+        return frozenset(gone - left)
+
+
+def erase_turns(
+    tx: Tx, placings: Placings, cuts: Sequence[Cut], now_ms: int, forced: Collection[int] = ()
+) -> Erased:
+    """Delete turns, or the sentences of them that are left out in `Cut.text`, and all that was made of those.
+
+    Args:
+        tx: the open write transaction, in which nothing was written yet.
+        placings: the indexes; they are closed here.
+        cuts: each turn once.
+        now_ms: the present, UTC ms.
+        forced: occurrences that go in any case; turns of each are among the cuts.
+    """
+    by_session: dict[int, list[Cut]] = {}
+    for cut in cuts:
+        by_session.setdefault(cut.spot.session, []).append(cut)
+    found = {session: _look(tx, session, group) for session, group in by_session.items()}
+    done = Erased()
+    turns = {cut.spot.row: cut for cut in cuts}
+    placings.leave("cell", [cell for one in found.values() for cell in one.own_cells])
+    placings.leave("turn", list(turns))
+    _drop_occurrences(tx, placings, found, turns, frozenset(forced), done, now_ms)
+    _drop_turns(tx, cuts, done)
+    for session, one in found.items():
+        _settle_session(tx, session, one, done, now_ms)
+    erase_traces.add_tombstones(
+        tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms
+    )
+    demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
+    done.changed["jobs"] += erase_traces.forget_reasons(tx, done.tells, FORGOTTEN)
+    erase_traces.drop_jobs(
+        tx, partial(_repeats, runs=frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts)))
+    )
+    erase_traces.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
+    done.trees = placings.close().trees
+    done.problems = tuple(placings.problems)
+    derived.drop_stale(tx)  # now that the nodes above what went are marked
+    derived.purge_words(tx, done.tokens)
+    meta.bump(tx)
+    return done
+
+
+def _look(tx: Tx, session: int, cuts: Sequence[Cut]) -> _Session:
+    own = {cut.spot.ordinal: cut for cut in cuts}
+    cells = erase.cells_reading(tx, session, own, CONTEXT_TURNS)
+    first = min((first for _, first, _ in cells), default=0) - CONTEXT_TURNS
+    last = max((last for _, _, last in cells), default=-1)
+    around = {spot.ordinal: spot for spot in erase.spots_of_session(tx, session, max(0, first), last)}
+    gone = [cut.spot.row for cut in cuts if cut.text is None]
+    heard = erase.still_heard(tx, session, {cut.spot.speaker for cut in cuts}, gone)
+    return _Session(own, cells, around, content_words(*heard))
+
+
+# -- occurrences and facts --------------------------------------------------------------------------
+
+
+def _drop_occurrences(
+    tx: Tx,
+    placings: Placings,
+    found: Mapping[int, _Session],
+    turns: Mapping[int, Cut],
+    forced: frozenset[int],
+    done: Erased,
+    now_ms: int,
+) -> None:
+    """Delete the occurrences that go, and the facts of which none is left; restate the others."""
+    lost = {cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells}
+    done.lost.update(*lost.values())
+    facts = erase.facts_of_cells(tx, lost)
+    names = erase.entities_spelled(tx, facts)
+    going: dict[int, int] = {}
+    for occurrences in fact_rows.occurrences(tx, facts).values():
+        for one in occurrences:
+            if one.row in forced or (
+                one.cell in lost and _goes(one, turns, lost[one.cell], names.get(one.row, set()))
+            ):
+                going[one.row] = one.fact
+    places = {(cut.spot.session_id, cut.spot.turn_id) for cut in turns.values()}
+    told = erase_traces.sessions_of_values(tx, set(going.values()))
+    placings.leave("fact", sorted(set(going.values())))
+    used, named = erase.drop_occurrences(tx, going)
+    corrections, changed = erase_traces.free_corrections(tx, places)
+    made = {
+        row: fact for row, fact in erase_traces.occurrences_made(tx, corrections).items() if row not in going
+    }
+    placings.leave("fact", sorted(set(made.values()) - set(going.values())))
+    more_used, more_named = erase.drop_occurrences(tx, made)
+    erase_traces.drop_corrections(tx, corrections)
+    done.changed["corrections"] += changed
+    settled = lessen_facts(tx, placings, {*going.values(), *made.values()})
+    done.words += len(settled.gone)
+    done.changed["facts"] += len(settled.changed)
+    for fact in (*settled.gone, *settled.changed):
+        done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
+    done.reworded |= settled.reworded
+    erase_traces.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in settled.gone), now_ms)
+    named |= more_named
+    drop_unnamed(tx, placings, named)
+    resolve_aliases(tx, used | more_used)
+    done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(named))
+    done.changed["write_keys"] += erase_traces.forget_results(tx, {*told, *found})
+
+
+def _goes(one: OccurrenceRow, turns: Mapping[int, Cut], lost: frozenset[str], names: Collection[str]) -> bool:
+    """Return whether an occurrence of a cell goes: because of its turns, or of the words of its statement."""
+    own = [turns[turn] for turn in one.turns if turn in turns]
+    if any(cut.text is None or _misses(cut, one.quote) for cut in own):
+        return True
+    return not lost.isdisjoint(content_words(one.text, *one.topics, *names))
+
+
+def _repeats(text: str, runs: frozenset[str]) -> bool:
+    """Return whether a text has a run of words of what was deleted."""
+    folded = fold(text)
+    return any(run in folded for run in runs)
+
+
+def _misses(cut: Cut, quote: str) -> bool:
+    """Return whether a quote of a turn is not wholly in what is left of it."""
+    before = quoted(cut.spot.text, quote)
+    return len(quoted(cut.text or "", quote)) < len(before)
+
+
+def _respell(tx: Tx, entity: int) -> bool:
+    """Spell an entity by what still names it, if nothing spells it as its label any more; return whether that was so."""
+    try:
+        found = fact_rows.entity_with_row(tx, entity)
+    except KeyError:
+        return False  # nothing names it any more, and it is gone
+    if erase.is_spelled(tx, entity, found.label):
+        return False
+    said = (spelled(text, found.key) for text in erase.texts_naming(tx, entity))
+    label = next((one for one in said if one is not None), found.key)
+    if label == found.label:
+        return False
+    erase.relabel(tx, entity, label)
+    return True
+
+
+# -- turns, cells, sessions -------------------------------------------------------------------------
+
+
+def _drop_turns(tx: Tx, cuts: Sequence[Cut], done: Erased) -> None:
+    derived.drop_vectors(tx, "turn", [cut.spot.row for cut in cuts])
+    for cut in cuts:
+        derived.clear_words(tx, "turn", cut.spot.row)
+        done.words += 1
+        done.tokens.update(index_tokens(cut.spot.speaker, cut.spot.text, from_ms(cut.spot.said_ms)))
+        if cut.text is None:
+            erase.drop_turn(tx, cut.spot.row)
+            continue
+        lost = content_words(cut.spot.text) - content_words(cut.text)
+        metadata = _scrubbed(cut.spot.metadata, lost)
+        row = erase.put_turn_anew(tx, cut.spot, cut.text, metadata)
+        derived.put_words(
+            tx, "turn", row, index_tokens(cut.spot.speaker, cut.text, from_ms(cut.spot.said_ms))
+        )
+        done.changed["turns"] += 1
+        done.reworded = True
+
+
+def _settle_session(tx: Tx, session: int, found: _Session, done: Erased, now_ms: int) -> None:
+    """Fit the cells that read a deleted turn to what is left, and the session to its cells."""
+    stored = sessions.session_with_row(tx, session)
+    spans = [(first, last) for _, first, last in found.cells]
+    cells = sessions.cells(tx, session, min(spans)[0], max(last for _, last in spans))
+    read, own = {cell for cell, _, _ in found.cells}, set(found.own_cells)
+    for cell in (one for one in cells if one.row in read):
+        lost = found.lost_words(cell.first, cell.last)
+        skipped = [
+            (at, reason)
+            for at, reason in cell.skipped
+            if at not in found.cuts and lost.isdisjoint(content_words(reason))
+        ]
+        if not erase.fit_cell(tx, cell.row, skipped, None if cell.reason is None else FAILED):
+            erase.drop_cell(tx, cell.row)
+        elif cell.row in own:
+            feed.note(tx, "cell", [cell.row])
+            done.changed["cells"] += 1
+    metadata = json.dumps(stored.metadata, ensure_ascii=False)
+    if stored.metadata and stored.turns:
+        metadata = _scrubbed(metadata, _lost_to_session(tx, session, found))
+    if erase.mark_erased(tx, session, metadata):
+        done.changed["sessions"] += 1
+    else:
+        erase_traces.add_tombstones(tx, "session", {stored.stored_ms: 1}, now_ms)
+        sessions.delete_session(tx, session)
+
+
+def _lost_to_session(tx: Tx, session: int, found: _Session) -> frozenset[str]:
+    said = (content_words(cut.spot.speaker, cut.spot.text) for cut in found.cuts.values())
+    left = (content_words(turn.speaker, turn.text) for _, turn in sessions.turns(tx, session))
+    return frozenset[str]().union(*said) - frozenset[str]().union(*left)
+
+
+def _scrubbed(metadata: str, lost: frozenset[str]) -> str:
+    """Return metadata (JSON) without the texts in it that hold lost words."""
+    return json.dumps(_without(json.loads(metadata), lost) or {}, ensure_ascii=False)
+
+
+def _without(value: Any, lost: frozenset[str]) -> Any:
+    if isinstance(value, str):
+        return None if not lost.isdisjoint(content_words(value)) else value
+    if isinstance(value, dict):
+        kept = {key: _without(one, lost) for key, one in value.items() if lost.isdisjoint(content_words(key))}
+        return {key: one for key, one in kept.items() if one is not None or value[key] is None}
+    if isinstance(value, list):
+        return [one for one in (_without(one, lost) for one in value) if one is not None]
+    return value

@@ -1,0 +1,296 @@
+"""Rows that a deletion reads and writes: turns with what hangs on them."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from memforest.store import meta
+from memforest.store.dates import write_dates
+from memforest.store.dialect import AMONG
+from memforest.store.digests import turn_digest
+from memforest.store.facts import OccurrenceRow
+from memforest.store.tx import Tx
+
+__all__ = [
+    "Spot",
+    "all_turns",
+    "cells_reading",
+    "drop_cell",
+    "drop_occurrences",
+    "drop_turn",
+    "entities_spelled",
+    "facts_of_cells",
+    "fit_cell",
+    "is_spelled",
+    "mark_erased",
+    "move_occurrence",
+    "occurrences_naming",
+    "put_turn_anew",
+    "relabel",
+    "spots",
+    "spots_between",
+    "spots_by",
+    "spots_of_session",
+    "still_heard",
+    "texts_naming",
+    "turn_named",
+]
+
+
+class Spot(NamedTuple):
+    """A turn in its place; `metadata` is JSON."""
+
+    row: int
+    session: int
+    session_id: str
+    ordinal: int
+    turn_id: str
+    speaker: str
+    role: str | None
+    text: str
+    said_ms: int
+    time_source: str
+    metadata: str
+    stored_ms: int
+    origin: int | None
+
+
+_SPOT = """SELECT t.id, t.session, s.session_id, t.ordinal, t.turn_id, t.speaker, t.role, t.text, t.said_ms,
+    t.time_source, t.metadata, t.stored_ms, t.origin FROM turn t JOIN session s ON s.id = t.session"""
+
+
+def spots(tx: Tx, turns: Collection[int]) -> list[Spot]:
+    """Return turns by row id, in the order of their sessions and positions."""
+    rows = tx.execute(f"{_SPOT} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(turns),))
+    return [Spot(*row) for row in rows]
+
+
+def spots_of_session(tx: Tx, session: int, first: int, last: int) -> list[Spot]:
+    """Return the turns of a session with ordinals from `first` to `last`, both included."""
+    rows = tx.execute(
+        f"{_SPOT} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal",
+        (session, first, last),
+    )
+    return [Spot(*row) for row in rows]
+
+
+def spots_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
+    """Return the turns said in [start, end), None for all before the end, by way of the index of said times."""
+    sql = "SELECT id FROM turn WHERE said_ms < ? AND said_ms >= coalesce(?, said_ms) ORDER BY id"
+    if start_ms is not None:
+        sql = "SELECT id FROM turn WHERE said_ms < ? AND said_ms >= ? ORDER BY id"
+    return [row[0] for row in tx.execute(sql, (end_ms, start_ms))]
+
+
+def spots_by(tx: Tx, speaker: str) -> list[int]:
+    """Return the turns of a speaker, as the name is written."""
+    return [row[0] for row in tx.execute("SELECT id FROM turn WHERE speaker = ? ORDER BY id", (speaker,))]
+
+
+def all_turns(tx: Tx) -> list[int]:
+    """Return the rows of all turns."""
+    return [row[0] for row in tx.execute("SELECT id FROM turn ORDER BY id")]
+
+
+def turn_named(tx: Tx, session: int, turn_id: str) -> int | None:
+    """Return the row of a session's turn, None when it has none of that id."""
+    row = tx.execute("SELECT id FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def drop_turn(tx: Tx, turn: int) -> None:
+    """Delete a turn."""
+    tx.execute("DELETE FROM turn WHERE id = ?", (turn,))
+
+
+def put_turn_anew(tx: Tx, spot: Spot, text: str, metadata: str) -> int:
+    """Store a turn with another text in its place under a new row id, as ids are never given to another text.
+
+    The occurrences that it supports are to be supported by the new row; so is what is said of them.
+    """
+    held = [
+        row[0] for row in tx.execute("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (spot.row,))
+    ]
+    drop_turn(tx, spot.row)
+    said = (
+        spot.ordinal,
+        spot.turn_id,
+        spot.speaker,
+        spot.role,
+        text,
+        spot.said_ms,
+        spot.time_source,
+        metadata,
+    )
+    row = meta.take_ids(tx, "turn")
+    tx.execute(
+        """INSERT INTO turn (id, session, ordinal, turn_id, speaker, role, text, said_ms, time_source,
+           metadata, stored_ms, digest, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (row, spot.session, *said, spot.stored_ms, turn_digest((spot.session_id, *said)), spot.origin),
+    )
+    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(one, row) for one in held])
+    return row
+
+
+# -- cells and sessions ---------------------------------------------------------------------------
+
+
+def cells_reading(
+    tx: Tx, session: int, ordinals: Collection[int], context: int
+) -> list[tuple[int, int, int]]:
+    """Return (row, first, last) of the cells that hold one of some turns, or that it stands at most `context` before.
+
+    Args:
+        tx: a transaction.
+        session: whose cells.
+        ordinals: of the turns, at least one.
+        context: how many turns before a cell are read with it.
+    """
+    wanted = sorted(ordinals)
+    rows = tx.execute(
+        "SELECT id, first, last FROM cell WHERE session = ? AND last >= ? AND first <= ? ORDER BY first",
+        (session, wanted[0], wanted[-1] + context),
+    )
+    return [
+        (row, first, last)
+        for row, first, last in rows
+        if bisect_left(wanted, first - context) < bisect_right(wanted, last)
+    ]
+
+
+def fit_cell(tx: Tx, cell: int, skipped: Sequence[tuple[int, str]], reason: str | None) -> bool:
+    """Let a cell begin and end at turns that there are, and write what it skipped and why it failed.
+
+    Returns:
+        False if none of its turns is left; then it stays as it was.
+    """
+    first, last = tx.execute(
+        """SELECT min(t.ordinal), max(t.ordinal) FROM cell c JOIN turn t ON t.session = c.session
+           AND t.ordinal BETWEEN c.first AND c.last WHERE c.id = ?""",
+        (cell,),
+    ).fetchone()
+    if first is None:
+        return False
+    tx.execute(
+        "UPDATE cell SET first = ?, last = ?, skipped = ?, reason = ? WHERE id = ?",
+        (first, last, json.dumps(list(skipped)), reason, cell),
+    )
+    return True
+
+
+def drop_cell(tx: Tx, cell: int) -> None:
+    """Delete a cell without turns."""
+    tx.execute("DELETE FROM cell WHERE id = ?", (cell,))
+
+
+def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
+    """Note that something of a session was deleted, and write its metadata; return whether any turn is left."""
+    if tx.execute("SELECT 1 FROM turn WHERE session = ? LIMIT 1", (session,)).fetchone() is None:
+        return False
+    tx.execute(
+        """UPDATE session SET erased = erased + 1, metadata = ?, status = CASE WHEN EXISTS (SELECT 1 FROM cell
+           WHERE session = session.id AND status = 'pending') THEN status ELSE 'ingested' END WHERE id = ?""",
+        (metadata, session),
+    )
+    return True
+
+
+# -- occurrences ----------------------------------------------------------------------------------
+
+
+def facts_of_cells(tx: Tx, cells: Collection[int]) -> set[int]:
+    """Return the facts that cells support."""
+    rows = tx.execute(f"SELECT DISTINCT fact FROM occurrence WHERE cell {AMONG}", (tx.ids(cells),))
+    return {row[0] for row in rows}
+
+
+def occurrences_naming(tx: Tx, entity: int) -> dict[int, set[int]]:
+    """Return fact -> those of its occurrences that name an entity."""
+    found: dict[int, set[int]] = {}
+    for fact, occurrence in tx.execute("SELECT fact, occurrence FROM mention WHERE entity = ?", (entity,)):
+        found.setdefault(fact, set()).add(occurrence)
+    return found
+
+
+def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, set[str]]:
+    """Return occurrence -> the names of the entities that it mentions, of the occurrences of facts."""
+    rows = tx.execute(
+        f"SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG}",
+        (tx.ids(facts),),
+    )
+    found: dict[int, set[str]] = {}
+    for occurrence, label in rows:
+        found.setdefault(occurrence, set()).add(label)
+    return found
+
+
+def drop_occurrences(tx: Tx, rows: Collection[int]) -> tuple[set[str], set[int]]:
+    """Delete occurrences with their mentions and states; return the aliases that they used and the entities that they named."""
+    wanted = tx.ids(sorted(rows))
+    used = tx.execute(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (wanted,)).fetchall()
+    named = tx.execute(
+        f"""SELECT DISTINCT m.entity FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.occurrence = o.id
+            WHERE o.id {AMONG}""",
+        (wanted,),
+    ).fetchall()
+    tx.execute(f"DELETE FROM occurrence WHERE id {AMONG}", (wanted,))
+    return {row[0] for row in used}, {row[0] for row in named}
+
+
+def move_occurrence(tx: Tx, one: OccurrenceRow, fact: int) -> None:
+    """Make an occurrence one of another fact, with its mentions and states; it keeps its wording, tie and dates."""
+    tx.execute(
+        """UPDATE occurrence SET fact = f.id, text = nullif(?, f.text), tie = nullif(?, f.tie),
+           dates = nullif(?, f.dates) FROM fact f WHERE occurrence.id = ? AND f.id = ?""",
+        (one.text, one.tie, write_dates(one.dates), one.row, fact),
+    )
+    tx.execute("UPDATE mention SET fact = ? WHERE fact = ? AND occurrence = ?", (fact, one.fact, one.row))
+    tx.execute(
+        """UPDATE state SET fact = ?, at_ms = coalesce((SELECT start_ms FROM fact WHERE id = ?),
+           (SELECT said_ms FROM occurrence WHERE id = state.occurrence)) WHERE occurrence = ?""",
+        (fact, fact, one.row),
+    )
+
+
+def still_heard(tx: Tx, session: int, speakers: Collection[str], gone: Collection[int]) -> set[str]:
+    """Return those speakers who say something in a session besides the turns that go."""
+    return {
+        name
+        for name in sorted(speakers)
+        if tx.execute(
+            f"SELECT 1 FROM turn WHERE session = ? AND +speaker = ? AND id NOT {AMONG} LIMIT 1",
+            (session, name, tx.ids(gone)),
+        ).fetchone()
+    }
+
+
+_NAMING = """FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN fact f ON f.id = m.fact
+    WHERE m.entity = ?"""
+
+
+def is_spelled(tx: Tx, entity: int, label: str) -> bool:
+    """Return whether somebody speaks by a name, or a statement that names the entity spells it so."""
+    found = (
+        tx.execute("SELECT 1 FROM turn WHERE speaker = ? LIMIT 1", (label,)).fetchone()
+        or tx.execute(
+            f"SELECT 1 {_NAMING} AND instr(coalesce(o.text, f.text), ?) LIMIT 1", (entity, label)
+        ).fetchone()
+    )
+    return found is not None
+
+
+def texts_naming(tx: Tx, entity: int) -> Iterator[str]:
+    """Yield the statements that name an entity, and their speakers, in the order they were said."""
+    for text, speaker in tx.execute(
+        f"SELECT coalesce(o.text, f.text), o.speaker {_NAMING} ORDER BY o.said_ms, o.id", (entity,)
+    ).fetchall():
+        yield text
+        yield speaker
+
+
+def relabel(tx: Tx, entity: int, label: str) -> None:
+    """Spell an entity's name otherwise."""
+    tx.execute("UPDATE entity SET label = ? WHERE id = ?", (label, entity))
