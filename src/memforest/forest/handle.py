@@ -12,11 +12,11 @@ from memforest.forest.options import (
     TimeLike,
     check_flags,
     check_mapping,
-    check_rebuild,
     check_text,
     read_budget,
     read_count,
     read_options,
+    read_rebuild,
     read_time,
 )
 from memforest.forest.pool import MemoryPool
@@ -24,6 +24,7 @@ from memforest.interval import floor_ms
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
+from memforest.memory.progress import Report
 from memforest.memory.results import (
     AskResult,
     FactPage,
@@ -241,11 +242,14 @@ class AsyncUserMemory:
         scopes: bool = False,
         stale: bool = False,
         index: str | None = None,
+        embedder: bool = False,
+        progress: Report | None = None,
         budget: Budget | None = None,
     ) -> Usage:
         """Make what is derived anew from what is stored: word rows, summaries and their vectors.
 
-        Vectors of unchanged texts are kept; `verify` says whether they are.
+        Vectors of unchanged texts are kept; `verify` says whether they are. A call that is interrupted is finished by the
+        same call.
 
         Args:
             scopes: make all indexes anew as well, from the start, so that nothing in them depends on the order in
@@ -253,20 +257,23 @@ class AsyncUserMemory:
             stale: make only those summaries anew that would be made otherwise now: with another prompt, model or length
                 than they were, or for another name.
             index: make only this index anew, from the start.
+            embedder: give the memory the configured embedder in the place of the one that it was made with: make all
+                vectors anew beside the old ones, which are used until all are there, then switch in one transaction; nothing
+                else is made anew. With ``Config(embedder="auto")`` it is the best that is installed.
+            progress: called with what is being made, how many of it are done, and how many there are; in another thread.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if `index` is given together with `scopes` or `stale`.
+            InputError: if `index` or `embedder` is given together with another one, or there is no embedder.
+            ModelError: if the embedder fails; what was made is kept.
             NotFoundError: if the memory does not have the index.
             IndexStateError: if an index raises; it lags then, and everything else is made anew.
             StoreError: if the file cannot be written.
         """
-        check_rebuild(scopes=scopes, stale=stale, index=index)
+        what = read_rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, progress=progress)
         read_budget("rebuild", budget)
-        return await self._pool.use_existing(
-            self.user_id,
-            lambda memory: memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget),
-        )
+        use = self._pool.use_apart if embedder else self._pool.use_existing
+        return await use(self.user_id, lambda memory: memory.rebuild(what, budget))
 
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memforest.config import Config
-from memforest.errors import MemForestError, NotFoundError, StoreReplacedError
+from memforest.errors import EmbedderMismatchError, MemForestError, NotFoundError, StoreReplacedError
 from memforest.memory.behind import OneAtATime
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
@@ -62,11 +62,34 @@ class MemoryPool:
         Raises:
             NotFoundError: if the user has no memory.
         """
+        await self._require(user_id)
+        return await self.use(user_id, verb)
+
+    async def use_apart(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
+        """Run a verb that may give a memory another embedder, on a memory opened for it alone.
+
+        The pool's own, if it is open, goes on meanwhile; it is closed behind that, and the next call opens it anew.
+
+        Raises:
+            NotFoundError: if the user has no memory.
+        """
+        await self._require(user_id)
+        memory = await self._open_file(user_id, None, other_embedder=True)
+        try:
+            return await verb(memory)
+        finally:
+            await memory.end()
+            with self._lock:
+                outdated = None if user_id in self._busy else self._open.pop(user_id, None)
+            if outdated is not None:
+                await outdated.end()
+
+    async def _require(self, user_id: str) -> None:
+        """Raise if a user has no memory."""
         if not self._is_open(user_id) and not await asyncio.to_thread(self.exists, user_id):
             raise NotFoundError(
                 f"user {cut(repr(user_id), 60)} has no memory yet; ingest a session or register_user() first"
             )
-        return await self.use(user_id, verb)
 
     async def use(
         self,
@@ -93,7 +116,7 @@ class MemoryPool:
             for other in [*surplus, *self._beyond_bounds()]:
                 await asyncio.to_thread(other.close)
             return await verb(memory)
-        except StoreReplacedError:
+        except (StoreReplacedError, EmbedderMismatchError):
             # The next call opens what is there now; whoever else is at work on this one gets an error too.
             self._forget(user_id, memory)
             await asyncio.to_thread(memory.close)
@@ -118,10 +141,18 @@ class MemoryPool:
                 await asyncio.to_thread(first, label or label_of(user_id))
             return self._keep(user_id, await self._open_file(user_id, label))
 
-    async def _open_file(self, user_id: str, label: str | None) -> Memory:
+    async def _open_file(self, user_id: str, label: str | None, *, other_embedder: bool = False) -> Memory:
         """Open a user's file; a call that is cancelled meanwhile waits until it is open and closes it."""
         job = asyncio.ensure_future(
-            asyncio.to_thread(open_memory, self.directory, user_id, self.config, self._steps, label=label)
+            asyncio.to_thread(
+                open_memory,
+                self.directory,
+                user_id,
+                self.config,
+                self._steps,
+                label=label,
+                other_embedder=other_embedder,
+            )
         )
         try:
             return await asyncio.shield(job)

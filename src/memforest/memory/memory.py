@@ -34,6 +34,7 @@ from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
 from memforest.memory.known import known_of
 from memforest.memory.query.query_path import Query, QueryPath
+from memforest.memory.rebuild import Rebuild, rebuild
 from memforest.memory.results import (
     AskResult,
     FlushResult,
@@ -48,7 +49,7 @@ from memforest.memory.results import (
 from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
-from memforest.memory.vectors import VectorMaker, keep_embedder
+from memforest.memory.vectors import VectorMaker, check_own, keep_embedder
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
@@ -93,13 +94,18 @@ class Memory:
         self._warnings = opened.warnings
         self.handlers: Handlers = {}
         """What does the due jobs of indexes, by owner and kind."""
-        self._cache = SnapshotCache(known_of(opened.embedder))
+        self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
         self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
         db.examine_with(partial(first_problem, attached=self._attached))
+
+    def _check_embedder(self, tx: Tx) -> None:
+        """Raise if the memory was given another embedder since it was opened: its vectors do not compare with this one's."""
+        if self._embedder is not None:
+            check_own(tx, self.db.path, self._embedder.model_id)
 
     @property
     def label(self) -> str:
@@ -220,19 +226,12 @@ class Memory:
                 _log.warning("%s", problem)
         return batch.all()
 
-    async def rebuild(
-        self,
-        *,
-        scopes: bool = False,
-        stale: bool = False,
-        index: str | None = None,
-        budget: Budget | None = None,
-    ) -> Usage:
+    async def rebuild(self, what: Rebuild, budget: Budget | None = None) -> Usage:
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
 
         async def work() -> Usage:
             writer, timer = self._writer(), Timer()
-            await indexing.rebuild(writer, timer, scopes=scopes, stale=stale, index=index)
+            await rebuild(writer, timer, what)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
         return await self._writes("rebuild", budget, work)

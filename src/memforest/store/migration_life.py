@@ -77,6 +77,25 @@ _LIFE = (
         BEGIN INSERT INTO change (kind, item) VALUES ('fact', new.id);
         DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.id; END""",
     "INSERT OR IGNORE INTO meta SELECT 'memory_id', lower(hex(randomblob(16)))",
+    # Vectors by the next embedder, beside those in use till all are there; `next_embedder` in `meta` names it. One goes
+    # with its text.
+    """CREATE TABLE derived_next_vector (
+        kind TEXT NOT NULL,
+        item INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        vector BLOB NOT NULL,
+        PRIMARY KEY (kind, item)
+    ) STRICT""",
+    *(
+        f"""CREATE TRIGGER next_{kind}_{event} AFTER {event.upper()} {columns} ON {table}
+            BEGIN DELETE FROM derived_next_vector WHERE kind = '{kind}' AND item = old.{key}; END"""
+        for kind, table, key, read in (
+            ("turn", "turn", "id", "speaker, text"),
+            ("fact", "fact", "id", "text"),
+            ("node", "derived_summary", "node", "text, vector"),
+        )
+        for event, columns in (("delete", ""), ("update", f"OF {read}"))
+    ),
 )
 
 
