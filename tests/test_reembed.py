@@ -280,7 +280,7 @@ def test_bad_calls(folder: Path) -> None:
             with pytest.raises(InputError, match="leave out"):
                 user.rebuild(embedder=True, **wrong)
         with pytest.raises(InputError, match="progress"):
-            user.rebuild(progress=3)
+            user.rebuild(progress=3)  # type: ignore[arg-type]
         with pytest.raises(NotFoundError):
             forest.rebuild("nobody", embedder=True)
 

@@ -23,6 +23,7 @@ from memforest.forest.pool import MemoryPool
 from memforest.interval import floor_ms
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
+from memforest.memory.inspect.stored import Stale
 from memforest.memory.memory import Memory
 from memforest.memory.progress import Report
 from memforest.memory.results import (
@@ -254,8 +255,11 @@ class AsyncUserMemory:
         Args:
             scopes: make all indexes anew as well, from the start, so that nothing in them depends on the order in
                 which sessions were ingested.
-            stale: make only those summaries anew that would be made otherwise now: with another prompt, model or length
-                than they were, or for another name.
+            stale: make anew just what `stale` names: read sessions again, one after the other, whose chunks were
+                extracted by another extractor, prompt, model or version of its rules, or are not of `Config.cell_turns`
+                turns; indexes whose settings are others now; summaries that would be made otherwise, with another prompt,
+                model or length than they were, or for another name. Until a session is read, what was extracted of it before
+                is served.
             index: make only this index anew, from the start.
             embedder: give the memory the configured embedder in the place of the one that it was made with: make all
                 vectors anew beside the old ones, which are used until all are there, then switch in one transaction; nothing
@@ -268,12 +272,18 @@ class AsyncUserMemory:
             ModelError: if the embedder fails; what was made is kept.
             NotFoundError: if the memory does not have the index.
             IndexStateError: if an index raises; it lags then, and everything else is made anew.
+            StepError: if some sessions could not be read again; they are as they were, and everything else is made anew.
+            BudgetError: if the budget is used up; what was made stays, and the same call goes on.
             StoreError: if the file cannot be written.
         """
         what = read_rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, progress=progress)
         read_budget("rebuild", budget)
         use = self._pool.use_apart if embedder else self._pool.use_existing
         return await use(self.user_id, lambda memory: memory.rebuild(what, budget))
+
+    async def stale(self) -> Stale:
+        """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
+        return await self._pool.use_existing(self.user_id, Memory.stale)
 
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.
@@ -355,4 +365,5 @@ class UserMemory:
     verify = portal.blocking(AsyncUserMemory.verify)
     flush = portal.blocking(AsyncUserMemory.flush)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
+    stale = portal.blocking(AsyncUserMemory.stale)
     repair = portal.blocking(AsyncUserMemory.repair)

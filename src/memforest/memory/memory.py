@@ -28,6 +28,7 @@ from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
+from memforest.memory.inspect.stored import Stale
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
@@ -46,6 +47,7 @@ from memforest.memory.results import (
     Usage,
     VerifyReport,
 )
+from memforest.memory.staleness import Present, what_is_stale
 from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
@@ -54,7 +56,7 @@ from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
-from memforest.store import jobs, sessions, spent
+from memforest.store import jobs, meta, sessions, spent
 from memforest.store.db import Database
 from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
@@ -80,6 +82,8 @@ class Opened:
     steps: Steps
     threshold: float | None
     warnings: tuple[str, ...] = ()
+    cell_turns: int | None = None
+    """Configured turns per chunk, where the memory has another number."""
 
 
 class Memory:
@@ -96,6 +100,7 @@ class Memory:
         """What does the due jobs of indexes, by owner and kind."""
         self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
+        self._cell_turns = opened.cell_turns
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
@@ -230,11 +235,34 @@ class Memory:
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
 
         async def work() -> Usage:
+            if what.stale and self._cell_turns is not None:
+                await asyncio.to_thread(self._cut_otherwise, self._cell_turns)
             writer, timer = self._writer(), Timer()
             await rebuild(writer, timer, what)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
         return await self._writes("rebuild", budget, work)
+
+    def _cut_otherwise(self, cell_turns: int) -> None:
+        """Cut what comes from now on into chunks of the configured size."""
+        with self.db.write() as tx:
+            meta.put(tx, "cell_turns", str(cell_turns))
+        self.config, self._cell_turns = replace(self.config, cell_turns=cell_turns), None
+        self._receiver = replace(self._receiver, config=self.config)
+
+    @property
+    def _present(self) -> Present:
+        turns = self._cell_turns or self.config.cell_turns
+        return Present(self._steps.extractor.name, self._steps.summariser.name, turns)
+
+    async def stale(self) -> Stale:
+        """Return what would be made otherwise now; see `AsyncUserMemory.stale`."""
+
+        def run() -> Stale:
+            with self.db.read() as tx:
+                return what_is_stale(tx, self.config, self._attached, self._present, self._summaries.describe)
+
+        return await asyncio.to_thread(run)
 
     async def add_index(self, name: str, settings: Any, budget: Budget | None = None) -> IndexView:
         """Add an index; see `AsyncUserMemory.add_index`."""
@@ -296,7 +324,9 @@ class Memory:
 
         def run() -> T:
             with self.db.read() as tx:
-                return make(ViewContext(tx, self._cache, self.config, self._attached), *args, **how)
+                return make(
+                    ViewContext(tx, self._cache, self.config, self._attached, self._present), *args, **how
+                )
 
         return await asyncio.to_thread(run)
 

@@ -247,6 +247,8 @@ def open_memory(
         stored = _ensure_settings(db, user_id, config, label)
         opened = _embedder(path, config, None if other_embedder else stored.get("embedder"), steps)
         kept = replace(config, cell_turns=_cell_turns(path, stored["cell_turns"]))
+        if kept.cell_turns != config.cell_turns:
+            opened = replace(opened, cell_turns=config.cell_turns)
     except BaseException:
         db.close()
         raise

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memforest.errors import InputError
+from memforest.errors import InputError, ModelError
 from memforest.memory.indexing import catch_up, keep_writers_embedder
+from memforest.memory.ingest.reextract import reextract
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import rebuild_words
 from memforest.memory.progress import Report, no_report
 from memforest.memory.reembed import reembed
 from memforest.memory.timing import Timer
 from memforest.refresh.requests import stale_nodes
-from memforest.store import meta
+from memforest.store import feed, meta
 from memforest.store import trees as tree_rows
+from memforest.store.savepoint import attempt
+from memforest.store.tx import Tx
+from memforest.systems import base
+from memforest.systems.base import MemoryIndex
+from memforest.systems.changed import adopt_settings, outdated
 
 __all__ = ["Rebuild", "rebuild"]
+
+STEPS_AT_ONCE = 16
+"""Steps of the feed (`memforest.systems.base.STEP` notes each) up to which an index is made anew in one transaction: some
+seconds, for which other writers wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +47,26 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
     Raises:
         NotFoundError: if the memory does not have the index.
         IndexStateError: if an index cannot be made anew; everything else is.
+        ModelError: if sessions could not be read again; everything else is made anew.
     """
     if what.embedder:
         await _give_embedder(writer, what.report)
         return
+    left: ModelError | None = None
+    if what.stale:
+        with timer.timed("extract"):
+            try:
+                await reextract(writer, what.report)
+            except ModelError as exc:
+                left = exc
     await asyncio.to_thread(_forget, writer, what)
     await writer.fill_vectors()
     try:
         await catch_up(writer, None if what.index is None else [what.index])
     finally:
         await writer.refresh(timer)
+    if left is not None:
+        raise left
 
 
 async def _give_embedder(writer: SessionWriter, report: Report) -> None:
@@ -70,12 +91,32 @@ def _forget(writer: SessionWriter, what: Rebuild) -> None:
         keep_writers_embedder(tx, writer)
         if what.index is not None:
             writer.attached.get(tx, what.index, listed=True)
-            writer.attached.clear(tx, what.index)
+            _renew(tx, writer, [what.index])
         elif what.stale:
+            _renew(tx, writer, outdated(tx, writer.config, writer.attached))
             tree_rows.mark_dirty(tx, stale_nodes(tx, writer.summaries.describe, writer.steps.summariser.name))
         else:
             rebuild_words(tx)
             tree_rows.mark_all_dirty(tx)
-        for one in writer.attached.of(tx) if what.scopes else ():
-            writer.attached.clear(tx, one.name)
+        if what.scopes:
+            _renew(tx, writer, [one.name for one in writer.attached.of(tx)])
         meta.bump(tx)
+
+
+def _renew(tx: Tx, writer: SessionWriter, names: Iterable[str]) -> None:
+    """Make indexes anew with their configured settings.
+
+    In a memory that is not large all is placed here, in one transaction, so that readers have the old index until then.
+    In others, and what an index cannot place, or places only when it is advanced, is left for `catch_up`.
+    """
+    for name in names:
+        adopt_settings(tx, writer.config, writer.attached, name)
+        writer.attached.clear(tx, name)
+        index, until = writer.attached.get(tx, name), feed.position(tx)
+        if not index.deferred and feed.waiting(tx, 0) <= base.STEP * STEPS_AT_ONCE:
+            attempt(tx, lambda index=index, until=until: _place_all(tx, index, until))  # type: ignore[misc]
+
+
+def _place_all(tx: Tx, index: MemoryIndex, until: int) -> None:
+    while base.place_next(tx, index, until):
+        pass
