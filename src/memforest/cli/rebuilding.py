@@ -97,15 +97,17 @@ def _rebuild(call: Call, forest: MemForest, users: Sequence[str], options: dict[
 
 def _draw(screen: Screen, found: dict[str, Stale]) -> None:
     for user, one in found.items():
-        screen.line(clean(user, 40), "bold")
         lines = [f"{counted(count, 'chunk')} {why}" for why, count in one.chunks.items()]
         lines += [f"{counted(one.sessions, 'session')} to be read again"] if one.sessions else []
         lines += [f"{one.summaries} summaries would be made otherwise"] if one.summaries else []
         lines += [f"index {name}: {why}" for name, why in one.indexes.items()]
+        lines += (
+            [f"{counted(one.texts, 'text')} without a vector by the configured embedder"] if one.texts else []
+        )
         if one.next_embedder is not None:
             lines.append(f"embedder {one.next_embedder}: begun; rebuild --embedder goes on")
         for line in lines or ["nothing is stale"]:
-            screen.line(f"  {clean(line, 300)}")
+            screen.line(f"{clean(user, 40)}: {clean(line, 300)}")
 
 
 @contextmanager

@@ -283,7 +283,9 @@ class AsyncUserMemory:
 
     async def stale(self) -> Stale:
         """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
-        return await self._pool.use_existing(self.user_id, Memory.stale)
+        if self._pool.config.embedder == "auto":
+            return await self._pool.use_existing(self.user_id, Memory.stale)
+        return await self._pool.use_apart(self.user_id, Memory.stale, gives=False)
 
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.

@@ -65,10 +65,16 @@ class MemoryPool:
         await self._require(user_id)
         return await self.use(user_id, verb)
 
-    async def use_apart(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a verb that may give a memory another embedder, on a memory opened for it alone.
+    async def use_apart(
+        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, gives: bool = True
+    ) -> T:
+        """Run a verb on a memory opened for it alone, with the configured embedder, whichever the memory has.
 
-        The pool's own, if it is open, goes on meanwhile; it is closed behind that, and the next call opens it anew.
+        Args:
+            user_id: whose memory.
+            verb: an async function of the memory.
+            gives: the verb may give the memory that embedder. The pool's own, if it is open, goes on meanwhile; it is
+                closed behind that, and the next call opens it anew.
 
         Raises:
             NotFoundError: if the user has no memory.
@@ -80,7 +86,8 @@ class MemoryPool:
         finally:
             await memory.end()
             with self._lock:
-                outdated = None if user_id in self._busy else self._open.pop(user_id, None)
+                idle = gives and user_id not in self._busy
+                outdated = self._open.pop(user_id, None) if idle else None
             if outdated is not None:
                 await outdated.end()
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
 from memforest.memory.known import known_of
+from memforest.memory.opened import Opened
 from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.rebuild import Rebuild, rebuild
 from memforest.memory.results import (
@@ -52,10 +53,8 @@ from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker, check_own, keep_embedder
-from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
-from memforest.steps.choose import Steps
 from memforest.store import jobs, meta, sessions, spent
 from memforest.store.db import Database
 from memforest.store.faults import UNEXPECTED
@@ -65,25 +64,13 @@ from memforest.systems.attached import Attached
 from memforest.text import cut
 from memforest.types import StepUsage
 
-__all__ = ["Memory", "Opened"]
+__all__ = ["Memory"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R", QueryResult, AskResult)
 Row = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The models and warnings with which a memory is opened. `embedder` is None when there is none, and `warnings` say why."""
-
-    embedder: Embedder | None
-    steps: Steps
-    threshold: float | None
-    warnings: tuple[str, ...] = ()
-    cell_turns: int | None = None
-    """Configured turns per chunk, where the memory has another number."""
 
 
 class Memory:
@@ -253,7 +240,8 @@ class Memory:
     @property
     def _present(self) -> Present:
         turns = self._cell_turns or self.config.cell_turns
-        return Present(self._steps.extractor.name, self._steps.summariser.name, turns)
+        model = None if self._embedder is None else self._embedder.model_id
+        return Present(self._steps.extractor.name, self._steps.summariser.name, turns, model)
 
     async def stale(self) -> Stale:
         """Return what would be made otherwise now; see `AsyncUserMemory.stale`."""

@@ -24,7 +24,8 @@ from memforest.errors import (
 from memforest.facts.thresholds import merge_threshold
 from memforest.language.participants import is_id
 from memforest.memory import vectors, words
-from memforest.memory.memory import Memory, Opened
+from memforest.memory.memory import Memory
+from memforest.memory.opened import Opened
 from memforest.memory.plain import Result
 from memforest.memory.zone import zone_note
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder

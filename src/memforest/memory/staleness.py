@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memforest.config import Config
 from memforest.memory.inspect.stored import Stale
 from memforest.refresh.requests import Describe, stale_nodes
-from memforest.store import next_vectors, stale
+from memforest.store import meta, next_vectors, stale
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.changed import outdated
@@ -25,6 +25,7 @@ class Present:
     extractor: str
     summariser: str
     cell_turns: int
+    embedder: str | None
 
 
 def what_is_stale(tx: Tx, config: Config, attached: Attached, present: Present, describe: Describe) -> Stale:
@@ -34,6 +35,9 @@ def what_is_stale(tx: Tx, config: Config, attached: Attached, present: Present, 
         sessions=len(stale.stale_sessions(tx, present.extractor, present.cell_turns)),
         summaries=len(stale_nodes(tx, describe, present.summariser)),
         indexes=outdated(tx, config, attached),
+        texts=next_vectors.lacking_count(tx)
+        if present.embedder not in (None, meta.get(tx, "embedder"))
+        else 0,
         next_embedder=next_vectors.next_embedder(tx),
     )
 

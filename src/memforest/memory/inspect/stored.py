@@ -252,6 +252,9 @@ class Stale(Result):
     """Summaries that have another request, prompt, model or version than they would have now."""
     indexes: Mapping[str, str]
     """Index -> which of its settings or thresholds are others than it was made with."""
+    texts: int = 0
+    """Texts that lack a vector by the configured embedder, where that is another one than the memory's; only
+    ``rebuild(embedder=True)`` makes them."""
     next_embedder: str | None = None
     """An embedder that the memory is being given; ``rebuild(embedder=True)`` goes on with that."""
 
