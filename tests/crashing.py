@@ -1,5 +1,7 @@
 """Runs memories in forked processes and kills them, as `kill -9` does, at one chosen write or after some time.
 
+A verb that is to be tried like this is entered in `VERBS` by a name of its own; `tests/test_faults.py` does the rest.
+
 Started as a program by `Crasher`, once; it imports everything, then forks for every job it reads
 from its standard input (a line of JSON) and answers with the signal that ended the child and the number of
 writes it had begun. The children call the public surface; only the moment of death is put into the store.
@@ -15,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -25,9 +27,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.dummy_index.index import Dummy
 from tests.shelf import ShelfIndex
-from tests.worlds import eager_config
+from tests.worlds import eager_config, said
 
 from memforest import AsyncMemForest
+from memforest.errors import StoreError
+from memforest.memory import reembed
 from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database
 from memforest.store.tx import Tx
@@ -67,6 +71,16 @@ class Crasher:
         """
         job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment, "drop": drop}
         return self._run(job)[:2]
+
+    def verb(
+        self, folder: str, name: str, *, at: int = -1, moment: str = "after", room: int | None = None
+    ) -> tuple[int, int]:
+        """Run a verb of `VERBS` in a child that dies at write `at`; return (signal, writes begun).
+
+        With `room`, no file may grow by more than so many bytes beyond the largest one, as on a disk that is full then; an
+        error of ours is -3 in the place of the signal.
+        """
+        return self._run({"folder": folder, "verb": name, "at": at, "moment": moment, "room": room})[:2]
 
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
         assert self._process.stdin is not None
@@ -116,6 +130,58 @@ async def ingest(job: dict[str, Any], log: int) -> None:
             os.write(log, b"a")
 
 
+async def _ingest(forest: AsyncMemForest) -> None:
+    """Store a new session, a longer one, and one that overwrites another."""
+    await forest.ingest_session("u", "new", said("I moved to Rome.", "I work at Globex.", day=7))
+    await forest.ingest_session(
+        "u", "grows", said("I live in Oslo.", "I like it here.", "Bob has a cat.", day=8)
+    )
+    await forest.ingest_session("u", "changes", said("I never lived in Lisbon.", day=9), replace=True)
+
+
+async def _rebuild(forest: AsyncMemForest) -> None:
+    await forest.rebuild("u", scopes=True)
+
+
+async def _reembed(forest: AsyncMemForest) -> None:
+    reembed.BLOCK = 8
+    await forest.rebuild("u", embedder=True)
+
+
+async def _reextract(forest: AsyncMemForest) -> None:
+    await forest.rebuild("u", stale=True)
+
+
+Verb = Callable[[AsyncMemForest], Awaitable[None]]
+
+VERBS: dict[str, tuple[Verb, dict[str, Any]]] = {
+    "ingest": (_ingest, {}),
+    "rebuild": (_rebuild, {}),
+    "rebuild with another embedder": (_reembed, {"embedder": "hash-words-1@48"}),
+    "rebuild of what is stale": (_reextract, {"cell_turns": 1}),
+}
+"""Name -> a verb on the memory of "u", and the settings that it runs with. It may be run again after it was interrupted."""
+
+
+def limit_room(folder: str, room: int) -> None:
+    """Let no file of this process grow by more than so many bytes beyond the largest one of a directory."""
+    import resource
+
+    largest = max(path.stat().st_size for path in Path(folder).iterdir())
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest + room, largest + room))
+
+
+async def run_verb(job: dict[str, Any]) -> None:
+    """Run a verb; with less room than it needs it ends with an error of ours."""
+    verb, settings = VERBS[job["verb"]]
+    try:
+        async with AsyncMemForest(job["folder"], eager_config(**settings)) as forest:
+            await verb(forest)
+    except StoreError:
+        os._exit(3)
+
+
 async def index(job: dict[str, Any]) -> None:
     """Add the dummy index, let it go on where it was left, or begin anew; or drop it."""
     base.STEP = job["step"]
@@ -158,8 +224,12 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             os.close(reading)
+            if job.get("room") is not None:
+                limit_room(job["folder"], job["room"])
             kill_at(job["at"], job["moment"], log)
-            asyncio.run(ingest(job, log) if "calls" in job else index(job))
+            asyncio.run(
+                ingest(job, log) if "calls" in job else run_verb(job) if "verb" in job else index(job)
+            )
             os._exit(0)
         os.close(log)
         said = notes_of(child, reading, job.get("within_s"))
