@@ -54,9 +54,9 @@ def rebuild(
     max_calls: int | None,
     max_tokens: int | None,
 ) -> None:
-    """Make anew what is derived from what was said; for one user with --user, for all without.
+    """Make anew what is derived: what is stale, one index, or every vector.
 
-    Without an option: word rows, summaries and their vectors. Readers are served what there was until the new is there,
+    For one user with --user, for all without. Without an option: word rows, summaries and their vectors. Readers are served what there was until the new is there,
     and what is interrupted is finished by the same command.
     """
     settings = {"embedder": embedder} if embedder not in (None, CONFIGURED) else {}
