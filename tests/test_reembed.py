@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -251,6 +252,40 @@ def test_another_model_under_the_same_name_is_told_by_its_dimension(folder: Path
         forest.rebuild("u", embedder=True)
         assert forest.user("u").verify().ok
         assert forest.query("u", "Where does Ana live?").evidence
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ("DELETE FROM meta WHERE key = 'next_embedder'", "none is named"),
+        ("UPDATE derived_next_vector SET vector = x'00' WHERE item = 2", "2 lengths"),
+        (
+            "UPDATE derived_next_vector SET kind = 'x' WHERE item = 2 AND kind = 'turn'",
+            "'x', which is nothing",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("small_blocks")
+def test_damaged_vectors_of_the_next_one_are_named_and_dropped(folder: Path, damage: str, says: str) -> None:
+    """They are made again by the next call."""
+
+    def stop(block: int) -> None:
+        if block == 3:
+            raise ModelError("gone")
+
+    path = fill(folder)
+    with pytest.raises(ModelError):
+        give(folder, Watched(stop))
+    with sqlite3.connect(path) as conn:
+        conn.execute(damage)
+    conn.close()
+    with MemForest(folder, fast_config(embedder=OLD)) as forest:
+        assert [problem.part for problem in forest.user("u").verify() if says in problem.message] == [
+            "vector"
+        ]
+        assert forest.user("u").repair().left == ()
+    assert lacking(path) == []
+    give(folder)
 
 
 @pytest.mark.usefixtures("small_blocks")

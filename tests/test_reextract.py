@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -101,6 +102,32 @@ def test_it_is_as_if_it_had_been_made_so(folder: Path, tmp_path: Path, before: A
     made, wanted = summaries(path), summaries(file_of(tmp_path))
     assert made.keys() & wanted.keys()
     assert all(made[node] == wanted[node] for node in made.keys() & wanted.keys())
+
+
+class Remote(Rules):
+    """Asks a model for each chunk, so that the chunks of several sessions go to it at once; it counts how many do."""
+
+    remote = True
+    waiting = most = 0
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Extract when all that will come has come."""
+        self.waiting += len(chunks)
+        self.most = max(self.most, self.waiting)
+        await asyncio.sleep(0)
+        made = await super().extract(chunks)
+        self.waiting -= len(chunks)
+        return made
+
+
+def test_a_model_reads_several_sessions_at_once(folder: Path, tmp_path: Path) -> None:
+    """And each is written by itself; with a model the end is the same."""
+    path = fill(folder, extractor=Rules(1))
+    chunks = len(rows(path, "SELECT id FROM cell WHERE maker = 'rules-1'"))
+    model = Remote(2, "so to speak")
+    renew(folder, extractor=model)
+    assert (model.most, len(model.read)) == (chunks, chunks)
+    assert differences(dump(fill(tmp_path, extractor=Rules(2, "so to speak"))), dump(path)) == {}
 
 
 def test_only_what_is_stale_is_read(folder: Path) -> None:

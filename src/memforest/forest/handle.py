@@ -260,7 +260,7 @@ class AsyncUserMemory:
                 turns; indexes whose settings are others now; summaries that would be made otherwise, with another prompt,
                 model or length than they were, or for another name. Until a session is read, what was extracted of it before
                 is served.
-            index: make only this index anew, from the start.
+            index: make only this index anew, from the start, with the settings that the configuration names for it.
             embedder: give the memory the configured embedder in the place of the one that it was made with: make all
                 vectors anew beside the old ones, which are used until all are there, then switch in one transaction; nothing
                 else is made anew. With ``Config(embedder="auto")`` it is the best that is installed.

@@ -84,7 +84,7 @@ class MemoryPool:
         try:
             return await verb(memory)
         finally:
-            await memory.end()
+            await asyncio.to_thread(memory.close)
             with self._lock:
                 idle = gives and user_id not in self._busy
                 outdated = self._open.pop(user_id, None) if idle else None

@@ -131,7 +131,8 @@ def _switch(db: Database, attached: Attached, maker: VectorMaker) -> bool:
             raise StoreLockedError(
                 f"another process is giving {db.path.name!r} another embedder than {model!r}; one at a time"
             )
-        if next_vectors.lacking_count(tx) - len(damaged_turns(tx)) > LEFT:
+        lacking = next_vectors.lacking_count(tx)
+        if lacking > LEFT and lacking - len(damaged_turns(tx)) > LEFT:
             return False
         placings = Placings(tx, attached)
         next_vectors.switch(tx)

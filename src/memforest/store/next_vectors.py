@@ -13,7 +13,7 @@ from memforest.store.derived import ITEM_KINDS, VECTOR_TABLES, ItemKind, VectorR
 from memforest.store.packing import pack_vector, unpack_text
 from memforest.store.tx import Tx
 
-__all__ = ["begin", "drop", "lacking", "lacking_count", "next_embedder", "put", "switch"]
+__all__ = ["begin", "drop", "lacking", "lacking_count", "next_embedder", "problems", "put", "switch"]
 
 _NEXT = "next_embedder"
 
@@ -61,6 +61,21 @@ def put(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
            SET digest = excluded.digest, vector = excluded.vector""",
         [(kind, item, digest, pack_vector(vector)) for item, digest, vector in rows],
     )
+
+
+def problems(tx: Tx) -> list[str]:
+    """Return what is wrong with the vectors by the next embedder, in words; `drop` mends all of it."""
+    sizes = dict(tx.execute("SELECT length(vector), count(*) FROM derived_next_vector GROUP BY 1").fetchall())
+    kinds = {row[0] for row in tx.execute("SELECT DISTINCT kind FROM derived_next_vector")}
+    found = [
+        f"there are vectors of a next embedder for {kind!r}, which is nothing"
+        for kind in kinds - set(ITEM_KINDS)
+    ]
+    if sizes and next_embedder(tx) is None:
+        found.append("there are vectors of a next embedder, and none is named")
+    if len(sizes) > 1:
+        found.append(f"vectors of the next embedder have {len(sizes)} lengths")
+    return found
 
 
 def switch(tx: Tx) -> None:

@@ -90,11 +90,11 @@ def _groups(writer: SessionWriter, rows: Sequence[int]) -> Iterator[list[int]]:
     group: list[int] = []
     turns = 0
     with writer.db.read() as tx:
-        sizes = {row: len(sessions.turns(tx, row)) for row in rows} if writer.steps.extracts_apart else {}
+        sizes = {row: sessions.session_with_row(tx, row).turns for row in rows}
     for row in rows:
         group.append(row)
-        turns += sizes.get(row, TURNS_AT_ONCE)
-        if turns >= TURNS_AT_ONCE:
+        turns += sizes[row]
+        if turns >= TURNS_AT_ONCE or not writer.steps.extracts_apart:
             yield group
             group, turns = [], 0
     if group:
@@ -122,6 +122,8 @@ def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSessio
             except KeyError:
                 continue
             stored = load(tx, writer.config, StoredSession(row, session.session_id))
+            if not stored.turns:
+                continue
             old, new = _recut(writer, session.infer, sessions.cells(tx, row), sorted(stored.turns))
             found.append((replace(stored, cells=new), old))
     return found
