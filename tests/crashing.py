@@ -1,6 +1,7 @@
 """Runs memories in forked processes and kills them, as `kill -9` does, at one chosen write or after some time.
 
-A verb that is to be tried like this is entered in `VERBS` by a name of its own; `tests/test_faults.py` does the rest.
+A verb that is to be tried like this is entered in `VERBS` by a name of its own; `tests/killing.py` and `tests/test_faults.py`
+do the rest.
 
 Started as a program by `Crasher`, once; it imports everything, then forks for every job it reads
 from its standard input (a line of JSON) and answers with the signal that ended the child and the number of
@@ -19,6 +20,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from tests.shelf import ShelfIndex
 from tests.worlds import eager_config, said
 
 from memforest import AsyncMemForest
-from memforest.errors import StoreError
+from memforest.errors import EmbedderMismatchError, StoreError
 from memforest.memory import reembed
 from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database
@@ -73,14 +75,30 @@ class Crasher:
         return self._run(job)[:2]
 
     def verb(
-        self, folder: str, name: str, *, at: int = -1, moment: str = "after", room: int | None = None
+        self,
+        folder: str,
+        name: str,
+        *,
+        at: int = -1,
+        moment: str = "after",
+        within_s: float | None = None,
+        room: int | None = None,
     ) -> tuple[int, int]:
-        """Run a verb of `VERBS` in a child that dies at write `at`; return (signal, writes begun).
+        """Run a verb of `VERBS` in a child that a fault befalls; return (signal, writes begun).
 
-        With `room`, no file may grow by more than so many bytes beyond the largest one, as on a disk that is full then; an
-        error of ours is -3 in the place of the signal.
+        An error of ours is -3 in the place of the signal.
+
+        Args:
+            folder: of the memory.
+            name: of the verb.
+            at: write at which it dies; -1 for none.
+            moment: when it dies: "before" the commit of that write or "after" it; "returned", when the verb has come back
+                and nothing is closed. With "unreadable" it lives on, and nothing more can be read of what it has opened.
+            within_s: dies after this time.
+            room: no file may grow by more than so many bytes beyond the largest one, as on a disk that is full then.
         """
-        return self._run({"folder": folder, "verb": name, "at": at, "moment": moment, "room": room})[:2]
+        fault = {"at": at, "moment": moment, "within_s": within_s, "room": room}
+        return self._run({"folder": folder, "verb": name, **fault})[:2]
 
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
         assert self._process.stdin is not None
@@ -104,8 +122,24 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_at(number: int, moment: str, log: int) -> None:
-    """Let the process die at its write with that number: just before its commit, or just after."""
+def fail_reads(folder: str) -> None:
+    """Let every read of what this process has opened in a directory fail, as on a disk with a bad sector.
+
+    The open files are opened anew for writing alone under their numbers; SQLite's own copies of pages stay readable.
+    """
+    for link in list(Path("/proc/self/fd").iterdir()):
+        try:
+            path = str(link.readlink())
+        except FileNotFoundError:
+            continue  # that of the listing
+        if path.startswith(folder) and path.endswith((".db", "-wal")):
+            other = os.open(path, os.O_WRONLY)
+            os.dup2(other, int(link.name))
+            os.close(other)
+
+
+def kill_at(number: int, moment: str, log: int, folder: str) -> None:
+    """Let the process die at its write with that number: just before its commit, or just after; or read no more after it."""
     write, numbers = Database.write, count()
 
     @contextmanager
@@ -116,7 +150,9 @@ def kill_at(number: int, moment: str, log: int) -> None:
             yield tx
             if mine == number and moment == "before":
                 die()
-        if mine == number:
+        if mine == number and moment == "unreadable":
+            fail_reads(folder)
+        elif mine == number:
             die()
 
     Database.write = counted  # type: ignore[method-assign]
@@ -152,15 +188,36 @@ async def _reextract(forest: AsyncMemForest) -> None:
     await forest.rebuild("u", stale=True)
 
 
-Verb = Callable[[AsyncMemForest], Awaitable[None]]
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the memory of "u" that `tests.killing` holds, and how it is run.
 
-VERBS: dict[str, tuple[Verb, dict[str, Any]]] = {
-    "ingest": (_ingest, {}),
-    "rebuild": (_rebuild, {}),
-    "rebuild with another embedder": (_reembed, {"embedder": "hash-words-1@48"}),
-    "rebuild of what is stale": (_reextract, {"cell_turns": 1}),
+    It may be run again after it was interrupted, and after it was not: where a second run is an error of ours, as that of
+    deleting what is gone, `run` suppresses just that one.
+    """
+
+    run: Callable[[AsyncMemForest], Awaitable[object]]
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings other than `eager_config`'s, for the run and for whoever opens the memory after it."""
+    prepare: Callable[[str], object] | None = None
+    """Puts what it needs besides the memory, as another user's or a file to import, into the directory."""
+    refused: tuple[type[Exception], ...] = ()
+    """With what a memory that it has, or has not, changed refuses the settings from before it, or its own."""
+    says: frozenset[str] = frozenset()
+    """Texts that evidence may quote after it, and that no turn says."""
+    changes: bool = True
+    """Whether it changes what the memory holds."""
+
+
+VERBS: dict[str, Verb] = {
+    "ingest": Verb(_ingest),
+    "rebuild": Verb(_rebuild, changes=False),
+    "rebuild with another embedder": Verb(
+        _reembed, {"embedder": "hash-words-1@48"}, refused=(EmbedderMismatchError,)
+    ),
+    "rebuild of what is stale": Verb(_reextract, {"cell_turns": 1}),
 }
-"""Name -> a verb on the memory of "u", and the settings that it runs with. It may be run again after it was interrupted."""
+"""Name -> verb."""
 
 
 def limit_room(folder: str, room: int) -> None:
@@ -173,11 +230,13 @@ def limit_room(folder: str, room: int) -> None:
 
 
 async def run_verb(job: dict[str, Any]) -> None:
-    """Run a verb; with less room than it needs it ends with an error of ours."""
-    verb, settings = VERBS[job["verb"]]
+    """Run a verb; with less room than it needs, or when it cannot read, it ends with an error of ours."""
+    verb = VERBS[job["verb"]]
     try:
-        async with AsyncMemForest(job["folder"], eager_config(**settings)) as forest:
-            await verb(forest)
+        async with AsyncMemForest(job["folder"], eager_config(**verb.settings)) as forest:
+            await verb.run(forest)
+            if job["moment"] == "returned":
+                die()
     except StoreError:
         os._exit(3)
 
@@ -226,7 +285,7 @@ def main() -> None:
             os.close(reading)
             if job.get("room") is not None:
                 limit_room(job["folder"], job["room"])
-            kill_at(job["at"], job["moment"], log)
+            kill_at(job["at"], job["moment"], log, job["folder"])
             asyncio.run(
                 ingest(job, log) if "calls" in job else run_verb(job) if "verb" in job else index(job)
             )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -16,27 +14,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.crashing import VERBS, Crasher
+from tests.killing import Trial, kill, prepared, turns_of
 from tests.power import contents, recorded, torn_checkpoints, torn_logs, write_state
-from tests.worlds import (
-    differences,
-    dump,
-    eager_config,
-    fast_folder,
-    file_of,
-    make_sessions,
-    rows,
-    said,
-)
+from tests.worlds import eager_config, fast_folder, rows
 
 from memforest import AsyncMemForest, MemForest
-from memforest.errors import EmbedderMismatchError, MemForestError
+from memforest.errors import MemForestError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills with a signal")
 
 LITTLE = 20_000
 """Bytes that the log may have, which no verb gets along with."""
 
-verbs = pytest.mark.parametrize("verb", list(VERBS))
+_trials: dict[str, Trial] = {}
 
 
 @pytest.fixture(scope="module")
@@ -47,118 +37,30 @@ def crasher() -> Iterator[Crasher]:
     made.close()
 
 
-@cache
-def prepared() -> tuple[str, bytes]:
-    """Return the name and bytes of a memory for the verbs."""
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-        with MemForest(folder, eager_config()) as forest:
-            for session_id, turns in make_sessions(4, sessions=3, short_forms=False):
-                forest.ingest_session("u", session_id, turns)
-            forest.ingest_session("u", "grows", said("I live in Oslo.", day=8))
-            forest.ingest_session("u", "changes", said("I lived in Lisbon.", "I had a dog.", day=9))
-        path = file_of(Path(folder))
-        return path.name, path.read_bytes()
+@pytest.fixture(params=list(VERBS))
+def trial(request: pytest.FixtureRequest, crasher: Crasher) -> Trial:
+    """A verb, with what it makes undisturbed, which is found out once."""
+    if request.param not in _trials:
+        _trials[request.param] = Trial(crasher, request.param)
+    return _trials[request.param]
 
 
-def place(folder: str) -> Path:
-    """Put the memory into a directory."""
-    name, data = prepared()
-    path = Path(folder) / name
-    path.write_bytes(data)
-    return path
-
-
-class Expected:
-    """What a verb makes of the memory, and how many writes that takes."""
-
-    def __init__(self, crasher: Crasher, verb: str) -> None:
-        with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-            path = place(folder)
-            self.before = dump(path)
-            ended, self.writes = crasher.verb(folder, verb)
-            assert ended == 0
-            with MemForest(folder, eager_config(**VERBS[verb][1])) as forest:
-                forest.flush("u")
-            self.after = dump(path)
-        assert self.writes > 1
-        assert differences(self.before, self.after) != {} or verb == "rebuild"
-
-
-_expected: dict[str, Expected] = {}
-
-
-def expected(crasher: Crasher, verb: str) -> Expected:
-    """Return what a verb makes, found out once."""
-    if verb not in _expected:
-        _expected[verb] = Expected(crasher, verb)
-    return _expected[verb]
-
-
-def turns_of(path: Path) -> dict[str, list[str]]:
-    """Return the texts of each session."""
-    found: dict[str, list[str]] = {}
-    for session_id, _, text in rows(
-        path, "SELECT session_id, ordinal, text FROM turn t JOIN session s ON s.id = t.session"
-    ):
-        found.setdefault(session_id, []).append(text)
-    return found
-
-
-def whole_versions(crasher: Crasher, verb: str) -> dict[str, list[list[str]]]:
-    """Return every whole version of a session that there may be."""
-    found: dict[str, list[list[str]]] = {}
-    for state in (expected(crasher, verb).before, expected(crasher, verb).after):
-        texts: dict[str, list[str]] = {}
-        for session_id, _, _, _, _, text, *_ in sorted(state["turns"], key=lambda row: (row[0], row[1])):
-            texts.setdefault(session_id, []).append(text)
-        for session_id, version in texts.items():
-            found.setdefault(session_id, []).append(version)
-    return found
-
-
-def check_survived(crasher: Crasher, verb: str, folder: str) -> None:
-    """Open what is left, look, resume, run the verb again, and compare with an uninterrupted run."""
-    path, settings = file_of(Path(folder)), VERBS[verb][1]
-    versions, stored = whole_versions(crasher, verb), turns_of(path)
-    assert all(texts in versions[session_id] for session_id, texts in stored.items()), "half a session"
-    assert {name for name, *_ in expected(crasher, verb).before["turns"]} <= stored.keys(), "a lost session"
-    for config in (eager_config(), eager_config(**settings)):
-        try:
-            with MemForest(folder, config) as forest:
-                shown = forest.query("u", "Where does Ana live?", top_k=100).evidence
-                assert {piece.quote for piece in shown} <= {
-                    text for texts in stored.values() for text in texts
-                }
-                forest.resume("u")
-                report = forest.user("u").verify()
-                assert report.ok, report.problems
-        except EmbedderMismatchError:
-            assert "embedder" in settings  # it has one of the two
-    ended, _ = crasher.verb(folder, verb)
-    assert ended == 0
-    with MemForest(folder, eager_config(**settings)) as forest:
-        assert forest.user("u").verify().problems == ()
-        forest.flush()
-    assert differences(expected(crasher, verb).after, dump(path)) == {}
-    assert rows(path, "SELECT 1 FROM derived_next_vector") == []
-
-
-@verbs
 @pytest.mark.timeout(300)
-def test_killed_at_any_write(crasher: Crasher, verb: str, soak_seed: int) -> None:
+def test_killed_at_any_write(trial: Trial, soak_seed: int) -> None:
     """What was there is there, whole; the verb is finished by the same call, and the end is the same."""
-    points = [(at, moment) for at in range(expected(crasher, verb).writes) for moment in ("before", "after")]
-    most = 1 if soak_seed < 3 else 12
-    for at, moment in Random(soak_seed).sample(points, min(most, len(points))):
-        with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-            place(folder)
-            assert crasher.verb(folder, verb, at=at, moment=moment)[0] == signal.SIGKILL
-            check_survived(crasher, verb, folder)
+    assert kill(trial, Random(soak_seed), 1 if soak_seed < 3 else 12)[1] == []
 
 
-@verbs
 @pytest.mark.timeout(300)
-def test_a_disk_that_fills_up(crasher: Crasher, verb: str, soak_seed: int) -> None:
+def test_what_is_acknowledged_is_there(trial: Trial) -> None:
+    """A verb that has come back is on the disk, although nothing was closed."""
+    with trial.folder() as folder:
+        assert trial.run(folder, moment="returned")[0] > 0
+        assert trial.problems(folder, returned=True) == []
+
+
+@pytest.mark.timeout(300)
+def test_a_disk_that_fills_up(trial: Trial, soak_seed: int) -> None:
     """The verb ends with an error of ours and what was there is whole; with room it is finished by the same call."""
     random, largest = Random(soak_seed), len(prepared()[1])
     sizes = (
@@ -167,25 +69,35 @@ def test_a_disk_that_fills_up(crasher: Crasher, verb: str, soak_seed: int) -> No
         else [random.randrange(LITTLE, 2 * largest) for _ in range(1 if soak_seed < 3 else 8)]
     )
     for size in sizes:
-        with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-            place(folder)
-            ended, _ = crasher.verb(folder, verb, room=size - largest)
+        with trial.folder() as folder:
+            ended, _ = trial.run(folder, room=size - largest)
             assert ended == -3 if size == LITTLE else ended in (0, -3)
-            check_survived(crasher, verb, folder)
+            assert trial.problems(folder) == []
 
 
-@verbs
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are found there")
 @pytest.mark.timeout(300)
-def test_what_was_not_synced_is_lost(verb: str, soak_seed: int) -> None:
+def test_reads_that_fail(trial: Trial, soak_seed: int) -> None:
+    """From some write on nothing can be read: an error of ours, and what was there is whole when it can be read again."""
+    random = Random(soak_seed)
+    for _ in range(1 if soak_seed < 3 else 8):
+        at = random.randrange(trial.writes) if soak_seed else 0
+        with trial.folder() as folder:
+            ended, _ = trial.run(folder, at=at, moment="unreadable")
+            assert ended in (0, -3) if at else ended == -3  # the last pages may be in memory
+            assert trial.problems(folder) == []
+
+
+@pytest.mark.timeout(300)
+def test_what_was_not_synced_is_lost(trial: Trial, soak_seed: int) -> None:
     """A log that ends anywhere in its last commit, or behind it in garbage, says what was committed before it."""
     random, tried = Random(soak_seed), 0
-    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder, tempfile.TemporaryDirectory() as other:
-        path = place(folder)
-        run, settings = VERBS[verb]
+    with trial.folder() as folder, tempfile.TemporaryDirectory() as other:
+        path, settings = trial.path(folder), trial.verb.settings
 
         async def work() -> None:
             async with AsyncMemForest(folder, eager_config(**settings)) as forest:
-                await run(forest)
+                await trial.verb.run(forest)
 
         with recorded(path) as states:
             asyncio.run(work())
@@ -221,9 +133,11 @@ def test_pages_that_read_as_something_else(soak_seed: int) -> None:
     """`verify` names it, unless what was said is as it was; every verb that reads fails with an error of ours, or is right."""
     random, named = Random(soak_seed), 0
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
-        path = place(folder)
+        name, data = prepared()
+        path = Path(folder) / name
+        path.write_bytes(data)
         said_there, shown = rows(path, SAID), {text for texts in turns_of(path).values() for text in texts}
-        data, size = path.read_bytes(), 4096
+        size = 4096
         for how in ("garbage", "zeros", "bit", "other") * (1 if soak_seed < 3 else 5):
             at, other = (random.randrange(1, len(data) // size) * size for _ in "ab")
             page = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from memforest.config import Config
 from memforest.memory.inspect.stored import Stale
 from memforest.refresh.requests import Describe, stale_nodes
-from memforest.store import meta, next_vectors, stale
+from memforest.store import derived, meta, next_vectors, stale
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.changed import outdated
@@ -59,6 +59,10 @@ def stale_notes(tx: Tx, config: Config, attached: Attached, present: Present) ->
     found = [
         f"{count} chunks were {why}; rebuild(stale=True) reads them again"
         for why, count in _chunks(tx, present).items()
+    ]
+    found += [
+        f"{count} summaries were made by {maker}, now it is {present.summariser}; rebuild(stale=True) makes them anew"
+        for maker, count in derived.summaries_of_others(tx, present.summariser).items()
     ]
     found += [
         f"the index {name!r} would be made otherwise now: {why}; rebuild(index={name!r}) does"

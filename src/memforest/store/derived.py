@@ -39,6 +39,7 @@ __all__ = [
     "put_words",
     "reindex_words",
     "summaries",
+    "summaries_of_others",
     "summary_makers",
     "vector_blocks",
     "vectors_by_digest",
@@ -97,6 +98,14 @@ def summary_makers(tx: Tx) -> dict[int, tuple[str, bytes | None]]:
     """Return, for every node with a summary, its maker and the digest of its request."""
     rows = tx.execute("SELECT node, maker, inputs FROM derived_summary ORDER BY node")
     return {node: (maker, inputs) for node, maker, inputs in rows}
+
+
+def summaries_of_others(tx: Tx, maker: str) -> dict[str, int]:
+    """Return, for every other maker of summaries than the given one, how many summaries it has made."""
+    rows = tx.execute(
+        "SELECT maker, count(*) FROM derived_summary WHERE maker != ? GROUP BY maker ORDER BY maker", (maker,)
+    )
+    return dict(rows.fetchall())
 
 
 def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
