@@ -203,8 +203,6 @@ class Verb:
     """Puts what it needs besides the memory, as another user's or a file to import, into the directory."""
     refused: tuple[type[Exception], ...] = ()
     """With what a memory that it has, or has not, changed refuses the settings from before it, or its own."""
-    says: frozenset[str] = frozenset()
-    """Texts that evidence may quote after it, and that no turn says."""
     changes: bool = True
     """Whether it changes what the memory holds."""
 

@@ -76,7 +76,7 @@ class Trial:
             begun = time.monotonic()
             ended, self.writes = self.run(folder)
             self.took_s = time.monotonic() - begun
-            assert (ended, self.writes > 1) == (0, True), f"{name} cannot be run undisturbed"
+            assert (ended, self.writes > 0) == (0, True), f"{name}, undisturbed, ended with {ended}"
             with MemForest(folder, eager_config(**self.verb.settings)) as forest:
                 forest.flush("u")
             self.after = dump(self.path(folder))
@@ -131,7 +131,7 @@ class Trial:
         found += [(LOST, f"session {name!r}") for name in self._stay - stored.keys()]
         for settings in ({}, self.verb.settings):
             with suppress(*self.verb.refused):  # it has the one or the other
-                found += self._seen(folder, {text for texts in stored.values() for text in texts}, settings)
+                found += self._seen(folder, [text for texts in stored.values() for text in texts], settings)
         if not returned:
             ended, _ = self.run(folder)
             found += [(OTHER, f"the same call ends with {ended}")] if ended else []
@@ -144,13 +144,17 @@ class Trial:
             found.append((OTHER, f"{len(left)} vectors of a next embedder are left"))
         return found
 
-    def _seen(self, folder: str, said_there: set[str], settings: dict[str, Any]) -> list[tuple[str, str]]:
+    def _seen(self, folder: str, said_there: list[str], settings: dict[str, Any]) -> list[tuple[str, str]]:
         """Ask, resume and verify; return what is wrong."""
         with MemForest(folder, eager_config(**settings)) as forest:
             shown = {piece.quote for piece in forest.query("u", QUESTION, top_k=100).evidence}
             forest.resume("u")
             report = forest.user("u").verify()
-        found = [(HALF, f"evidence says {quote!r}") for quote in shown - said_there - self.verb.says]
+        found = [
+            (HALF, f"evidence says {quote!r}")
+            for quote in shown
+            if not any(quote in text for text in said_there)
+        ]
         return found + [(WRONG, str(problem)) for problem in report.problems]
 
 
