@@ -1,5 +1,8 @@
 """Runs memories in forked processes and kills them, as `kill -9` does, at one chosen write or after some time.
 
+A verb that is to be tried like this is entered in `VERBS` by a name of its own; `tests/killing.py` and `tests/test_faults.py`
+do the rest.
+
 Started as a program by `Crasher`, once; it imports everything, then forks for every job it reads
 from its standard input (a line of JSON) and answers with the signal that ended the child and the number of
 writes it had begun. The children call the public surface; only the moment of death is put into the store.
@@ -15,8 +18,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,9 +29,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.dummy_index.index import Dummy
 from tests.shelf import ShelfIndex
-from tests.worlds import eager_config, fast_config
+from tests.worlds import eager_config, fast_config, said
 
 from memforest import AsyncMemForest
+from memforest.errors import EmbedderMismatchError, StoreError
+from memforest.memory import reembed
 from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database
 from memforest.store.tx import Tx
@@ -79,6 +85,32 @@ class Crasher:
         """Delete something in a child that dies at a write; return (signal, writes begun)."""
         return self._run({"folder": folder, "target": target, "at": at, "moment": moment})[:2]
 
+    def verb(
+        self,
+        folder: str,
+        name: str,
+        *,
+        at: int = -1,
+        moment: str = "after",
+        within_s: float | None = None,
+        room: int | None = None,
+    ) -> tuple[int, int]:
+        """Run a verb of `VERBS` in a child that a fault befalls; return (signal, writes begun).
+
+        An error of ours is -3 in the place of the signal.
+
+        Args:
+            folder: of the memory.
+            name: of the verb.
+            at: write at which it dies; -1 for none.
+            moment: when it dies: "before" the commit of that write or "after" it; "returned", when the verb has come back
+                and nothing is closed. With "unreadable" it lives on, and nothing more can be read of what it has opened.
+            within_s: dies after this time.
+            room: no file may grow by more than so many bytes beyond the largest one, as on a disk that is full then.
+        """
+        fault = {"at": at, "moment": moment, "within_s": within_s, "room": room}
+        return self._run({"folder": folder, "verb": name, **fault})[:2]
+
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -101,8 +133,24 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kill_at(number: int, moment: str, log: int) -> None:
-    """Let the process die at its write with that number: just before its commit, or just after."""
+def fail_reads(folder: str) -> None:
+    """Let every read of what this process has opened in a directory fail, as on a disk with a bad sector.
+
+    The open files are opened anew for writing alone under their numbers; SQLite's own copies of pages stay readable.
+    """
+    for link in list(Path("/proc/self/fd").iterdir()):
+        try:
+            path = str(link.readlink())
+        except FileNotFoundError:
+            continue  # that of the listing
+        if path.startswith(folder) and path.endswith((".db", "-wal")):
+            other = os.open(path, os.O_WRONLY)
+            os.dup2(other, int(link.name))
+            os.close(other)
+
+
+def kill_at(number: int, moment: str, log: int, folder: str) -> None:
+    """Let the process die at its write with that number: just before its commit, or just after; or read no more after it."""
     write, numbers = Database.write, count()
 
     @contextmanager
@@ -113,7 +161,9 @@ def kill_at(number: int, moment: str, log: int) -> None:
             yield tx
             if mine == number and moment == "before":
                 die()
-        if mine == number:
+        if mine == number and moment == "unreadable":
+            fail_reads(folder)
+        elif mine == number:
             die()
 
     Database.write = counted  # type: ignore[method-assign]
@@ -137,6 +187,79 @@ async def delete(job: dict[str, Any]) -> None:
     """Delete something."""
     async with AsyncMemForest(job["folder"], fast_config()) as forest:
         await forest.user("u").delete(**job["target"])
+
+
+async def _ingest(forest: AsyncMemForest) -> None:
+    """Store a new session, a longer one, and one that overwrites another."""
+    await forest.ingest_session("u", "new", said("I moved to Rome.", "I work at Globex.", day=7))
+    await forest.ingest_session(
+        "u", "grows", said("I live in Oslo.", "I like it here.", "Bob has a cat.", day=8)
+    )
+    await forest.ingest_session("u", "changes", said("I never lived in Lisbon.", day=9), replace=True)
+
+
+async def _rebuild(forest: AsyncMemForest) -> None:
+    await forest.rebuild("u", scopes=True)
+
+
+async def _reembed(forest: AsyncMemForest) -> None:
+    reembed.BLOCK = 8
+    await forest.rebuild("u", embedder=True)
+
+
+async def _reextract(forest: AsyncMemForest) -> None:
+    await forest.rebuild("u", stale=True)
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the memory of "u" that `tests.killing` holds, and how it is run.
+
+    It may be run again after it was interrupted, and after it was not: where a second run is an error of ours, as that of
+    deleting what is gone, `run` suppresses just that one.
+    """
+
+    run: Callable[[AsyncMemForest], Awaitable[object]]
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings other than `eager_config`'s, for the run and for whoever opens the memory after it."""
+    prepare: Callable[[str], object] | None = None
+    """Puts what it needs besides the memory, as another user's or a file to import, into the directory."""
+    refused: tuple[type[Exception], ...] = ()
+    """With what a memory that it has, or has not, changed refuses the settings from before it, or its own."""
+    changes: bool = True
+    """Whether it changes what the memory holds."""
+
+
+VERBS: dict[str, Verb] = {
+    "ingest": Verb(_ingest),
+    "rebuild": Verb(_rebuild, changes=False),
+    "rebuild with another embedder": Verb(
+        _reembed, {"embedder": "hash-words-1@48"}, refused=(EmbedderMismatchError,)
+    ),
+    "rebuild of what is stale": Verb(_reextract, {"cell_turns": 1}),
+}
+"""Name -> verb."""
+
+
+def limit_room(folder: str, room: int) -> None:
+    """Let no file of this process grow by more than so many bytes beyond the largest one of a directory."""
+    import resource
+
+    largest = max(path.stat().st_size for path in Path(folder).iterdir())
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest + room, largest + room))
+
+
+async def run_verb(job: dict[str, Any]) -> None:
+    """Run a verb; with less room than it needs, or when it cannot read, it ends with an error of ours."""
+    verb = VERBS[job["verb"]]
+    try:
+        async with AsyncMemForest(job["folder"], eager_config(**verb.settings)) as forest:
+            await verb.run(forest)
+            if job["moment"] == "returned":
+                die()
+    except StoreError:
+        os._exit(3)
 
 
 async def index(job: dict[str, Any]) -> None:
@@ -170,6 +293,19 @@ def notes_of(child: int, reading: int, within_s: float | None) -> bytes:
             return noted
 
 
+async def work(job: dict[str, Any], log: int) -> None:
+    """Do a job, which its own words tell from others."""
+    if "calls" in job:
+        await ingest(job, log)
+    else:
+        one = next((do for word, do in JOBS.items() if word in job), index)
+        await one(job)
+
+
+JOBS = {"verb": run_verb, "target": delete, "source": take_in}
+"""Word that a job has -> what does it."""
+
+
 def main() -> None:
     """Answer jobs until the input ends."""
     LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
@@ -181,16 +317,10 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             os.close(reading)
-            kill_at(job["at"], job["moment"], log)
-            asyncio.run(
-                ingest(job, log)
-                if "calls" in job
-                else delete(job)
-                if "target" in job
-                else take_in(job)
-                if "source" in job
-                else index(job)
-            )
+            if job.get("room") is not None:
+                limit_room(job["folder"], job["room"])
+            kill_at(job["at"], job["moment"], log, job["folder"])
+            asyncio.run(work(job, log))
             os._exit(0)
         os.close(log)
         said = notes_of(child, reading, job.get("within_s"))

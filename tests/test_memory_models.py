@@ -344,8 +344,12 @@ def test_another_summariser_makes_only_its_rows_stale(folder: Path) -> None:
         results(forest.ingest_parallel(requests(sessions), refresh=True))
         before = forest.user("u").stats().makers["summaries"]
     model = Model()
-    with MemForest(folder, config(model)) as forest:
+    with MemForest(folder, config(model, extractor=None)) as forest:
+        said = "\n".join(forest.user("u").stats().stale)
+        assert all(f"{count} summaries were made by {by}" in said for by, count in before.items())
+        assert forest.user("u").stale().summaries == sum(before.values())
         forest.rebuild("u", stale=True)
+        assert forest.user("u").stats().stale == ()
         assert forest.user("u").stats().makers["summaries"] == {
             "remote-summary@1:model": sum(before.values())
         }

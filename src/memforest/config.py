@@ -107,7 +107,8 @@ class Config(Settings):
     """How a memory is written and read.
 
     `cell_turns`, the fan-outs of an index's trees and the embedder are kept by a memory from its first write; changing
-    them here affects new memories only (another embedder is refused, see `EmbedderMismatchError`).
+    them here affects new memories, and others when they are made anew (`AsyncUserMemory.rebuild`). Another embedder is
+    refused until then, see `EmbedderMismatchError`.
     """
 
     _apart: ClassVar[Collection[str]] = (*PORTS, "key")

@@ -169,7 +169,7 @@ class CorruptStoreError(StoreError):
 
 
 class StoreWriteError(StoreError):
-    """The disk is full or read-only, or the system failed a write."""
+    """The disk is full or read-only, or the system failed a write or a read."""
 
 
 class IndexStateError(StoreError):

@@ -217,6 +217,8 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
         yield Check("time zone", "note", f"{user}: {note}")
     if note := unknown_note(found.known, found.embedder or ""):
         yield Check("embedder", "note", f"{user}: {note}")
+    for note in found.stale:
+        yield Check("stale", "note", f"{user}: {note}", "memforest rebuild --dry-run counts what is stale")
     if lines := job_lines(found.jobs):
         left = found.jobs.states.keys() - {"done"}
         fix = "memforest resume" if left else ""

@@ -13,6 +13,8 @@ from memforest.memory.open import Survey, is_own_name, survey
 
 __all__ = ["for_all"]
 
+Use = Callable[[str, Callable[[Memory], Awaitable[object]]], Awaitable[object]]
+
 
 async def for_all(
     operation: str,
@@ -22,6 +24,7 @@ async def for_all(
     *,
     results: Sequence[Any] = (),
     opened: bool = False,
+    use: Use | None = None,
 ) -> None:
     """Run a verb on one user's memory, or on those of all users, one after the other.
 
@@ -32,13 +35,15 @@ async def for_all(
         verb: what to do.
         results: what it has made so far, for the error.
         opened: all are only those whose memory is open.
+        use: runs the verb on a user's memory; None is `MemoryPool.use_existing`.
 
     Raises:
         NotFoundError: if that user has no memory.
         SomeUsersFailedError: if it failed for some of all, or the user of a file named like a memory could not be read.
     """
+    use = use or pool.use_existing
     if user_id is not None:
-        await pool.use_existing(user_id, verb)
+        await use(user_id, verb)
         return
     found = (
         Survey(tuple(pool.opened)) if opened else await asyncio.to_thread(survey, pool.directory, pool.key)
@@ -46,7 +51,7 @@ async def for_all(
     errors: dict[str, MemForestError] = {}
     for user in found.users:
         try:
-            await pool.use_existing(user, verb)
+            await use(user, verb)
         except MemForestError as exc:
             errors[user] = exc
     # What somebody else keeps under another kind of name is none of ours to finish.

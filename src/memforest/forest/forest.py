@@ -22,12 +22,13 @@ from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
 from memforest.forest.options import (
     QueryOptions,
+    RebuildOptions,
     TimeLike,
     check_flags,
     check_forest,
-    check_rebuild,
     check_refresh,
     read_budget,
+    read_rebuild,
     read_time,
 )
 from memforest.forest.pool import MemoryPool
@@ -272,10 +273,8 @@ class AsyncMemForest(Backups, DeletesUsers, Encrypting):
         self,
         user_id: str | None = None,
         *,
-        scopes: bool = False,
-        stale: bool = False,
-        index: str | None = None,
         budget: Budget | None = None,
+        **options: Unpack[RebuildOptions],
     ) -> None:
         """Make what is derived anew, for one user or for all; see `AsyncUserMemory.rebuild`.
 
@@ -283,13 +282,14 @@ class AsyncMemForest(Backups, DeletesUsers, Encrypting):
             SomeUsersFailedError: if it failed for some of all users; the others are done.
             NotFoundError: if the user has no memory.
         """
-        check_rebuild(scopes=scopes, stale=stale, index=index)
+        what = read_rebuild(**options)
         read_budget("rebuild", budget)
 
         def work(memory: Memory) -> Awaitable[object]:
-            return memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget)
+            return memory.rebuild(what, budget)
 
-        await for_all("rebuild", user_id, self._pool, work)
+        use = self._pool.use_apart if what.embedder else None
+        await for_all("rebuild", user_id, self._pool, work, use=use)
 
     async def save(self, user_id: str | None = None) -> None:
         """Fold the write-ahead log into the files, of one user or of all whose memory is open.

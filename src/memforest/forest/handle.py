@@ -14,12 +14,12 @@ from memforest.forest.options import (
     TimeLike,
     check_flags,
     check_mapping,
-    check_rebuild,
     check_text,
     check_texts,
     read_budget,
     read_count,
     read_options,
+    read_rebuild,
     read_time,
 )
 from memforest.forest.pool import MemoryPool
@@ -27,8 +27,9 @@ from memforest.forest.transfer import Transfer
 from memforest.interval import floor_ms
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
-from memforest.memory.inspect.stored import TurnView
+from memforest.memory.inspect.stored import Stale, TurnView
 from memforest.memory.memory import Memory
+from memforest.memory.progress import Report
 from memforest.memory.results import (
     AskResult,
     FactPage,
@@ -265,32 +266,49 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, Transfer):
         scopes: bool = False,
         stale: bool = False,
         index: str | None = None,
+        embedder: bool = False,
+        progress: Report | None = None,
         budget: Budget | None = None,
     ) -> Usage:
         """Make what is derived anew from what is stored: word rows, summaries and their vectors.
 
-        Vectors of unchanged texts are kept; `verify` says whether they are.
+        Vectors of unchanged texts are kept; `verify` says whether they are. A call that is interrupted is finished by the
+        same call.
 
         Args:
             scopes: make all indexes anew as well, from the start, so that nothing in them depends on the order in
                 which sessions were ingested.
-            stale: make only those summaries anew that would be made otherwise now: with another prompt, model or length
-                than they were, or for another name.
-            index: make only this index anew, from the start.
+            stale: make anew just what `stale` names: read sessions again, one after the other, whose chunks were
+                extracted by another extractor, prompt, model or version of its rules, or are not of `Config.cell_turns`
+                turns; indexes whose settings are others now; summaries that would be made otherwise, with another prompt,
+                model or length than they were, or for another name. Until a session is read, what was extracted of it before
+                is served.
+            index: make only this index anew, from the start, with the settings that the configuration names for it.
+            embedder: give the memory the configured embedder in the place of the one that it was made with: make all
+                vectors anew beside the old ones, which are used until all are there, then switch in one transaction; nothing
+                else is made anew. With ``Config(embedder="auto")`` it is the best that is installed.
+            progress: called with what is being made, how many of it are done, and how many there are; in another thread.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if `index` is given together with `scopes` or `stale`.
+            InputError: if `index` or `embedder` is given together with another one, or there is no embedder.
+            ModelError: if the embedder fails; what was made is kept.
             NotFoundError: if the memory does not have the index.
             IndexStateError: if an index raises; it lags then, and everything else is made anew.
+            StepError: if some sessions could not be read again; they are as they were, and everything else is made anew.
+            BudgetError: if the budget is used up; what was made stays, and the same call goes on.
             StoreError: if the file cannot be written.
         """
-        check_rebuild(scopes=scopes, stale=stale, index=index)
+        what = read_rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, progress=progress)
         read_budget("rebuild", budget)
-        return await self._pool.use_existing(
-            self.user_id,
-            lambda memory: memory.rebuild(scopes=scopes, stale=stale, index=index, budget=budget),
-        )
+        use = self._pool.use_apart if embedder else self._pool.use_existing
+        return await use(self.user_id, lambda memory: memory.rebuild(what, budget))
+
+    async def stale(self) -> Stale:
+        """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
+        if self._pool.config.embedder == "auto":
+            return await self._pool.use_existing(self.user_id, Memory.stale)
+        return await self._pool.use_apart(self.user_id, Memory.stale, gives=False)
 
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.
@@ -385,6 +403,7 @@ class UserMemory:
     import_ = portal.blocking(AsyncUserMemory.import_)
     backup = portal.blocking(AsyncUserMemory.backup)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
+    stale = portal.blocking(AsyncUserMemory.stale)
     repair = portal.blocking(AsyncUserMemory.repair)
     delete = portal.blocking(AsyncUserMemory.delete)
     delete_all = portal.blocking(AsyncUserMemory.delete_all)

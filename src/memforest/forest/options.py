@@ -16,19 +16,21 @@ from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms
 from memforest.memory.open import check_embedder, check_key
+from memforest.memory.progress import Report, no_report
 from memforest.memory.query.query_path import Query
+from memforest.memory.rebuild import Rebuild
 from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.registry import known, make_index
 
 __all__ = [
     "QueryOptions",
+    "RebuildOptions",
     "TimeLike",
     "check_flags",
     "check_forest",
     "check_function",
     "check_mapping",
-    "check_rebuild",
     "check_refresh",
     "check_text",
     "check_texts",
@@ -36,6 +38,7 @@ __all__ = [
     "read_count",
     "read_indexes",
     "read_options",
+    "read_rebuild",
     "read_time",
 ]
 
@@ -199,16 +202,39 @@ def check_function(verb: str, name: str, value: object) -> None:
         raise InputError(f"{verb}({name}=...) takes a function, not {brief(value)}")
 
 
-def check_rebuild(*, scopes: object, stale: object, index: object) -> None:
-    """Check the arguments of `rebuild`.
+class RebuildOptions(TypedDict, total=False):
+    """Optional arguments of making anew what is derived; see `AsyncUserMemory.rebuild`."""
+
+    scopes: bool
+    stale: bool
+    index: str | None
+    embedder: bool
+    progress: Report | None
+
+
+def read_rebuild(
+    scopes: object = False,
+    stale: object = False,
+    index: object = None,
+    embedder: object = False,
+    progress: object = None,
+) -> Rebuild:
+    """Return what `rebuild` is to make anew.
 
     Raises:
-        InputError: if an argument is of the wrong type, or `index` is given together with another one.
+        InputError: if an argument is of the wrong type, or arguments exclude each other.
     """
-    check_flags("rebuild", scopes=scopes, stale=stale)
+    flags = {"scopes": scopes, "stale": stale, "embedder": embedder}
+    check_flags("rebuild", **flags)
     check_text("rebuild", "index", index)
-    if index is not None and (scopes or stale):
-        raise InputError("rebuild(index=...) makes one index anew; leave out scopes and stale")
+    if progress is not None and not callable(progress):
+        raise InputError(f"rebuild: progress is a function of (what, done, total), not {brief(progress)}")
+    if index is not None and any(flags.values()):
+        raise InputError("rebuild(index=...) makes one index anew; leave out scopes, stale and embedder")
+    if flags["embedder"] and (flags["scopes"] or flags["stale"]):
+        raise InputError("rebuild(embedder=True) makes all vectors anew; leave out scopes and stale")
+    given: dict[str, Any] = {**flags, "index": index}
+    return Rebuild(**given, report=progress or no_report)
 
 
 def check_refresh(verb: str, value: object) -> None:

@@ -19,7 +19,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from memforest.config import Config
-from memforest.errors import MemForestError, NotFoundError, StoreError, StoreReplacedError
+from memforest.errors import (
+    EmbedderMismatchError,
+    MemForestError,
+    NotFoundError,
+    StoreError,
+    StoreReplacedError,
+)
 from memforest.keys import Key
 from memforest.memory.behind import OneAtATime
 from memforest.memory.erase.receipt import DeleteReceipt
@@ -71,11 +77,41 @@ class MemoryPool:
         Raises:
             NotFoundError: if the user has no memory.
         """
+        await self._require(user_id)
+        return await self.use(user_id, verb)
+
+    async def use_apart(
+        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, gives: bool = True
+    ) -> T:
+        """Run a verb on a memory opened for it alone, with the configured embedder, whichever the memory has.
+
+        Args:
+            user_id: whose memory.
+            verb: an async function of the memory.
+            gives: the verb may give the memory that embedder. The pool's own, if it is open, goes on meanwhile; it is
+                closed behind that, and the next call opens it anew.
+
+        Raises:
+            NotFoundError: if the user has no memory.
+        """
+        await self._require(user_id)
+        memory = await self._open_file(user_id, None, other_embedder=True)
+        try:
+            return await verb(memory)
+        finally:
+            await asyncio.to_thread(memory.close)
+            with self._lock:
+                idle = gives and user_id not in self._busy
+                outdated = self._open.pop(user_id, None) if idle else None
+            if outdated is not None:
+                await outdated.end()
+
+    async def _require(self, user_id: str) -> None:
+        """Raise if a user has no memory."""
         if not self._is_open(user_id) and not await asyncio.to_thread(self.exists, user_id):
             raise NotFoundError(
                 f"user {cut(repr(user_id), 60)} has no memory yet; ingest a session or register_user() first"
             )
-        return await self.use(user_id, verb)
 
     async def use(
         self,
@@ -102,7 +138,7 @@ class MemoryPool:
             for other in [*surplus, *self._beyond_bounds()]:
                 await asyncio.to_thread(other.close)
             return await verb(memory)
-        except StoreReplacedError:
+        except (StoreReplacedError, EmbedderMismatchError):
             # The next call opens what is there now; whoever else is at work on this one gets an error too.
             self._forget(user_id, memory)
             await asyncio.to_thread(memory.close)
@@ -177,10 +213,18 @@ class MemoryPool:
                 remove_memory, path, user_id, busy_timeout_s=wait, key=self.key, dry_run=dry_run
             )
 
-    async def _open_file(self, user_id: str, label: str | None) -> Memory:
+    async def _open_file(self, user_id: str, label: str | None, *, other_embedder: bool = False) -> Memory:
         """Open a user's file; a call that is cancelled meanwhile waits until it is open and closes it."""
         job = asyncio.ensure_future(
-            asyncio.to_thread(open_memory, self.directory, user_id, self.config, self._steps, label=label)
+            asyncio.to_thread(
+                open_memory,
+                self.directory,
+                user_id,
+                self.config,
+                self._steps,
+                label=label,
+                other_embedder=other_embedder,
+            )
         )
         try:
             return await asyncio.shield(job)

@@ -1,4 +1,4 @@
-"""Adding, dropping and advancing a memory's indexes, and rebuilding what is derived."""
+"""Adding, dropping and advancing a memory's indexes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from typing import Any
 from memforest.errors import IndexStateError, NotFoundError
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.indexes import index_views
-from memforest.memory.inspect.repair import rebuild_words
 from memforest.memory.results import IndexView
-from memforest.memory.timing import Timer
 from memforest.memory.vectors import keep_embedder
-from memforest.refresh.requests import stale_nodes
 from memforest.store import meta
-from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.disposal import purge
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
-__all__ = ["add_index", "advance", "drop_index", "rebuild"]
+__all__ = ["add_index", "advance", "catch_up", "drop_index", "keep_writers_embedder"]
 
 
 async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexView:
@@ -35,12 +31,12 @@ async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexVie
 
     def add() -> None:
         with writer.db.write() as tx:
-            _keep_embedder(tx, writer)
+            keep_writers_embedder(tx, writer)
             writer.attached.add(tx, name, settings)
             meta.bump(tx)
 
     await asyncio.to_thread(add)
-    await _catch_up(writer, [name])
+    await catch_up(writer, [name])
     found = [view for view in await _views(writer) if view.name == name]
     if not found:
         raise NotFoundError(f"the index {name!r} was dropped by another process while it was added")
@@ -66,41 +62,12 @@ async def advance(writer: SessionWriter, now: datetime | None) -> list[IndexView
     return await _views(writer)
 
 
-async def rebuild(
-    writer: SessionWriter, timer: Timer, *, scopes: bool, stale: bool, index: str | None
-) -> None:
-    """Rebuild what is derived; see `AsyncUserMemory.rebuild`.
+async def catch_up(writer: SessionWriter, names: list[str] | None) -> None:
+    """Bring indexes to the end of the feed: those named, or all.
 
     Raises:
-        NotFoundError: if the memory does not have the index.
-        IndexStateError: if an index cannot be made anew; everything else is.
+        IndexStateError: if one could not be.
     """
-    await asyncio.to_thread(_forget, writer, scopes=scopes, stale=stale, index=index)
-    await writer.fill_vectors()
-    try:
-        await _catch_up(writer, None if index is None else [index])
-    finally:
-        await writer.refresh(timer)
-
-
-def _forget(writer: SessionWriter, *, scopes: bool, stale: bool, index: str | None) -> None:
-    """Clear indexes, rebuild the word rows, or mark summaries as dirty, as the arguments say."""
-    with writer.db.write() as tx:
-        _keep_embedder(tx, writer)
-        if index is not None:
-            writer.attached.get(tx, index, listed=True)
-            writer.attached.clear(tx, index)
-        elif stale:
-            tree_rows.mark_dirty(tx, stale_nodes(tx, writer.summaries.describe, writer.steps.summariser.name))
-        else:
-            rebuild_words(tx)
-            tree_rows.mark_all_dirty(tx)
-        for one in writer.attached.of(tx) if scopes else ():
-            writer.attached.clear(tx, one.name)
-        meta.bump(tx)
-
-
-async def _catch_up(writer: SessionWriter, names: list[str] | None) -> None:
     if problems := await writer.catch_up(names):
         raise IndexStateError("; ".join(problems))
 
@@ -113,5 +80,10 @@ async def _views(writer: SessionWriter) -> list[IndexView]:
     return await asyncio.to_thread(look)
 
 
-def _keep_embedder(tx: Tx, writer: SessionWriter) -> None:
+def keep_writers_embedder(tx: Tx, writer: SessionWriter) -> None:
+    """Note the writer's embedder at the first write of a memory.
+
+    Raises:
+        EmbedderMismatchError: if another process has written with another one since the opening.
+    """
     keep_embedder(tx, writer.db.path, None if writer.vectors is None else writer.vectors.embedder)

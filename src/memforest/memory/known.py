@@ -22,7 +22,7 @@ LITTLE = 0.5
 """Share of known words below which it is said that there are few."""
 SAMPLE = 500
 """Turns of a memory that are looked at where all of them are not at hand."""
-_FIX = "give Config(embedder=...) a multilingual model, in a new directory, and ingest there"
+_FIX = "give Config(embedder=...) a multilingual model, and the memory that one: rebuild(embedder=True)"
 
 
 def known_of(embedder: Embedder | None) -> Known:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -33,12 +33,15 @@ from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.inspect.residue import with_residue
+from memforest.memory.inspect.stored import Stale
 from memforest.memory.inspect.trees import shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
 from memforest.memory.known import known_of
+from memforest.memory.opened import Opened
 from memforest.memory.query.query_path import Query, QueryPath
+from memforest.memory.rebuild import Rebuild, rebuild
 from memforest.memory.results import (
     AskResult,
     FlushResult,
@@ -50,15 +53,14 @@ from memforest.memory.results import (
     Usage,
     VerifyReport,
 )
+from memforest.memory.staleness import Present, what_is_stale
 from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
-from memforest.memory.vectors import VectorMaker, keep_embedder
-from memforest.models import Embedder
+from memforest.memory.vectors import VectorMaker, check_own, keep_embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
-from memforest.steps.choose import Steps
-from memforest.store import jobs, sessions, spent
+from memforest.store import jobs, meta, sessions, spent
 from memforest.store.db import Database
 from memforest.store.disposal import purge
 from memforest.store.faults import UNEXPECTED
@@ -68,23 +70,13 @@ from memforest.systems.attached import Attached
 from memforest.text import cut
 from memforest.types import StepUsage
 
-__all__ = ["Memory", "Opened"]
+__all__ = ["Memory"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R", QueryResult, AskResult)
 Row = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The models and warnings with which a memory is opened. `embedder` is None when there is none, and `warnings` say why."""
-
-    embedder: Embedder | None
-    steps: Steps
-    threshold: float | None
-    warnings: tuple[str, ...] = ()
 
 
 class Memory:
@@ -99,13 +91,19 @@ class Memory:
         self._warnings = opened.warnings
         self.handlers: Handlers = {}
         """What does the due jobs of indexes, by owner and kind."""
-        self._cache = SnapshotCache(known_of(opened.embedder))
+        self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
+        self._cell_turns = opened.cell_turns
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
         self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
         db.examine_with(partial(first_problem, attached=self._attached))
+
+    def _check_embedder(self, tx: Tx) -> None:
+        """Raise if the memory was given another embedder since it was opened: its vectors do not compare with this one's."""
+        if self._embedder is not None:
+            check_own(tx, self.db.path, self._embedder.model_id)
 
     @property
     def label(self) -> str:
@@ -253,22 +251,39 @@ class Memory:
                 _log.warning("%s", problem)
         return batch.all()
 
-    async def rebuild(
-        self,
-        *,
-        scopes: bool = False,
-        stale: bool = False,
-        index: str | None = None,
-        budget: Budget | None = None,
-    ) -> Usage:
+    async def rebuild(self, what: Rebuild, budget: Budget | None = None) -> Usage:
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
 
         async def work() -> Usage:
+            if what.stale and self._cell_turns is not None:
+                await asyncio.to_thread(self._cut_otherwise, self._cell_turns)
             writer, timer = self._writer(), Timer()
-            await indexing.rebuild(writer, timer, scopes=scopes, stale=stale, index=index)
+            await rebuild(writer, timer, what)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
         return await self._writes("rebuild", budget, work)
+
+    def _cut_otherwise(self, cell_turns: int) -> None:
+        """Cut what comes from now on into chunks of the configured size."""
+        with self.db.write() as tx:
+            meta.put(tx, "cell_turns", str(cell_turns))
+        self.config, self._cell_turns = replace(self.config, cell_turns=cell_turns), None
+        self._receiver = replace(self._receiver, config=self.config)
+
+    @property
+    def _present(self) -> Present:
+        turns = self._cell_turns or self.config.cell_turns
+        model = None if self._embedder is None else self._embedder.model_id
+        return Present(self._steps.extractor.name, self._steps.summariser.name, turns, model)
+
+    async def stale(self) -> Stale:
+        """Return what would be made otherwise now; see `AsyncUserMemory.stale`."""
+
+        def run() -> Stale:
+            with self.db.read() as tx:
+                return what_is_stale(tx, self.config, self._attached, self._present, self._summaries.describe)
+
+        return await asyncio.to_thread(run)
 
     async def add_index(self, name: str, settings: Any, budget: Budget | None = None) -> IndexView:
         """Add an index; see `AsyncUserMemory.add_index`."""
@@ -350,7 +365,9 @@ class Memory:
 
         def run() -> T:
             with self.db.read() as tx:
-                return make(ViewContext(tx, self._cache, self.config, self._attached), *args, **how)
+                return make(
+                    ViewContext(tx, self._cache, self.config, self._attached, self._present), *args, **how
+                )
 
         return await asyncio.to_thread(run)
 

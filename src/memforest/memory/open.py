@@ -24,10 +24,10 @@ from memforest.errors import (
 from memforest.facts.thresholds import merge_threshold
 from memforest.keys import FileKey, Key
 from memforest.language.participants import is_id
-from memforest.memory import words
-from memforest.memory.memory import Memory, Opened
+from memforest.memory import vectors, words
+from memforest.memory.memory import Memory
+from memforest.memory.opened import Opened
 from memforest.memory.plain import Result
-from memforest.memory.vectors import other_embedder
 from memforest.memory.zone import zone_note
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
@@ -220,9 +220,24 @@ def survey(directory: Path, key: Key | None = None) -> Survey:
 
 
 def open_memory(
-    directory: Path, user_id: str, config: Config, steps: Steps, *, label: str | None = None
+    directory: Path,
+    user_id: str,
+    config: Config,
+    steps: Steps,
+    *,
+    label: str | None = None,
+    other_embedder: bool = False,
 ) -> Memory:
     """Open a user's memory, making it if there is none.
+
+    Args:
+        directory: of the memories.
+        user_id: whose.
+        config: the settings.
+        steps: what makes memory of sessions.
+        label: a new display name.
+        other_embedder: the memory may have another embedder than the configured one, and is to be given that: only
+            `Memory.rebuild` may be called. With ``embedder="auto"`` it is the best that is installed.
 
     Raises:
         StoreError: if the file cannot be used, or belongs to another user id.
@@ -241,8 +256,10 @@ def open_memory(
     try:
         migrations.apply(db, config.clock())
         stored = _ensure_settings(db, user_id, config, label)
-        opened = _embedder(path, config, stored.get("embedder"), steps)
+        opened = _embedder(path, config, None if other_embedder else stored.get("embedder"), steps)
         kept = replace(config, cell_turns=_cell_turns(path, stored["cell_turns"]))
+        if kept.cell_turns != config.cell_turns:
+            opened = replace(opened, cell_turns=config.cell_turns)
     except BaseException:
         db.close()
         raise
@@ -353,7 +370,7 @@ def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Ope
     if embedder is None:
         return Opened(None, steps, None)
     if have is not None and have != embedder.model_id:
-        raise other_embedder(path, have, embedder.model_id)
+        raise vectors.other_embedder(path, have, embedder.model_id)
     return Opened(embedder, steps, merge_threshold(embedder.model_id))
 
 

@@ -147,7 +147,8 @@ class Summaries:
             if maker is not None and not await asyncio.to_thread(self._is_own_embedder, maker):
                 maker = None
             embed = None if maker is None else partial(maker.make, kind="node")
-            refresher = Refresher(self._db, self.describe, self._steps.summariser, embed)
+            model = None if maker is None else maker.embedder.model_id
+            refresher = Refresher(self._db, self.describe, self._steps.summariser, embed, model)
             done = await (refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes))
             self._given_up = await asyncio.to_thread(self._mark) if done.failures else None
         parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}

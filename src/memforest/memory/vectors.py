@@ -19,7 +19,9 @@ from memforest.store.packing import as_stored
 from memforest.store.tx import Tx
 from memforest.text import shorten_runs
 
-__all__ = ["VectorMaker", "keep_embedder", "other_embedder"]
+__all__ = ["VectorMaker", "check_own", "keep_embedder", "other_embedder"]
+
+_GIVE_IT = "or give the memory this one: rebuild(embedder=True), `memforest rebuild --embedder`"
 
 
 @dataclass(slots=True)
@@ -47,16 +49,33 @@ class VectorMaker:
         found = await asyncio.to_thread(self._stored, list(by_digest))
         missing = [key for key in by_digest if key not in found]
         if missing:
-            rows = await self.embedder.embed([shorten_runs(by_digest[key]) for key in missing])
-            if rows.shape != (len(missing), self.embedder.dimension) or not np.isfinite(rows).all():
-                raise ModelError(
-                    f"embedder {self.embedder.model_id!r} returned shape {rows.shape} for {len(missing)} texts; "
-                    f"expected finite rows of dimension {self.embedder.dimension}"
-                )
+            rows = await self.embed([by_digest[key] for key in missing], kind)
             self.check_dimension()
-            found.update(zip(missing, as_stored(rows), strict=True))
-            self.ran[kind] = self.ran.get(kind, 0) + len(missing)
+            found.update(zip(missing, rows, strict=True))
         return found
+
+    async def embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
+        """Return a unit vector for every text, each made by the embedder, as it will be stored.
+
+        Raises:
+            ModelError: if the embedder fails or returns something else than finite rows of its dimension.
+        """
+        rows = await self.embedder.embed([shorten_runs(text) for text in texts])
+        if rows.shape != (len(texts), self.embedder.dimension) or not np.isfinite(rows).all():
+            raise ModelError(
+                f"embedder {self.embedder.model_id!r} returned shape {rows.shape} for {len(texts)} texts; "
+                f"expected finite rows of dimension {self.embedder.dimension}"
+            )
+        self.ran[kind] = self.ran.get(kind, 0) + len(texts)
+        return as_stored(rows)
+
+    def check_own(self, tx: Tx) -> None:
+        """Raise if the memory has been given another embedder since it was opened, before a vector of this one is written.
+
+        Raises:
+            EmbedderMismatchError: if that is so.
+        """
+        check_own(tx, self.db.path, self.embedder.model_id)
 
     def check_dimension(self) -> None:
         """Raise if the embedder's dimension is not that of the memory's vectors, although the names agree.
@@ -68,7 +87,7 @@ class VectorMaker:
             raise EmbedderMismatchError(
                 f"embedder {self.embedder.model_id!r} returned {self.embedder.dimension} numbers per text and "
                 f"{self.db.path.name!r} holds vectors of {self.stored_dimension}: it is another model under the "
-                "same name; configure the one the memory was made with, or ingest into a new directory"
+                f"same name; configure the one the memory was made with, {_GIVE_IT}"
             )
 
     def _stored(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
@@ -81,8 +100,19 @@ def other_embedder(path: Path, have: str, given: str) -> EmbedderMismatchError:
     """Return the error of a memory that has vectors of another embedder."""
     return EmbedderMismatchError(
         f"{path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
-        f"open it with embedder={have!r} (or 'auto'), or ingest into a new directory"
+        f"open it with embedder={have!r} (or 'auto'), {_GIVE_IT}"
     )
+
+
+def check_own(tx: Tx, path: Path, model: str) -> None:
+    """Raise if a memory's vectors are of another embedder than the one that it was opened with.
+
+    Raises:
+        EmbedderMismatchError: if the memory was given another one since.
+    """
+    have = meta.get(tx, "embedder")
+    if have not in (None, model):
+        raise other_embedder(path, have, model)
 
 
 def keep_embedder(tx: Tx, path: Path, embedder: Embedder | None) -> bool:

@@ -137,7 +137,7 @@ def open_embedder(name_or_model_id: str) -> Embedder:
     if weights and name_or_model_id != model.model_id:
         raise EmbedderMismatchError(
             f"{name_or_model_id[:80]!r} is not in this version, which has {model.model_id!r}; "
-            "vectors of the two do not compare, so re-embed the store"
+            "vectors of the two do not compare, so re-embed the memory: rebuild(embedder=True)"
         )
     status = _status(model, verify=False)
     if status.problem:

@@ -102,13 +102,22 @@ class Refresher:
         summariser: makes a node's text from its children's. One behind an endpoint (`remote`) gets every node by
             itself, as soon as the node can be made; another one gets all that are ready together.
         embed: makes vectors, or None in a memory without an embedder.
+        model: id of the embedder.
     """
 
-    def __init__(self, db: Database, describe: Describe, summariser: Summariser, embed: Embed | None) -> None:
+    def __init__(
+        self,
+        db: Database,
+        describe: Describe,
+        summariser: Summariser,
+        embed: Embed | None,
+        model: str | None = None,
+    ) -> None:
         self._db = db
         self._describe = describe
         self._summariser = summariser
         self._embed = embed
+        self._model = model
 
     async def refresh(self, *, but: Collection[int] = ()) -> Refreshed:
         """Bring every dirty node up to date, as far as the steps succeed; those of the trees in `but` are left.
@@ -213,7 +222,7 @@ class Refresher:
         if self._embed is None:
             return
         for first in range(0, len(rows), WRITE_NODES):
-            write_vectors(self._db, rows[first : first + WRITE_NODES])
+            write_vectors(self._db, rows[first : first + WRITE_NODES], self._model)
         for first in range(0, len(means), WRITE_NODES):
             write_means(self._db, means[first : first + WRITE_NODES])
 

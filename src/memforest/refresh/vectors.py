@@ -17,7 +17,7 @@ from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.tree import Node
 
-__all__ = ["Embed", "NodeVectors", "write_means", "write_vectors"]
+__all__ = ["Embed", "NodeVectors", "put_means", "write_means", "write_vectors"]
 
 EMBED_TEXTS = 32
 """Texts that are embedded together, if as many are there; the rest at the end."""
@@ -67,9 +67,11 @@ class NodeVectors:
         await asyncio.gather(*(task for _, task in self._parts), return_exceptions=True)
 
 
-def write_vectors(db: Database, rows: Sequence[derived.VectorRow]) -> None:
-    """Write the vectors of summaries that are still stored."""
+def write_vectors(db: Database, rows: Sequence[derived.VectorRow], model: str | None) -> None:
+    """Write the vectors of summaries that are still stored; none if the memory's embedder is not `model` any more."""
     with db.write() as tx:
+        if meta.get(tx, "embedder") != model:
+            return  # it was given another one meanwhile, and `resume` makes them
         now = derived.summaries(tx, [node for node, _, _ in rows])
         same = [row for row in rows if row[0] in now and digest(now[row[0]]) == row[1]]
         derived.put_vectors(tx, "node", same)
@@ -84,16 +86,21 @@ def write_means(db: Database, nodes: Sequence[int]) -> None:
     has no vector is left out; `fill_vectors` comes back to it.
     """
     with db.write() as tx:
-        texts = derived.kept_texts(tx, nodes)
-        found = tree_rows.nodes_with_ids(tx, list(texts))
-        written = False
-        for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
-            mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
-            if mean is not None:
-                derived.put_vectors(tx, "node", [(node.id, mean_digest(texts[node.id]), mean)])
-                written = True
-        if written:
+        if put_means(tx, nodes):
             meta.bump(tx)
+
+
+def put_means(tx: Tx, nodes: Sequence[int] | None = None) -> int:
+    """Write the vectors of nodes that keep their children's texts, all that lack one or some; return how many."""
+    texts = derived.kept_texts(tx, nodes)
+    found = tree_rows.nodes_with_ids(tx, list(texts))
+    written = 0
+    for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
+        mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
+        if mean is not None:
+            derived.put_vectors(tx, "node", [(node.id, mean_digest(texts[node.id]), mean)])
+            written += 1
+    return written
 
 
 def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from memforest.search.advance import advance
 from memforest.search.forests import carry_forests, forest_bytes
@@ -14,17 +15,25 @@ from memforest.store.tx import Tx, begin_anew
 
 __all__ = ["SnapshotCache"]
 
+Check = Callable[[Tx], object]
+
+
+def _no_check(_tx: Tx) -> None:
+    """Accept any memory."""
+
 
 class SnapshotCache:
     """Keeps one memory's snapshot, and brings it up to date when the generation moves; for any thread."""
 
-    def __init__(self, known: Known = all_known) -> None:
+    def __init__(self, known: Known = all_known, check: Check = _no_check) -> None:
         """Make a cache.
 
         Args:
             known: which share of texts the memory's embedder has words for.
+            check: raises if the memory, as it is now, cannot be read by whom the cache is for.
         """
         self.known = known
+        self._check = check
         self._lock = threading.Lock()
         self._kept: Snapshot | None = None
 
@@ -32,7 +41,7 @@ class SnapshotCache:
         """Return the snapshot of the transaction's state; to be called before anything else is read in it.
 
         A transaction that began before the kept snapshot's moment is begun anew, so that no reader makes an
-        older one. What has changed is read by one thread while others wait for it; a writer holds up neither.
+        older one. Errors are those of `check`. What has changed is read by one thread while others wait for it; a writer holds up neither.
         """
         current = meta.generation(tx)
         kept = self._kept
@@ -45,6 +54,7 @@ class SnapshotCache:
                 current = meta.generation(tx)
             if kept is not None and kept.generation == current:
                 return kept
+            self._check(tx)
             if kept is None or kept.generation > current:
                 made = load_snapshot(tx, self.known)
             else:

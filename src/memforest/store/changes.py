@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from memforest.store.tx import Tx
 
-__all__ = ["KEPT", "Changes", "changes_since", "position", "prune"]
+__all__ = ["KEPT", "Changes", "changes_since", "forget", "position", "prune"]
 
 KEPT = 8_192
 """Numbers of the log that are kept for each index of the memory: a few hundred turns' worth, beyond which reading all costs little more."""
@@ -55,3 +55,9 @@ def prune(tx: Tx, kept: int = KEPT) -> None:
     tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
     if newest % (KEPT // 2) < KEPT // 64:
         tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
+
+
+def forget(tx: Tx) -> None:
+    """Forget what has changed, so that whoever has read the memory before reads all of it anew."""
+    tx.execute("INSERT INTO change (kind, item) VALUES ('turn', 0), ('turn', 0)")  # the gap says: not known
+    tx.execute("DELETE FROM change WHERE seq < (SELECT max(seq) FROM change)")

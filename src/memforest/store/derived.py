@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from memforest.store.packing import NUMBER, pack_text, pack_vector, unpack_text,
 from memforest.store.tx import Tx
 
 __all__ = [
+    "ITEM_KINDS",
+    "VECTOR_TABLES",
     "ItemKind",
     "VectorOf",
     "VectorRow",
@@ -25,6 +27,7 @@ __all__ = [
     "drop_stale",
     "drop_vectors",
     "drop_wordings",
+    "embedded_texts",
     "facts_worded",
     "foreign_words",
     "forget_word_changes",
@@ -40,6 +43,7 @@ __all__ = [
     "put_words",
     "reindex_words",
     "summaries",
+    "summaries_of_others",
     "summary_makers",
     "vector_blocks",
     "vectors_by_digest",
@@ -50,6 +54,7 @@ __all__ = [
 ]
 
 ItemKind = Literal["turn", "fact", "node"]
+ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 
 VectorOf = Literal["own", "mean", "none"]
 """What vector a node gets: that of its summary, the mean of its children's, or none."""
@@ -66,7 +71,13 @@ IN_PLACE = (3, 42, 0)
 CHANGES_KEPT = 2_048
 """Word rows that may change between two questions before all postings are read anew; a power of two."""
 
-_VECTORS = {"turn": "derived_turn_vector", "fact": "derived_fact_vector", "node": "derived_node_vector"}
+VECTOR_TABLES = {"turn": "derived_turn_vector", "fact": "derived_fact_vector", "node": "derived_node_vector"}
+
+_TEXTS = {
+    "turn": "SELECT id, speaker, text FROM turn",
+    "fact": "SELECT id, '' AS speaker, text FROM fact",
+    "node": "SELECT node AS id, '' AS speaker, text FROM derived_summary WHERE vector = 'own'",
+}
 
 _WORDS: dict[Literal["turn", "fact"], str] = {"turn": "derived_turn_words", "fact": "derived_fact_words"}
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
@@ -96,10 +107,18 @@ def summary_makers(tx: Tx) -> dict[int, tuple[str, bytes | None]]:
     return {node: (maker, inputs) for node, maker, inputs in rows}
 
 
+def summaries_of_others(tx: Tx, maker: str) -> dict[str, int]:
+    """Return, for every other maker of summaries than the given one, how many summaries it has made."""
+    rows = tx.execute(
+        "SELECT maker, count(*) FROM derived_summary WHERE maker != ? GROUP BY maker ORDER BY maker", (maker,)
+    )
+    return dict(rows.fetchall())
+
+
 def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
     """Store vectors (see `memforest.store.packing`) beside the digest of their text; they are of the memory's embedder."""
     tx.executemany(
-        f"""INSERT INTO {_VECTORS[kind]} VALUES (?, ?, ?) ON CONFLICT (item) DO UPDATE
+        f"""INSERT INTO {VECTOR_TABLES[kind]} VALUES (?, ?, ?) ON CONFLICT (item) DO UPDATE
             SET digest = excluded.digest, vector = excluded.vector""",
         [(item, digest, pack_vector(vector)) for item, digest, vector in rows],
     )
@@ -107,7 +126,7 @@ def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
 
 def dimension(tx: Tx) -> int | None:
     """Return the length of the memory's vectors, None while it has none."""
-    for table in _VECTORS.values():
+    for table in VECTOR_TABLES.values():
         row = tx.execute(f"SELECT length(vector) FROM {table} LIMIT 1").fetchone()
         if row is not None:
             return int(row[0]) // NUMBER.itemsize
@@ -125,7 +144,9 @@ def vectors_by_digest(tx: Tx, digests: Sequence[bytes]) -> dict[bytes, NDArray[n
 
 
 _OF_DIGEST = (
-    " UNION ALL ".join(f"SELECT vector FROM {table} WHERE digest = :digest" for table in _VECTORS.values())
+    " UNION ALL ".join(
+        f"SELECT vector FROM {table} WHERE digest = :digest" for table in VECTOR_TABLES.values()
+    )
     + " LIMIT 1"
 )
 
@@ -133,7 +154,7 @@ _OF_DIGEST = (
 def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
     """Return the vectors of those items that have one."""
     rows = tx.execute(
-        f"SELECT item, vector FROM {_VECTORS[kind]} WHERE item {AMONG}",
+        f"SELECT item, vector FROM {VECTOR_TABLES[kind]} WHERE item {AMONG}",
         (tx.ids(items),),
     )
     return {row[0]: unpack_vectors(row[1])[0] for row in rows}
@@ -172,7 +193,7 @@ def vector_blocks(
     tx: Tx, kind: ItemKind, only: Collection[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
     """Yield the items of a kind that have a vector, by id, in blocks: ids of shape (b,), vectors of shape (b, d)."""
-    sql = f"SELECT item, vector FROM {_VECTORS[kind]}"
+    sql = f"SELECT item, vector FROM {VECTOR_TABLES[kind]}"
     args: tuple[object, ...] = ()
     if only is not None:
         sql, args = f"{sql} WHERE item {AMONG}", (tx.ids(only),)
@@ -184,12 +205,17 @@ def vector_blocks(
 
 def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
     """Delete the vectors of items."""
-    tx.executemany(f"DELETE FROM {_VECTORS[kind]} WHERE item = ?", [(item,) for item in items])
+    tx.executemany(f"DELETE FROM {VECTOR_TABLES[kind]} WHERE item = ?", [(item,) for item in items])
 
 
 def drop_other_vectors(tx: Tx, kind: ItemKind, items: Iterable[tuple[int, bytes]]) -> None:
     """Delete the vectors of items whose text has another digest than the given one."""
-    tx.executemany(f"DELETE FROM {_VECTORS[kind]} WHERE item = ? AND digest <> ?", list(items))
+    tx.executemany(f"DELETE FROM {VECTOR_TABLES[kind]} WHERE item = ? AND digest <> ?", list(items))
+
+
+def embedded_texts(kind: ItemKind) -> str:
+    """Return a query of (id, speaker, text) of everything of a kind that is embedded."""
+    return _TEXTS[kind]
 
 
 def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
@@ -197,13 +223,8 @@ def missing_vectors(tx: Tx, kind: ItemKind) -> list[tuple[int, str, str]]:
 
     Nodes whose vector is the mean of their children's have `kept_texts`.
     """
-    sources = {
-        "turn": "SELECT id, speaker, text FROM turn",
-        "fact": "SELECT id, '', text FROM fact",
-        "node": """SELECT node AS id, '', text FROM derived_summary WHERE vector = 'own'""",
-    }
     rows = tx.execute(
-        f"""SELECT s.* FROM ({sources[kind]}) s LEFT JOIN {_VECTORS[kind]} v ON v.item = s.id
+        f"""SELECT s.* FROM ({_TEXTS[kind]}) s LEFT JOIN {VECTOR_TABLES[kind]} v ON v.item = s.id
             WHERE v.item IS NULL ORDER BY s.id"""
     )
     return [(row[0], row[1], unpack_text(row[2]) if kind == "node" else row[2]) for row in rows]

@@ -116,7 +116,7 @@ def _mapped(exc: Exception, path: Path) -> StoreError:
         return StoreWriteError(f"the disk that holds {name!r} is full; free some space and run resume()")
     if "unable to open" in text or "disk i/o error" in text:
         return StoreWriteError(
-            f"cannot open or write {name!r} ({exc}); check the directory and its permissions"
+            f"cannot open, read or write {name!r} ({exc}); check the directory, its permissions and the disk"
         )
     if "closed database" in text:
         return StoreClosedError(f"{name!r} was closed")

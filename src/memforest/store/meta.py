@@ -5,7 +5,7 @@ from __future__ import annotations
 from memforest.store import changes
 from memforest.store.tx import Tx
 
-__all__ = ["bump", "everything", "generation", "get", "put", "take_ids"]
+__all__ = ["bump", "everything", "generation", "get", "put", "remove", "take_ids"]
 
 
 def get(tx: Tx, key: str) -> str | None:
@@ -24,6 +24,11 @@ def put(tx: Tx, key: str, value: str) -> None:
     tx.execute(
         "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value)
     )
+
+
+def remove(tx: Tx, key: str) -> None:
+    """Delete a stored setting, if there is one."""
+    tx.execute("DELETE FROM meta WHERE key = ?", (key,))
 
 
 def generation(tx: Tx) -> int:

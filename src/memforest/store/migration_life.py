@@ -98,6 +98,25 @@ _LIFE = (
     "CREATE INDEX turn_said ON turn (said_ms)",
     "CREATE INDEX turn_speaker ON turn (speaker)",
     "CREATE INDEX turn_origin ON turn (origin) WHERE origin IS NOT NULL",
+    # Vectors by the next embedder, beside those in use till all are there; `next_embedder` in `meta` names it. One goes
+    # with its text.
+    """CREATE TABLE derived_next_vector (
+        kind TEXT NOT NULL,
+        item INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        vector BLOB NOT NULL,
+        PRIMARY KEY (kind, item)
+    ) STRICT""",
+    *(
+        f"""CREATE TRIGGER next_{kind}_{event} AFTER {event.upper()} {columns} ON {table}
+            BEGIN DELETE FROM derived_next_vector WHERE kind = '{kind}' AND item = old.{key}; END"""
+        for kind, table, key, read in (
+            ("turn", "turn", "id", "speaker, text"),
+            ("fact", "fact", "id", "text"),
+            ("node", "derived_summary", "node", "text, vector"),
+        )
+        for event, columns in (("delete", ""), ("update", f"OF {read}"))
+    ),
 )
 
 

@@ -209,6 +209,18 @@ class MemoryIndex(Protocol):
         """Delete its trees and the rows of its tables; then everything is to be placed from the start."""
         ...
 
+    def reembed(self, tx: Tx) -> bool:
+        """Make anew what was made of vectors, as all of them are of another embedder now; part of the transaction.
+
+        Returns:
+            False if it is to be cleared instead, and to place everything from the start.
+        """
+        ...
+
+    def outdated(self, tx: Tx) -> str | None:
+        """Return why what it has would be made otherwise now, with its settings as they are; None when it would not."""
+        ...
+
 
 def following(index: MemoryIndex, items: Items) -> Items:
     """Return those of the items that an index follows."""
@@ -326,3 +338,11 @@ class Index(ABC):
         """Delete its trees and the rows of its tables."""
         tree_rows.drop_trees(tx, self.name)
         indexes.empty_tables(tx, self.name)
+
+    def reembed(self, tx: Tx) -> bool:
+        """Have everything placed from the start, if it places anything."""
+        return not self.follows
+
+    def outdated(self, tx: Tx) -> str | None:
+        """Say nothing."""
+        return None

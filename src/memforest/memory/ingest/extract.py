@@ -40,6 +40,8 @@ class ExtractedSession:
     """What extracted the statements."""
     vectors: Mapping[bytes, NDArray[np.float32]] = field(default_factory=dict)
     """Digest of a text -> its unit vector; empty in a memory without an embedder."""
+    model: str | None = None
+    """Id of the embedder that made them."""
     threshold: float | None = None
     """Least cosine of a near merge."""
     same: Mapping[str, Same] = field(default_factory=dict)
@@ -136,6 +138,7 @@ async def extract(
         [(cell, _with_unspoken(stored, cell, outcomes)) for cell in stored.cells],
         steps.extractor.name if stored.infer else "verbatim",
         found,
+        None if maker is None else maker.embedder.model_id,
         threshold,
         spent=spent,
         embeds={} if maker is None else maker.ran,

@@ -28,7 +28,7 @@ async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> 
     """Make the missing vectors of turns, facts and nodes, let the indexes place the facts by them, and return how many were made.
 
     Raises:
-        ModelError: if the embedder fails.
+        ModelError: if the embedder fails, or the memory has been given another one since it was opened.
         StoreError: if the memory cannot be written.
     """
     filled = 0
@@ -49,7 +49,7 @@ async def _fill(db: Database, attached: Attached, maker: VectorMaker, kind: deri
             break
         found = await maker.make([text for _, text in missing], kind)
         rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
-        filled += await asyncio.to_thread(_put, db, attached, kind, rows)
+        filled += await asyncio.to_thread(_put, attached, maker, kind, rows)
     return filled
 
 
@@ -63,9 +63,12 @@ def _missing_means(db: Database) -> list[int]:
         return list(derived.kept_texts(tx))
 
 
-def _put(db: Database, attached: Attached, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]) -> int:
+def _put(
+    attached: Attached, maker: VectorMaker, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]
+) -> int:
     """Write the vectors of those items that still have none and whose text is unchanged; return how many."""
-    with db.write() as tx:
+    with maker.db.write() as tx:
+        maker.check_own(tx)
         now = {(item, digest(text)) for item, text in _without_vector(tx, kind)}
         same = [row for row in rows if row[:2] in now]
         if not same:

@@ -12,6 +12,7 @@ from memforest.memory.host import PAUSE_S
 from memforest.memory.ingest.commit import CommittedSession, commit, superseded_texts
 from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.timing import Timer
+from memforest.memory.vectors import check_own
 from memforest.store.db import Database
 from memforest.store.digests import AGAIN
 from memforest.systems.attached import Attached, Placings
@@ -42,6 +43,9 @@ async def commit_in_parts(
 
     Returns:
         An error if another writer has overwritten the session meanwhile.
+
+    Raises:
+        EmbedderMismatchError: if the memory was given another embedder meanwhile; the session stays `received`.
     """
     damaged = (f"{name} is damaged and its chunk is left; {AGAIN}" for name in work.stored.damaged.values())
     done = CommittedSession(work.reports, work.spent, work.embeds, dict.fromkeys(damaged))
@@ -65,6 +69,8 @@ def _commit_part(
     timer: Timer,
 ) -> None:
     with db.write() as tx:
+        if part.model is not None:
+            check_own(tx, db.path, part.model)
         commit(tx, Placings(tx, attached), part, to_ms(config.clock()), done)
         written = time.perf_counter()
     timer.add("route.commit", written)

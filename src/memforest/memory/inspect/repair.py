@@ -17,7 +17,7 @@ from memforest.interval import to_ms
 from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
 from memforest.memory.words import index_rows
-from memforest.store import counts, derived, jobs, meta
+from memforest.store import counts, derived, jobs, meta, next_vectors
 from memforest.store.db import Database
 from memforest.store.disposal import purge, vacuum
 from memforest.store.leaves import drop_strays
@@ -107,6 +107,8 @@ def _vectors(tx: Tx, _context: _Context) -> str:
     wrong = {(kind, item) for kind, item, _ in wrong_vectors(tx)}
     for kind, item in wrong:
         derived.drop_vectors(tx, kind, (item,))
+    if next_vectors.problems(tx):
+        next_vectors.drop(tx)
     return f"dropped {len(wrong)} wrong vectors, to be made anew"
 
 

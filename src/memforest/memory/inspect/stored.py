@@ -20,6 +20,7 @@ __all__ = [
     "JobsView",
     "SessionView",
     "Source",
+    "Stale",
     "Stats",
     "TimelineEntry",
     "TreeView",
@@ -260,6 +261,33 @@ class Stats(Result):
     jobs: JobsView = field(default_factory=JobsView)
     known: float = 1.0
     """Mean share of its first 500 turns that the configured embedder has words for; 1 without one, or where it cannot say."""
+    stale: tuple[str, ...] = ()
+    """What would be made otherwise now and why, as far as counting finds it; `notes` have it, too."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Stale(Result):
+    """What of a memory would be made otherwise now, and `rebuild(stale=True)` makes anew; true when there is something."""
+
+    chunks: Mapping[str, int]
+    """Why chunks would be made otherwise -> how many."""
+    sessions: int
+    """Sessions with such chunks, which are read again."""
+    summaries: int
+    """Summaries that have another request, prompt, model or version than they would have now."""
+    indexes: Mapping[str, str]
+    """Index -> which of its settings or thresholds are others than it was made with."""
+    texts: int = 0
+    """Texts that lack a vector by the configured embedder, where that is another one than the memory's; only
+    ``rebuild(embedder=True)`` makes them."""
+    next_embedder: str | None = None
+    """An embedder that the memory is being given; ``rebuild(embedder=True)`` goes on with that."""
+
+    def __bool__(self) -> bool:
+        return bool(self.sessions or self.summaries or self.indexes)
+
+    def _line(self) -> str:
+        return f"{self.sessions} sessions, {self.summaries} summaries, {len(self.indexes)} indexes"
 
 
 def turn_sources(pairs: Sequence[tuple[str, str]]) -> tuple[Source, ...]:

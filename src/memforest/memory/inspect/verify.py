@@ -15,7 +15,17 @@ from memforest.memory.inspect.job_views import given_up
 from memforest.memory.results import Problem, VerifyReport
 from memforest.memory.zone import unknown_zone
 from memforest.search.texts import digest, index_tokens, mean_digest, turn_text
-from memforest.store import checks, contradictions, corrections, derived, feed, indexes, jobs, sessions
+from memforest.store import (
+    checks,
+    contradictions,
+    corrections,
+    derived,
+    feed,
+    indexes,
+    jobs,
+    next_vectors,
+    sessions,
+)
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
@@ -255,7 +265,8 @@ def _vectors(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that each vector is of the text it stands for, of one model, and of unit length."""
     found = wrong_vectors(tx)
     checked["vectors"] = len(checks.vector_digests(tx))
-    return [Problem("vector", f"the vector of {kind} {item} {message}") for kind, item, message in found]
+    problems = [f"the vector of {kind} {item} {message}" for kind, item, message in found]
+    return [Problem("vector", message) for message in (*problems, *next_vectors.problems(tx))]
 
 
 def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:

@@ -28,6 +28,7 @@ from memforest.memory.inspect.stored import (
 )
 from memforest.memory.known import sampled_share, unknown_note
 from memforest.memory.quoting import Quotes
+from memforest.memory.staleness import Present, stale_notes
 from memforest.memory.zone import stored_zone, zone_note
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import OPEN, Snapshot
@@ -65,6 +66,8 @@ class ViewContext:
     cache: SnapshotCache
     config: Config
     attached: Attached
+    present: Present | None = None
+    """What makes the memory's parts now."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -348,6 +351,8 @@ def stats(context: ViewContext, user_id: str) -> Stats:
     nodes, dirty = tree_rows.node_count(tx)
     found = counts.count_rows(tx)
     embedder, known = meta.get(tx, "embedder"), sampled_share(tx, context.cache.known)
+    present = context.present
+    stale = () if present is None else stale_notes(tx, context.config, context.attached, present)
     return Stats(
         user_id=user_id,
         sessions=found["session"],
@@ -381,9 +386,11 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         },
         notes=(
             *context.attached.notes(tx),
+            *stale,
             *([note] if (note := zone_note(stored_zone(tx), context.config.timezone)) else []),
             *([note] if (note := unknown_note(known, embedder or "")) else []),
         ),
         timezone=stored_zone(tx),
         jobs=jobs_view(tx, context.config.clock()),
+        stale=tuple(stale),
     )

@@ -57,6 +57,7 @@ from memforest.steps.local.draft import (
     with_speaker,
 )
 from memforest.steps.local.spanish import attribute_spanish, lacks_content_spanish, strip_address_spanish
+from memforest.steps.local.version import rules_version
 from memforest.text import DATA_RUN, negated
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
@@ -130,8 +131,6 @@ class LocalExtractor:
         states: finds attributes (see `FindStates`); `memforest.language.states.find_states` when None.
     """
 
-    name = "local-1"
-
     def __init__(
         self,
         *,
@@ -139,6 +138,7 @@ class LocalExtractor:
         dates: FindDates | None = None,
         states: FindStates | None = None,
     ) -> None:
+        self.name = f"local-{rules_version()}"
         self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
         self._dates: FindDates = dates or find_dates
         self._states = states or find_states

@@ -43,7 +43,7 @@ from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
 from memforest.systems.memforest.reached import of_leaves, of_roots
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
-from memforest.systems.memforest.scenes import no_scenes
+from memforest.systems.memforest.scenes import no_scenes, other_thresholds
 from memforest.systems.memforest.sessions import asked_for
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
@@ -147,6 +147,17 @@ class MemForestIndex(Index):
         """Return why there are no scene trees, if there are none."""
         lack = no_scenes(tx)
         return [] if lack is None else [lack]
+
+    def reembed(self, tx: Tx) -> bool:
+        """Derive the scenes anew; the other trees follow from what is said."""
+        placing = self.placing(tx)
+        placing.derive_scenes()
+        placing.close()
+        return True
+
+    def outdated(self, tx: Tx) -> str | None:
+        """Return that the scenes were made with other thresholds, if they were."""
+        return other_thresholds(tx, self.settings)
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""

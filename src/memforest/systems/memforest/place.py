@@ -205,6 +205,12 @@ class ForestPlacing:
             return  # it was lifted
         self._take_out(tree, leaf)
 
+    def derive_scenes(self) -> None:
+        """Derive all scenes anew, by the vectors that the facts have now."""
+        model = meta.get(self._tx, "embedder")
+        if model is not None:
+            self._scenes.derive(model)
+
     def scene_hull(self, scene: int) -> tuple[int, int]:
         """Return the interval of all leaves of a scene, in ms.
 

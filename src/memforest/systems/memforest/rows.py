@@ -40,6 +40,7 @@ __all__ = [
     "scenes_of",
     "set_active",
     "set_inactive",
+    "set_models",
     "take_member",
     "topics",
     "unmarked_cells",
@@ -160,6 +161,11 @@ def new_scene(tx: Tx, model: str) -> int:
     scene = meta.take_ids(tx, "ix_memforest_scene")
     tx.execute("INSERT INTO ix_memforest_scene VALUES (?, ?, 0, x'')", (scene, model))
     return scene
+
+
+def set_models(tx: Tx, model: str) -> None:
+    """Note the embedder by whose vectors all scenes are."""
+    tx.execute("UPDATE ix_memforest_scene SET model = ?", (model,))
 
 
 def put_scene(tx: Tx, scene: int, size: int, mean: NDArray[np.float32]) -> None:

@@ -10,8 +10,10 @@ not known from a few. `derive` does the same at any size.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Protocol
 
 import numpy as np
@@ -26,13 +28,17 @@ from memforest.systems.memforest.clusters import Clusters, Member, derive
 from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 from memforest.systems.memforest.thresholds import scene_thresholds
 
-__all__ = ["YOUNG", "SceneTrees", "Scenes", "no_scenes", "routed_by"]
+__all__ = ["YOUNG", "SceneTrees", "Scenes", "no_scenes", "other_thresholds", "routed_by"]
 
 YOUNG = 64
 """Facts up to which a memory's scenes are derived anew at each write."""
 
 ROUTED = "ix_memforest_routed"
 """Key of `meta`: the embedder by whose vectors all facts have been routed; absent before the first time."""
+
+
+THRESHOLDS = "ix_memforest_thresholds"
+"""Key of `meta`: the thresholds with which all facts were last routed anew, as JSON; absent in what older versions wrote."""
 
 
 def routed_by(tx: Tx) -> str | None:
@@ -47,6 +53,18 @@ def no_scenes(tx: Tx) -> str | None:
     if meta.get(tx, "embedder") is None:
         return "no scene trees: scenes are made of vectors, and this memory has no embedder"
     return "no scene trees yet: the next ingest, resume() or rebuild(scopes=True) makes them"
+
+
+def other_thresholds(tx: Tx, settings: MemForestSettings) -> str | None:
+    """Return that the scenes would be made with other thresholds now; None when they would not, or it is not known."""
+    stored, model = meta.get(tx, THRESHOLDS), routed_by(tx)
+    if model is None or stored in (None, _written(model, settings)):
+        return None
+    return f"its scenes were made with the thresholds {stored}, and {_written(model, settings)} are set"
+
+
+def _written(model: str, settings: MemForestSettings) -> str:
+    return json.dumps(asdict(scene_thresholds(model, settings)), sort_keys=True)
 
 
 class SceneTrees(Protocol):
@@ -102,7 +120,10 @@ class Scenes:
         for scene, facts in _become(self._places, rows.all_members(self._tx), wanted).items():
             members = np.stack([vectors[fact] for fact in facts]).astype(np.float64)
             rows.put_scene(self._tx, scene, len(facts), members.mean(axis=0).astype(np.float32))
+        if routed_by(self._tx) != model:
+            rows.set_models(self._tx, model)
         meta.put(self._tx, ROUTED, model)
+        meta.put(self._tx, THRESHOLDS, _written(model, self._settings))
         self._clusters = None
 
     def leave(self, fact: int, vector: NDArray[np.float32] | None) -> None:
