@@ -46,6 +46,8 @@ class MemForest:
     query = portal.blocking(AsyncMemForest.query)
     query_parallel = portal.blocking(AsyncMemForest.query_parallel)
     ask = portal.blocking(AsyncMemForest.ask)
+    merge_user_forests = portal.blocking(AsyncMemForest.merge_user_forests)
+    merge_directory = portal.blocking(AsyncMemForest.merge_directory)
     close = portal.blocking(AsyncMemForest.close)
 
     @property

@@ -18,6 +18,7 @@ from memforest.errors import InputError, MemForestError
 from memforest.forest import requests as calls
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
+from memforest.forest.merging import MergingForest
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -46,7 +47,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class AsyncMemForest:
+class AsyncMemForest(MergingForest):
     """Memories of many users, one SQLite file each, in one directory.
 
     One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
 from memforest.endpoint import Budget
+from memforest.forest.merging import MergingVerbs
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -19,7 +20,6 @@ from memforest.forest.options import (
     read_options,
     read_time,
 )
-from memforest.forest.pool import MemoryPool
 from memforest.interval import floor_ms
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
@@ -49,12 +49,8 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory:
+class AsyncUserMemory(MergingVerbs):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
-
-    def __init__(self, pool: MemoryPool, user_id: str) -> None:
-        self._pool = pool
-        self.user_id = user_id
 
     async def add(
         self,
@@ -349,3 +345,4 @@ class UserMemory:
     flush = portal.blocking(AsyncUserMemory.flush)
     rebuild = portal.blocking(AsyncUserMemory.rebuild)
     repair = portal.blocking(AsyncUserMemory.repair)
+    merge = portal.blocking(AsyncUserMemory.merge)

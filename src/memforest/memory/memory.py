@@ -33,6 +33,9 @@ from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
 from memforest.memory.known import known_of
+from memforest.memory.merge.names import Owner
+from memforest.memory.merge.report import MergeResult
+from memforest.memory.merge.run import MergeOptions, Other, merge_memory
 from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
@@ -178,6 +181,16 @@ class Memory:
 
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)
+
+    async def merge(
+        self, other: Memory, options: MergeOptions, *, budget: Budget | None = None
+    ) -> MergeResult:
+        """Merge another memory into this one; see `AsyncUserMemory.merge`."""
+        owner = Owner("", self.user_id, self.label)
+        there = Other(other.db, other._attached, other.user_id, other.label)
+        with self._summaries.writing():
+            work = partial(merge_memory, self._writer(), owner, there, options)
+            return await self._writes("merge", budget, work)
 
     def _writer(self) -> SessionWriter:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)

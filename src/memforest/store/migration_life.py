@@ -77,6 +77,10 @@ _LIFE = (
         BEGIN INSERT INTO change (kind, item) VALUES ('fact', new.id);
         DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.id; END""",
     "INSERT OR IGNORE INTO meta SELECT 'memory_id', lower(hex(randomblob(16)))",
+    # Under which name the owner of the merged memory is known here, and whom else of it by another name than there
+    # (JSON: name there, name here), so that merging it again asks nothing.
+    "ALTER TABLE origin ADD COLUMN label TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE origin ADD COLUMN names TEXT NOT NULL DEFAULT '{}'",
 )
 
 

@@ -34,7 +34,7 @@ from memforest.systems.states import superseded_facts
 from memforest.text import entity_key
 from memforest.types import Candidate, ChunkOutcome, EntityKind
 
-__all__ = ["CommittedSession", "commit", "superseded_texts"]
+__all__ = ["CommittedSession", "commit", "near_facts", "superseded_texts"]
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ def _plan(tx: Tx, work: ExtractedSession) -> list[FactPlan]:
     vectors = {
         one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
     }
-    near = _near(
+    near = near_facts(
         tx, [one.candidate for one in said if one.fact_id in vectors.keys() - stored], work.threshold
     )
     return plan_facts(
@@ -151,7 +151,7 @@ def _plan(tx: Tx, work: ExtractedSession) -> list[FactPlan]:
     )
 
 
-def _near(
+def near_facts(
     tx: Tx, wanted: Sequence[Candidate], threshold: float | None
 ) -> list[tuple[int, Signature, NDArray[np.float32]]]:
     """Return the stored facts that may be near-duplicates: those worded alike, however many facts there are."""

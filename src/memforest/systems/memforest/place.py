@@ -8,7 +8,7 @@ of a scene, which `memforest.systems.memforest.scenes` decides. Routing makes no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -217,6 +217,10 @@ class ForestPlacing:
             raise KeyError(scene)
         node = self._arena.get(root)
         return node.start_ms, node.end_ms
+
+    def settle_scenes(self, scenes: Collection[int], model: str) -> None:
+        """Let scenes, some of them new, become one with those that they are alike."""
+        self._scenes.settle(scenes, model)
 
     # -- trees --------------------------------------------------------------------------------
 

@@ -33,11 +33,13 @@ __all__ = [
     "member_vectors",
     "membership_problems",
     "new_scene",
+    "outside",
     "participants",
     "placement_problems",
     "put_scene",
     "scene_counts",
     "scenes_of",
+    "scenes_with",
     "set_active",
     "set_inactive",
     "take_member",
@@ -246,6 +248,23 @@ def unrouted(tx: Tx, facts: Collection[int]) -> list[int]:
     rows = tx.execute(
         f"""SELECT v.item FROM derived_fact_vector v WHERE v.item {AMONG}
            AND NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item) ORDER BY v.item""",
+        (tx.ids(facts),),
+    )
+    return [row[0] for row in rows]
+
+
+def outside(tx: Tx) -> list[int]:
+    """Return the facts that have a vector and stand in no scene."""
+    rows = tx.execute(
+        "SELECT item FROM derived_fact_vector WHERE item NOT IN (SELECT fact FROM ix_memforest_scene_member)"
+    )
+    return [row[0] for row in rows]
+
+
+def scenes_with(tx: Tx, facts: Collection[int]) -> list[int]:
+    """Return the scenes that some of the facts are in, by id."""
+    rows = tx.execute(
+        f"SELECT DISTINCT scene FROM ix_memforest_scene_member WHERE fact {AMONG} ORDER BY scene",
         (tx.ids(facts),),
     )
     return [row[0] for row in rows]

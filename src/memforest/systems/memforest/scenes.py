@@ -26,7 +26,7 @@ from memforest.systems.memforest.clusters import Clusters, Member, derive
 from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 from memforest.systems.memforest.thresholds import scene_thresholds
 
-__all__ = ["YOUNG", "SceneTrees", "Scenes", "no_scenes", "routed_by"]
+__all__ = ["YOUNG", "SceneTrees", "Scenes", "keep_routed", "no_scenes", "routed_by"]
 
 YOUNG = 64
 """Facts up to which a memory's scenes are derived anew at each write."""
@@ -38,6 +38,18 @@ ROUTED = "ix_memforest_routed"
 def routed_by(tx: Tx) -> str | None:
     """Return the embedder by whose vectors all facts have been routed, None before the first time."""
     return meta.get(tx, ROUTED)
+
+
+def keep_routed(tx: Tx, model: str, merged: Collection[int]) -> None:
+    """Note that all facts have been routed, where scenes came from another memory and nothing else is to be routed.
+
+    Args:
+        tx: a write transaction.
+        model: the embedder.
+        merged: the facts that came with the scenes; those of them that stand in none are routed by the next placing.
+    """
+    if routed_by(tx) is None and set(rows.outside(tx)) <= set(merged):
+        meta.put(tx, ROUTED, model)
 
 
 def no_scenes(tx: Tx) -> str | None:
@@ -104,6 +116,11 @@ class Scenes:
             rows.put_scene(self._tx, scene, len(facts), members.mean(axis=0).astype(np.float32))
         meta.put(self._tx, ROUTED, model)
         self._clusters = None
+
+    def settle(self, scenes: Collection[int], model: str) -> None:
+        """Let scenes of another memory become one with those here that they are alike."""
+        self._places.model = model
+        self._loaded().settle(scenes, scene_thresholds(model, self._settings))
 
     def leave(self, fact: int, vector: NDArray[np.float32] | None) -> None:
         """Take a fact out of its scenes; the vector is the one that it was routed by.
