@@ -16,7 +16,7 @@ from memforest.memory.merge.match import Match, Reading, match, read_facts
 from memforest.memory.merge.names import Names
 from memforest.memory.merge.sessions import Becomes
 from memforest.search.texts import index_tokens
-from memforest.store import copying, derived, meta
+from memforest.store import copying, derived, feed, meta
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import resolve_aliases
 from memforest.store.copying import OccurrenceCopy, TurnCopy
@@ -80,10 +80,13 @@ def copy_sessions(
         CorruptStoreError: if something of them is damaged there.
     """
     ensure_wordings(tx)
+    noted = feed.position(tx)
     cells: list[int] = []
     for one in wanted:
         cells += _copy_session(tx, source, placings, merging, one)
     _copy_statements(tx, source, placings, merging, cells)
+    placings.close()
+    feed.drop_repeated(tx, noted)
     meta.bump(tx)
 
 

@@ -90,7 +90,7 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
     stored = derived.stored_vectors(source, "fact", rows) if vectors else {}
     worded = derived.wordings(source, rows) if derived.wording_rules(source) == wording_rules() else {}
     for row, fact in facts.items():
-        if renamed(fact, Names(), ()).fact_id != fact.fact_id:
+        if _identity(fact, fact.text) != fact.fact_id:
             raise CorruptStoreError(
                 f"the statement {fact.fact_id} is not what its identity was made of; {RESTORE}"
             )
@@ -126,10 +126,14 @@ def _called(
 def renamed(fact: FactRow, names: Names, called: Sequence[tuple[str, str]]) -> FactRow:
     """Return a fact with the names that those in it have here, and the identity of that."""
     text = names.text(fact.text, called)
-    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    identity = fact_identity(text, times[0], times[1], fact.dates)
+    identity = _identity(fact, text)
     tie = fact.tie.removesuffix(tie_end(fact.fact_id)) + tie_end(identity)
     return replace(fact, fact_id=identity, text=text, speaker=names.speaker(fact.speaker), tie=tie)
+
+
+def _identity(fact: FactRow, text: str) -> str:
+    start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
+    return fact_identity(text, start, end, fact.dates)
 
 
 def match(

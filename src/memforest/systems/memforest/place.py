@@ -18,7 +18,8 @@ from memforest.store import derived, meta
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.facts import FactRow
-from memforest.store.leaves import placements
+from memforest.store.leaves import placements, placements_of
+from memforest.store.snapshot import mentions
 from memforest.store.trees import SqliteArena
 from memforest.store.tx import Tx
 from memforest.systems.base import Items, Placed
@@ -108,11 +109,10 @@ class ForestPlacing:
     def _place_facts(self, noted: Sequence[int]) -> list[int]:
         """Place facts in the order in which they were noted, and return those that are stored."""
         stored = fact_rows.facts_with_ids(self._tx, noted)
-        named = {
-            fact: {entity for entity, _ in fact_rows.mentions_of(self._tx, fact)}
-            for fact in noted
-            if fact in stored
-        }
+        named: dict[int, set[int]] = {fact: set() for fact in stored}
+        for fact, entity in mentions(self._tx, stored):
+            named[fact].add(entity)
+        placed = placements_of(self._tx, OWNER, "fact", stored)
         entities = set[int]().union(*named.values())
         active = rows.active(self._tx, entities)
         new = rows.participants(self._tx, entities) - active
@@ -122,15 +122,20 @@ class ForestPlacing:
             if fact not in stored:
                 self._leave_scenes(fact)
             else:
-                self._place_fact(stored[fact], named[fact], active)
+                self._place_fact(stored[fact], named[fact], active, placed[fact])
         for entity in sorted(new):
             self._fill(entity)
         for entity in sorted(entities - active):
             self._activate(entity)
         return [fact for fact in noted if fact in stored]
 
-    def _place_fact(self, fact: FactRow, named: set[int], active: set[int]) -> None:
-        """Insert a fact's leaves: in the trees it was lifted from, and in that of every active entity it names; remove others."""
+    def _place_fact(
+        self, fact: FactRow, named: set[int], active: set[int], placed: Sequence[tuple[int, int]]
+    ) -> None:
+        """Insert a fact's leaves: in the trees it was lifted from, and in that of every active entity it names; remove others.
+
+        `placed` are the trees and leaves that it has.
+        """
         lifted = self._lifted.get(fact.row)
         if lifted is not None and lifted.text != fact.text:
             self._leave_scenes(fact.row)  # its vector is another one now
@@ -141,16 +146,17 @@ class ForestPlacing:
             for kind, scope in lifted.scopes:
                 if same or kind != "scene":
                     self._insert_fact(kind, scope, fact)
-        self._withdraw(fact.row, named)
-        scopes = [self._scope_of(tree) for tree, _ in placements(self._tx, OWNER, "fact", fact.row)]
-        for entity in sorted((named & active) - {scope for kind, scope in scopes if kind == "entity"}):
+            placed = placements(self._tx, OWNER, "fact", fact.row)
+        stands = {scope for tree, _ in placed for kind, scope in (self._scope_of(tree),) if kind == "entity"}
+        self._withdraw(placed, stands - named)
+        for entity in sorted((named & active) - stands):
             self._insert_fact("entity", entity, fact)
 
-    def _withdraw(self, fact: int, named: set[int]) -> None:
+    def _withdraw(self, placed: Sequence[tuple[int, int]], entities: set[int]) -> None:
         """Take a fact out of the trees of entities that it does not name any more."""
-        for tree, leaf in placements(self._tx, OWNER, "fact", fact):
+        for tree, leaf in placed:
             kind, scope = self._scope_of(tree)
-            if kind == "entity" and scope not in named:
+            if kind == "entity" and scope in entities:
                 self._take_out(tree, leaf)
                 self._lost.add(scope)
 
