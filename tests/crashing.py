@@ -28,10 +28,12 @@ from tests.shelf import ShelfIndex
 from tests.worlds import eager_config
 
 from memforest import AsyncMemForest
+from memforest.memory.merge import run
 from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems import base, registry
+from memforest.systems.memforest import merge as grafts
 
 Call = tuple[str, list[dict[str, Any]], bool]
 
@@ -66,6 +68,22 @@ class Crasher:
         `drop` it is dropped.
         """
         job = {"folder": folder, "step": step, "within_s": within_s, "at": at, "moment": moment, "drop": drop}
+        return self._run(job)[:2]
+
+    def merge(
+        self, folder: str, source: str, target: str, *, turns: int, at: int = -1, moment: str = "after"
+    ) -> tuple[int, int]:
+        """Merge one user's memory into another's in a child that dies at a write; return (signal, writes begun).
+
+        Args:
+            folder: of both.
+            source: whose memory.
+            target: into whose.
+            turns: most turns that are copied in one transaction, and leaves.
+            at: number of the write; -1 for none.
+            moment: before its commit, or after.
+        """
+        job = {"folder": folder, "merge": [source, target], "turns": turns, "at": at, "moment": moment}
         return self._run(job)[:2]
 
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
@@ -133,6 +151,14 @@ async def index(job: dict[str, Any]) -> None:
         await memory.flush()
 
 
+async def merge(job: dict[str, Any]) -> None:
+    """Merge one memory into another, few turns and leaves at a time."""
+    run.BATCH_TURNS = grafts.MOST_LEAVES = base.STEP = job["turns"]
+    source, target = job["merge"]
+    async with AsyncMemForest(job["folder"], eager_config()) as forest:
+        await forest.user(target).merge(source)
+
+
 def notes_of(child: int, reading: int, within_s: float | None) -> bytes:
     """Return what a child noted; it is killed if it takes longer than that."""
     noted, deadline = b"", None if within_s is None else time.monotonic() + within_s
@@ -159,7 +185,7 @@ def main() -> None:
         if child == 0:
             os.close(reading)
             kill_at(job["at"], job["moment"], log)
-            asyncio.run(ingest(job, log) if "calls" in job else index(job))
+            asyncio.run(ingest(job, log) if "calls" in job else merge(job) if "merge" in job else index(job))
             os._exit(0)
         os.close(log)
         said = notes_of(child, reading, job.get("within_s"))

@@ -19,6 +19,7 @@ __all__ = [
     "origins",
     "put_correction",
     "put_origin",
+    "session_origins",
     "set_verdicts",
 ]
 
@@ -73,6 +74,15 @@ def put_origin(tx: Tx, origin: Origin, merged_ms: int) -> int:
 
 def _object(names: Mapping[str, str]) -> str:
     return json.dumps(dict(sorted(names.items())), ensure_ascii=False)
+
+
+def session_origins(tx: Tx) -> dict[int, str]:
+    """Return session -> the user whose memory it was merged from, of sessions whose first turn was."""
+    rows = tx.execute(
+        """SELECT t.session, o.user_id FROM turn t JOIN origin o ON o.id = t.origin WHERE t.ordinal =
+           (SELECT min(f.ordinal) FROM turn f WHERE f.session = t.session)"""
+    )
+    return dict(rows.fetchall())
 
 
 # -- corrections ----------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.facts import FactRow
+from memforest.store.provenance import session_origins
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.filters import valid_end
@@ -61,7 +62,7 @@ class ViewContext:
 
 def session_views(context: ViewContext) -> list[SessionView]:
     """Return all sessions in time order."""
-    found = []
+    found, origins = [], session_origins(context.tx)
     for row in sessions.list_sessions(context.tx):
         speakers = dict.fromkeys(turn.speaker for _, turn in sessions.turns(context.tx, row.row))
         failed = sum(cell.status == "failed" for cell in sessions.cells(context.tx, row.row))
@@ -75,6 +76,7 @@ def session_views(context: ViewContext) -> list[SessionView]:
                 participants=tuple(speakers),
                 failed_chunks=failed,
                 metadata=row.metadata,
+                origin=origins.get(row.row),
             )
         )
     return found
