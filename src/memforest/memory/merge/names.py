@@ -95,24 +95,23 @@ def names_of(
         InputError: if both owners have the same name and the caller does not say whether they are one person; or what
             the caller says cannot be, or is not what was said before.
     """
-    before = next(
-        (one for one in known.values() if (one.memory, one.user_id) == (other.memory, other.user_id)), None
-    )
-    wanted = _wanted(tx, source, asked, owner, other, known if before is None else {})
-    if before is None:
-        return wanted
-    names, label = Names(before.names), before.label
+    own = (other.memory, other.user_id)
+    before = next((one for one in known.values() if (one.memory, one.user_id) == own), None)
     said = asked.same_person is not None or asked.same or asked.apart
-    if said and wanted != (names, label):
+    if before is not None and not said:
+        return Names(before.names), before.label
+    others = [one for one in known.values() if one is not before]
+    wanted = _wanted(tx, source, asked, owner, other, others)
+    if before is not None and wanted != (Names(before.names), before.label):
         raise InputError(
             f"the memory of {shown(other.user_id)} was merged before with other names "
-            f"({_told(names) or 'all as they are'}); leave same_person, same and apart out"
+            f"({_told(before) or 'all as they are'}); leave same_person, same and apart out"
         )
-    return names, label
+    return wanted
 
 
 def _wanted(
-    tx: Tx, source: Tx, asked: Asked, owner: Owner, other: Owner, known: Mapping[int, Origin]
+    tx: Tx, source: Tx, asked: Asked, owner: Owner, other: Owner, known: Collection[Origin]
 ) -> tuple[Names, str]:
     here: dict[str, str] = {}
     for there, name in asked.same.items():
@@ -130,14 +129,14 @@ def _wanted(
 
 
 def _owner(
-    tx: Tx, source: Tx, asked: Asked, owner: Owner, other: Owner, known: Mapping[int, Origin]
+    tx: Tx, source: Tx, asked: Asked, owner: Owner, other: Owner, known: Collection[Origin]
 ) -> dict[str, str]:
     """Return the other owner's key -> name here, where that is another one; owners of one name are asked about."""
     key = speaker_key(other.label) or ""
     if asked.same_person:
         return {key: owner.label}
     owners = {speaker_key(owner.label): owner.user_id}
-    owners |= {speaker_key(one.label): one.user_id for one in known.values()}
+    owners |= {speaker_key(one.label): one.user_id for one in known}
     if key not in owners or not (_there(source, key) and _there(tx, key)):
         return {}
     if asked.same_person is None:
@@ -164,5 +163,5 @@ def _known_key(source: Tx, name: object, what: str) -> str:
     return key
 
 
-def _told(names: Names) -> str:
-    return ", ".join(f"{key} as {label}" for key, label in sorted(names.here.items()))
+def _told(origin: Origin) -> str:
+    return ", ".join(f"{key} as {label}" for key, label in sorted(origin.names.items()))
