@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import Mapping
 from itertools import permutations
@@ -15,12 +14,20 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import Session, differences, dump, eager_config, fast_config, make_sessions, rows, said, summaries
+from tests.worlds import (
+    Session,
+    differences,
+    dump,
+    eager_config,
+    fast_config,
+    make_sessions,
+    rows,
+    said,
+    summaries,
+)
 
-from memforest import InputError, MemForest, NotFoundError
-from memforest.errors import CorruptStoreError, EmbedderMismatchError, SchemaTooNewError, StoreError
+from memforest import MemForest
 from memforest.memory.open import file_name
-from memforest.models import HashEmbedder
 
 SAME_BUT_SCENES = (
     "sessions",
@@ -121,7 +128,9 @@ def test_only_touched_paths_of_matched_trees_are_dirty(folder: Path) -> None:
         result = forest.user("a").merge("b", refresh=False)
         assert result.trees_merged >= 1
         dirty = rows(of(folder, "a"), "SELECT t.kind FROM node n JOIN tree t ON t.id = n.tree WHERE n.dirty")
-        clean = rows(of(folder, "a"), "SELECT count(*) FROM node n JOIN tree t ON t.id = n.tree WHERE NOT n.dirty")
+        clean = rows(
+            of(folder, "a"), "SELECT count(*) FROM node n JOIN tree t ON t.id = n.tree WHERE NOT n.dirty"
+        )
         assert dirty
         assert clean[0][0] > 0
         assert all(kind != "session" for (kind,) in dirty)
@@ -143,7 +152,10 @@ def test_nothing_is_embedded_again(folder: Path) -> None:
 def test_merging_again_brings_only_what_is_new(folder: Path) -> None:
     """New sessions, and the turns that a session has grown by; equal to a memory that has read all of it."""
     before = sessions_of("b", 8)
-    grown = [(name, [*turns, *said("I live in Kyoto.", "I work at Globex now.", day=28, speaker="Zoe")]) for name, turns in before]
+    grown = [
+        (name, [*turns, *said("I live in Kyoto.", "I work at Globex now.", day=28, speaker="Zoe")])
+        for name, turns in before
+    ]
     for _, turns in grown:
         for at, turn in enumerate(turns[-2:]):
             turn["timestamp"] = f"2025-05-0{at + 1}T10:00:00Z"
@@ -153,7 +165,12 @@ def test_merging_again_brings_only_what_is_new(folder: Path) -> None:
         forest.register_user("a")
         forest.user("a").merge("b")
         again = forest.user("a").merge("b")
-        assert (again.sessions_same, again.turns_added, again.facts_inserted, again.trees_merged) == (3, 0, 0, 0)
+        assert (again.sessions_same, again.turns_added, again.facts_inserted, again.trees_merged) == (
+            3,
+            0,
+            0,
+            0,
+        )
         fill(forest, "b", [*grown, *new])
         more = forest.user("a").merge("b")
         assert (more.sessions_grown, more.sessions_added) == (3, 1)
@@ -215,7 +232,9 @@ def test_where_turns_came_from_is_kept_over_two_merges(folder: Path) -> None:
             "c-s0": None,
         }
     origins = "SELECT DISTINCT o.memory FROM turn t JOIN origin o ON o.id = t.origin WHERE o.user_id = 'c'"
-    assert rows(of(folder, "a"), origins) == rows(of(folder, "c"), "SELECT value FROM meta WHERE key = 'memory_id'")
+    assert rows(of(folder, "a"), origins) == rows(
+        of(folder, "c"), "SELECT value FROM meta WHERE key = 'memory_id'"
+    )
 
 
 def test_a_merged_session_that_is_replaced_leaves_nothing(folder: Path) -> None:

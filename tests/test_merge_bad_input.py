@@ -18,6 +18,7 @@ from tests.worlds import PAPER, differences, dump, eager_config, fast_config, ma
 from memforest import EmbedderMismatchError, InputError, MemForest, NotFoundError
 from memforest.errors import CorruptStoreError, SchemaTooNewError, SomeUsersFailedError, StoreError
 from memforest.memory.merge import run
+from memforest.memory.merge.copy import copy_sessions
 from memforest.memory.open import file_name
 from memforest.models import HashEmbedder
 from memforest.systems import registry
@@ -56,7 +57,9 @@ def test_into_itself(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "sources", ["a", [], ["a", "a"], ["a", ""], [1], None], ids=["text", "none", "twice", "empty", "number", "no"]
+    "sources",
+    ["a", [], ["a", "a"], ["a", ""], [1], None],
+    ids=["text", "none", "twice", "empty", "number", "no"],
 )
 def test_wrong_sources(folder: Path, sources: Any) -> None:
     """Nothing is merged, and no memory is made."""
@@ -68,7 +71,14 @@ def test_wrong_sources(folder: Path, sources: Any) -> None:
 
 @pytest.mark.parametrize(
     "how",
-    [{"same_person": 1}, {"same": ["x"]}, {"same": {"Ana": 3}}, {"apart": "Ana"}, {"dry_run": "no"}, {"directory": 4}],
+    [
+        {"same_person": 1},
+        {"same": ["x"]},
+        {"same": {"Ana": 3}},
+        {"apart": "Ana"},
+        {"dry_run": "no"},
+        {"directory": 4},
+    ],
     ids=str,
 )
 def test_wrong_options(folder: Path, how: dict[str, Any]) -> None:
@@ -96,9 +106,12 @@ def test_an_unknown_user(folder: Path) -> None:
 
 def test_two_embedders(folder: Path) -> None:
     """The fix is named, and nothing is written."""
-    with filled(folder / "there", "b"), filled(folder / "here", "a", embedder=HashEmbedder(64)) as forest:
-        with pytest.raises(EmbedderMismatchError, match="embedder"):
+    filled(folder / "there", "b").close()
+    with filled(folder / "here", "a", embedder=HashEmbedder(64)) as forest:
+        before = dump(folder / "here" / file_name("a"))
+        with pytest.raises(EmbedderMismatchError, match="re-embed"):
             forest.user("a").merge("b", directory=folder / "there")
+        assert differences(before, dump(folder / "here" / file_name("a"))) == {}
 
 
 def test_a_memory_without_vectors_gets_them_where_there_is_an_embedder(folder: Path) -> None:
@@ -182,15 +195,27 @@ def test_a_dry_run_counts_what_a_merge_does_and_writes_nothing(folder: Path) -> 
     """Of new and of grown sessions, of renamed ones, and of shared statements."""
     with filled(folder, "a", "b") as forest:
         for user, text in (("a", "I live in Oslo."), ("b", "I live in Davis.")):
-            forest.ingest_session(user, "same id", said(text, "I bought a red car in Davis yesterday.", speaker="Cleo"))
+            forest.ingest_session(
+                user, "same id", said(text, "I bought a red car in Davis yesterday.", speaker="Cleo")
+            )
         before = dump(folder / file_name("a"))
         dry = forest.user("a").merge("b", dry_run=True)
         assert differences(before, dump(folder / file_name("a"))) == {}
         done = forest.user("a").merge("b")
-        for name in ("sessions_added", "sessions_grown", "sessions_same", "turns_added", "facts_inserted", "facts_merged"):
+        for name in (
+            "sessions_added",
+            "sessions_grown",
+            "sessions_same",
+            "turns_added",
+            "facts_inserted",
+            "facts_merged",
+        ):
             assert getattr(dry, name) == getattr(done, name), name
         assert dry.renamed == done.renamed != {}
-        assert (dry.participants_joined, dry.entities_joined) == (done.participants_joined, done.entities_joined)
+        assert (dry.participants_joined, dry.entities_joined) == (
+            done.participants_joined,
+            done.entities_joined,
+        )
         again = forest.user("a").merge("b", dry_run=True)
         assert (again.sessions_added, again.turns_added, again.facts_inserted) == (0, 0, 0)
 
@@ -199,7 +224,7 @@ def test_a_memory_that_is_written_while_it_is_merged(folder: Path, monkeypatch: 
     """Each session is copied as it is when its turn comes: none is half there, and one that went is left out."""
     monkeypatch.setattr(run, "BATCH_TURNS", 1)
     with filled(folder, "a", "b") as forest:
-        copy = run.copy_sessions
+        copy = copy_sessions
         other = MemForest(folder, fast_config())
 
         def meanwhile(*args: Any) -> None:
@@ -254,7 +279,10 @@ def test_every_index_gets_what_is_merged(folder: Path) -> None:
             assert forest.user("a").verify().problems == ()
             assert all(one.lag == 0 for one in forest.user("a").indexes())
             for session_id in ("a-s0", "b-s0"):
-                assert any(tree.title == f"session {session_id}" or session_id in tree.title for tree in forest.user("a").tree())
+                assert any(
+                    tree.title == f"session {session_id}" or session_id in tree.title
+                    for tree in forest.user("a").tree()
+                )
     finally:
         registry.unregister("shelf")
 

@@ -38,7 +38,9 @@ def before() -> Iterator[Path]:
         with MemForest(folder, eager_config()) as forest:
             for user, seed in (("a", 21), ("b", 22)):
                 for session_id, turns in make_sessions(seed, sessions=4, most_turns=6):
-                    forest.ingest_session(user, session_id if session_id == "s1" else f"{user}-{session_id}", turns)
+                    forest.ingest_session(
+                        user, session_id if session_id == "s1" else f"{user}-{session_id}", turns
+                    )
         yield Path(folder)
 
 
@@ -79,6 +81,9 @@ def test_a_merge_killed_at_any_write_leaves_whole_sessions_and_can_be_made_again
                 forest.user("a").merge("b")
                 assert forest.user("a").verify().ok
             found = dump(path)
-        assert differences({k: v for k, v in whole.items() if k not in ("scenes", "trees", "dirty")}, found) == {}
+        assert (
+            differences({k: v for k, v in whole.items() if k not in ("scenes", "trees", "dirty")}, found)
+            == {}
+        )
         for name, leaves in whole["trees"].items():
             assert name.startswith("scene") or found["trees"][name] == leaves

@@ -17,7 +17,9 @@ from memforest.memory.open import file_name
 
 def told(*texts: str, role: str = "user", day: int = 1) -> list[dict[str, str]]:
     """Return turns of a user who is not named."""
-    return [{"role": role, **{k: v for k, v in one.items() if k != "speaker"}} for one in said(*texts, day=day)]
+    return [
+        {"role": role, **{k: v for k, v in one.items() if k != "speaker"}} for one in said(*texts, day=day)
+    ]
 
 
 def two_sams(folder: Path) -> MemForest:

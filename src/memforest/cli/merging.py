@@ -45,7 +45,10 @@ MOST_NAMES = 12
     help="Somebody or something has another name here; may be repeated.",
 )
 @click.option(
-    "--apart", multiple=True, metavar="NAME", help="NAME there is somebody else than NAME here; may be repeated."
+    "--apart",
+    multiple=True,
+    metavar="NAME",
+    help="NAME there is somebody else than NAME here; may be repeated.",
 )
 @budget_options
 @shared_options
@@ -73,15 +76,17 @@ def merge(
             if from_dir is None:
                 raise click.UsageError("whose memory? Name a user FROM, or --from-dir")
             if same or apart:
-                raise click.UsageError("--same and --apart are about the people of one memory; name its user FROM")
+                raise click.UsageError(
+                    "--same and --apart are about the people of one memory; name its user FROM"
+                )
             done: Mapping[str, MergeResult] = forest.merge_directory(from_dir, **how)
         else:
             into = call.user
             if into is None:
                 raise click.UsageError("into whose memory? Give --user")
             call.settled_user = into
-            people = {"same": {key: str(name) for key, name in same.items()}, "apart": list(apart)}
-            done = {into: forest.user(into).merge(from_user, directory=from_dir, **people, **how)}
+            how |= {"same": {key: str(name) for key, name in same.items()}, "apart": list(apart)}
+            done = {into: forest.user(into).merge(from_user, directory=from_dir, **how)}
 
         def draw(screen: Screen) -> None:
             for user, one in done.items():
@@ -112,5 +117,7 @@ def _draw(screen: Screen, user: str, one: MergeResult) -> None:
     for what, names in (("people", one.participants_joined), ("things", one.entities_joined)):
         if names:
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-            table.add_row(f"  {what}", f"of one name, and one now: {clean(', '.join(names[:MOST_NAMES]), 400)}{more}")
+            table.add_row(
+                f"  {what}", f"of one name, and one now: {clean(', '.join(names[:MOST_NAMES]), 400)}{more}"
+            )
     screen.put(table)

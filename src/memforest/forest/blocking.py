@@ -47,6 +47,7 @@ class MemForest:
     query_parallel = portal.blocking(AsyncMemForest.query_parallel)
     ask = portal.blocking(AsyncMemForest.ask)
     merge_user_forests = portal.blocking(AsyncMemForest.merge_user_forests)
+    import_user_from_legacy = portal.blocking(AsyncMemForest.import_user_from_legacy)
     merge_directory = portal.blocking(AsyncMemForest.merge_directory)
     close = portal.blocking(AsyncMemForest.close)
 

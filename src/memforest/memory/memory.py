@@ -55,6 +55,7 @@ from memforest.memory.vectors import VectorMaker, keep_embedder
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
+from memforest.steps.base import Extractor
 from memforest.steps.choose import Steps
 from memforest.store import jobs, sessions, spent
 from memforest.store.db import Database
@@ -116,20 +117,25 @@ class Memory:
     # -- writing ------------------------------------------------------------------------------
 
     async def ingest(
-        self, arrivals: Sequence[Arrival], *, refresh: bool | None = None, budget: Budget | None = None
+        self,
+        arrivals: Sequence[Arrival],
+        *,
+        refresh: bool | None = None,
+        budget: Budget | None = None,
+        extractor: Extractor | None = None,
     ) -> list[IngestResult | MemForestError]:
         """Store sessions and make memory of them; see `AsyncMemForest.ingest_session` and `ingest_parallel`.
 
         An extractor that asks a model for every chunk gets the chunks of all sessions at once; the local one gets
-        one session after the other, each written before the next is read.
+        one session after the other, each written before the next is read. Another one than the memory's may be given.
         """
         with self._summaries.writing():
-            return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh))
+            return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh, extractor))
 
     async def _ingest(
-        self, arrivals: Sequence[Arrival], refresh: bool | None
+        self, arrivals: Sequence[Arrival], refresh: bool | None, extractor: Extractor | None
     ) -> list[IngestResult | MemForestError]:
-        batch = Batch(self._writer(), self._warnings)
+        batch = Batch(self._writer(extractor), self._warnings)
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
             stored: dict[int, StoredSession] = {}
             for at in group:
@@ -192,12 +198,12 @@ class Memory:
             work = partial(merge_memory, self._writer(), owner, there, options)
             return await self._writes("merge", budget, work)
 
-    def _writer(self) -> SessionWriter:
+    def _writer(self, extractor: Extractor | None = None) -> SessionWriter:
         maker = None if self._embedder is None else VectorMaker(self.db, self._embedder)
         return SessionWriter(
             self.db,
             self.config,
-            self._steps,
+            self._steps if extractor is None else replace(self._steps, extractor=extractor),
             maker,
             self._threshold,
             self._cache,
