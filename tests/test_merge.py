@@ -72,7 +72,7 @@ def trees(found: Mapping[str, Any]) -> dict[str, Any]:
 # -- the same as ingesting ----------------------------------------------------------------------------
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.integers(0, 10_000))
 def test_merging_equals_ingesting_all_into_one(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     """Turns, facts by identity, occurrences, entities, states, words and vectors, and the leaves of trees, in order."""
@@ -107,8 +107,9 @@ def test_any_order_of_merging_gives_the_same_memory(folder: Path) -> None:
         assert trees(found[0]) == trees(other)
 
 
-def test_unmatched_trees_keep_their_summaries(folder: Path) -> None:
-    """Those of sessions, and of who is new, are taken over with summaries and vectors; only others are dirty."""
+def test_unmatched_trees_keep_their_summaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of sessions, of who is new, and of large scenes are taken over with summaries and vectors; nothing is dirty."""
+    monkeypatch.setattr("memforest.systems.memforest.merge.LEAST_FACTS", 1)
     with MemForest(folder, eager_config()) as forest:
         fill(forest, "a", sessions_of("a", 3, 4, most_turns=12))
         forest.register_user("into")
@@ -117,6 +118,20 @@ def test_unmatched_trees_keep_their_summaries(folder: Path) -> None:
         assert result.trees_copied == result.total_trees == len(forest.user("a").tree())
         assert forest.user("into").verify().problems == ()
     assert summaries(of(folder, "a")) == summaries(of(folder, "into"))
+
+
+def test_facts_of_small_scenes_are_routed_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a fact stands in two scenes, and only one of them is taken over."""
+    made = {user: sessions_of(user, seed, 6, most_turns=30) for seed, user in enumerate("ab", 70)}
+    for least in (2, 3, 5):
+        monkeypatch.setattr("memforest.systems.memforest.merge.LEAST_FACTS", least)
+        with MemForest(folder / str(least), fast_config()) as forest:
+            for user, sessions in made.items():
+                fill(forest, user, sessions)
+            forest.user("into").add("Hello.", session_id="own")
+            for user in made:
+                forest.user("into").merge(user)
+            assert forest.user("into").verify().problems == ()
 
 
 def test_only_touched_paths_of_matched_trees_are_dirty(folder: Path) -> None:

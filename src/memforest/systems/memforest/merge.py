@@ -1,7 +1,7 @@
 """Merging forests: trees that nothing here has a part in are taken over whole, with summaries and vectors (paper §4.4).
 
-A session's tree, when the session is new here; an entity's, when nothing here named it; a scene's, when all of its
-facts are new. In all other trees the leaves are inserted one by one by `ForestPlacing`, and only the paths above them
+A session's tree, when the session is new here; an entity's, when nothing here named it; a large scene's, when all of
+its facts are new. In all other trees the leaves are inserted one by one by `ForestPlacing`, and only the paths above them
 are dirty. Scenes of both memories that are about one thing then become one, as after any write.
 """
 
@@ -25,19 +25,22 @@ __all__ = ["merge_forest"]
 
 MOST_LEAVES = 4_096
 """Leaves that are copied in one transaction: about a tenth of a second's work."""
+LEAST_FACTS = 20
+"""Facts of the smallest scene that is taken over. What facts are alike is measured from what all of a memory has in
+common, which is another thing in the merged one: there the facts of one of the two are more alike, and would stand in
+fewer scenes. So those of smaller scenes are routed anew, which leads to as many scenes as ingesting everything does
+(within 5%, `benchmarks/merging.py`; with all scenes taken over there are 15 to 25% more trees)."""
 
 
 def merge_forest(copied: Copied, settings: MemForestSettings) -> Iterator[Callable[[Tx], int]]:
     """Yield what takes over the trees of another memory that hold here as they are; see `MemoryIndex.merge`."""
     ready = list(_ready(copied))
-    own = [one for one in ready if one.kind != "scene"]
-    for part in _parts(own):
+    for part in _parts([one for one in ready if one.kind != "scene"]):
         yield partial(_take_over, copied=copied, grafts=part)
-    scenes = sorted((one for one in ready if one.kind == "scene"), key=lambda one: -one.head.count)
+    scenes = [one for one in ready if one.kind == "scene" and one.head.count >= LEAST_FACTS]
     if routed_by(copied.source) is not None and scenes:
-        for part in _parts(scenes):
-            yield partial(_take_over_scenes, copied=copied, grafts=part)
-        yield partial(_settle, copied=copied, settings=settings)
+        scenes.sort(key=lambda one: -one.head.count)
+        yield partial(_take_over_scenes, copied=copied, grafts=scenes, settings=settings)
 
 
 def _ready(copied: Copied) -> Iterator[Graft]:
@@ -82,34 +85,33 @@ def _take_over(tx: Tx, copied: Copied, grafts: Sequence[Graft]) -> int:
     return len(grafts)
 
 
-def _take_over_scenes(tx: Tx, copied: Copied, grafts: Sequence[Graft]) -> int:
-    """Copy scenes with their trees, as far as there is room for more; the facts of the others are routed."""
+def _take_over_scenes(tx: Tx, copied: Copied, grafts: Sequence[Graft], settings: MemForestSettings) -> int:
+    """Copy scenes with their trees, as far as there is room for more, and let those become one that are alike.
+
+    There are `MAX_SCENES` at most, of as many facts each, so this is one transaction.
+    """
     model = meta.get(tx, "embedder")
     if model is None or not _same_vectors(tx, copied):
         return 0
     grafts = grafts[: max(0, MAX_SCENES - rows.scene_counts(tx)["scenes"])]
-    means = {scene: (size, mean) for scene, _, size, mean in rows.all_scenes(copied.source)}
+    if not grafts:
+        return 0
+    stored = {scene: (size, mean) for scene, _, size, mean in rows.all_scenes(copied.source)}
     members = rows.all_members(copied.source)
+    at_home = {fact for one in grafts for fact, main in members[one.scope].items() if main}
     numbers = [rows.new_scene(tx, model) for _ in grafts]
     for one, scene in zip(grafts, numbers, strict=True):
-        rows.put_scene(tx, scene, *means[one.scope])
+        rows.put_scene(tx, scene, *stored[one.scope])
         for fact, main in members[one.scope].items():
-            rows.add_member(tx, scene, copied.facts[fact], main=main)
+            # A fact whose main scene is not taken over has its second one here.
+            rows.add_member(tx, scene, copied.facts[fact], main=main or fact not in at_home)
     moved = [one._replace(scope=scene) for one, scene in zip(grafts, numbers, strict=True)]
     graft(tx, copied.source, OWNER, moved, copied.session_ids, vectors=True)
+    keep_routed(tx, model, set(copied.facts.values()))
+    placing = ForestPlacing(tx, settings)
+    placing.settle_scenes(numbers, model)
+    placing.close()
     return len(moved)
-
-
-def _settle(tx: Tx, copied: Copied, settings: MemForestSettings) -> int:
-    """Let scenes that are alike become one; until now each of the new ones stood by itself."""
-    model = meta.get(tx, "embedder")
-    new = rows.scenes_with(tx, list(copied.facts.values()))
-    if model is not None and new:
-        keep_routed(tx, model, set(copied.facts.values()))
-        placing = ForestPlacing(tx, settings)
-        placing.settle_scenes(new, model)
-        placing.close()
-    return 0
 
 
 def _same_vectors(tx: Tx, copied: Copied) -> bool:

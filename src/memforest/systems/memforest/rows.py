@@ -39,7 +39,6 @@ __all__ = [
     "put_scene",
     "scene_counts",
     "scenes_of",
-    "scenes_with",
     "set_active",
     "set_inactive",
     "take_member",
@@ -257,15 +256,6 @@ def outside(tx: Tx) -> list[int]:
     """Return the facts that have a vector and stand in no scene."""
     rows = tx.execute(
         "SELECT item FROM derived_fact_vector WHERE item NOT IN (SELECT fact FROM ix_memforest_scene_member)"
-    )
-    return [row[0] for row in rows]
-
-
-def scenes_with(tx: Tx, facts: Collection[int]) -> list[int]:
-    """Return the scenes that some of the facts are in, by id."""
-    rows = tx.execute(
-        f"SELECT DISTINCT scene FROM ix_memforest_scene_member WHERE fact {AMONG} ORDER BY scene",
-        (tx.ids(facts),),
     )
     return [row[0] for row in rows]
 
