@@ -1,6 +1,6 @@
 """What merging memories costs against writing all of it into one memory again (paper §5.6, Fig. 5 and Table 10).
 
-    python benchmarks/merging.py [--users 8] [--turns 400] [--model-turns 80] [--seed 1] [--embedder hash minilm]
+    python benchmarks/merging.py [--users 8] [--turns 200] [--model-turns 80] [--seed 1] [--embedder hash minilm]
         [--latency 0.3] [--in-flight 8] [--skip-model] [--json FILE]
 
 Each user has a conversation of their own (`benchmarks/synthetic/chat.py`: people, places and words drawn from the seed),
@@ -35,7 +35,7 @@ from memforest.models import HashEmbedder
 from memforest.testing import ChatServer, Latency
 from synthetic.chat import USER, Chat
 
-TURNS, MODEL_TURNS, USERS, SEED = 400, 80, 8, 1
+TURNS, MODEL_TURNS, USERS, SEED = 200, 80, 8, 1
 NAMES = ("Ana", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana", "Ivo", "Jo")
 
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "tree": ("inspecting", "Draw the forest, or the trees of one session, entity or scene."),
     "stats": ("inspecting", "Count what is stored, and say how large it is."),
     "index": ("indexing", "List the indexes of a memory, add one, or drop one."),
-    "merge": ("merging", "Merge another memory into one."),
+    "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),

@@ -64,9 +64,10 @@ def merge(
     max_calls: int | None,
     max_tokens: int | None,
 ) -> None:
-    """Merge the memory of the user FROM into that of --user; nothing is extracted again.
+    """Merge the memory of one user into that of another.
 
-    FROM's memory stays as it is. What is there already is found and left, so merging again brings only what is new.
+    That of the user FROM goes into that of --user; nothing is extracted again, and FROM's own stays as it is. What is
+    there already is found and left, so merging again brings only what is new.
     People and things of one name become one; a dry run names them.
     """
     with call.forest() as forest:

@@ -10,8 +10,6 @@ one. A scene that is near in time is preferred. A scene over `MAX_SIZE` is split
 alike become one. No model is called. One fact costs one product with at most `MAX_SCENES` means, a look at the
 `NEAREST` best of them, and now and then a split or a merge of scenes of bounded size.
 
-Nothing here knows how scenes are kept; that is `Places`.
-
 Source: MemForest paper §4.2 (scene scope from lightweight cluster states; no model calls). The time gap of
 45 days and the kinds of thresholds are those of the reference configuration; the values are calibrated per
 embedder (`scripts/calibrate_scenes.py`). Average linkage: Sokal & Michener 1958.
