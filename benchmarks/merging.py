@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--skip-model", action="store_true")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(f"seed {args.seed}, {os.cpu_count()} cores{load}, Python {sys.version.split()[0]}\n")
     found: dict[str, list[Row]] = {}

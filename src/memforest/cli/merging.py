@@ -50,6 +50,7 @@ MOST_NAMES = 12
     metavar="NAME",
     help="NAME there is somebody else than NAME here; may be repeated.",
 )
+@click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
 @budget_options
 @shared_options
 @pass_call
@@ -61,6 +62,7 @@ def merge(
     same_person: bool | None,
     same: dict[str, Any],
     apart: tuple[str, ...],
+    embedder: str | None,
     max_calls: int | None,
     max_tokens: int | None,
 ) -> None:
@@ -70,7 +72,7 @@ def merge(
     there already is found and left, so merging again brings only what is new.
     People and things of one name become one; a dry run names them.
     """
-    with call.forest() as forest:
+    with call.forest(embedder=embedder) as forest:
         budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
         how: dict[str, Any] = {"dry_run": dry_run, "same_person": same_person, "budget": budget}
         if from_user is None:

@@ -41,10 +41,12 @@ __all__ = [
     "occurrence_counts",
     "occurrences",
     "said_in",
+    "sessions_of_facts",
     "speakers_of",
     "states",
     "turn_digests",
     "turns",
+    "verdicts",
 ]
 
 
@@ -206,13 +208,27 @@ def occurrence_counts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
 
 
 def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
-    """Return what decides where facts stand and what their leaves say: identity, times, place, speaker, occurrences."""
+    """Return what decides where facts stand and what their leaves say: identity, times, place, speaker, verdict, occurrences."""
     found = tx.execute(
-        f"""SELECT id, fact_id, start_ms, end_ms, said_ms, tie, speaker, text,
+        f"""SELECT id, fact_id, start_ms, end_ms, said_ms, tie, speaker, text, verdict,
             (SELECT count(*) FROM occurrence WHERE fact = fact.id) FROM fact WHERE id {AMONG}""",
         (tx.ids(rows),),
     )
     return {row[0]: tuple(row[1:]) for row in found}
+
+
+def sessions_of_facts(tx: Tx, facts: Collection[int]) -> set[int]:
+    """Return the sessions in which facts were said."""
+    rows = tx.execute(
+        f"SELECT DISTINCT c.session FROM occurrence o JOIN cell c ON c.id = o.cell WHERE o.fact {AMONG}",
+        (tx.ids(facts),),
+    )
+    return {row[0] for row in rows}
+
+
+def verdicts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
+    """Return what was decided of facts, by row id."""
+    return dict(tx.execute(f"SELECT id, verdict FROM fact WHERE id {AMONG}", (tx.ids(facts),)).fetchall())
 
 
 def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:

@@ -111,7 +111,16 @@ def copied_as_it_is(tx: Tx, source: Tx, merging: Merging) -> Copied:
         labels = {one.row: one.key for one in fact_rows.entities(source)}
         entities = {row: own for row, own in entities.items() if labels.get(row) not in merging.names.here}
         sessions = {row: own for row, own in sessions.items() if not _speaks_otherwise(source, row, merging)}
+    for session in copying.sessions_of_facts(source, _judged_otherwise(tx, source, merging)):
+        sessions.pop(session, None)  # its summaries may tell what is hidden here, or not tell what is shown
     return Copied(source, sessions, merging.turns, merging.cells, facts, entities, merging.session_ids)
+
+
+def _judged_otherwise(tx: Tx, source: Tx, merging: Merging) -> list[int]:
+    """Return the rows there of the facts that have another verdict here."""
+    there = copying.verdicts(source, merging.facts)
+    here = copying.verdicts(tx, merging.facts.values())
+    return [row for row, verdict in there.items() if here.get(merging.facts[row], 0) != verdict]
 
 
 def _speaks_otherwise(source: Tx, session: int, merging: Merging) -> bool:

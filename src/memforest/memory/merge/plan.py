@@ -21,9 +21,11 @@ from memforest.store.provenance import (
     Origin,
     corrections,
     corrections_with_keys,
+    live_verdicts,
     origins,
     put_correction,
     put_origin,
+    set_verdicts,
 )
 from memforest.store.tx import Tx
 
@@ -149,18 +151,22 @@ def _kept(tx: Tx, plan: Plan, origin: Origin, merged_ms: int) -> int | None:
 
 
 def merge_corrections(tx: Tx, source: Tx, plan: Plan) -> tuple[dict[int, int], int]:
-    """Store what people have decided of statements there; return rows there -> here, and how many are new.
+    """Store what people have decided of statements there, and the verdicts on those that are here already.
+
+    Returns rows there -> here, and how many are new.
 
     Raises:
         CorruptStoreError: if a statement is not what its identity was made of.
     """
     known = corrections_with_keys(tx)
     ids = {one.there.session_id: one.session_id for one in plan.sessions}
-    found, new = {}, 0
+    found, new, told = {}, 0, set[str]()
     for one in _renamed(source, corrections(source), plan.names):
         places = tuple((ids.get(place[0], place[0]), *place[1:]) for place in one.places)
         found[one.row] = put_correction(tx, one._replace(places=places))
         new += one.key not in known
+        told.add(one.fact_id)
+    set_verdicts(tx, live_verdicts(tx, told))  # of sessions too that were merged before
     return found, new
 
 
