@@ -34,10 +34,12 @@ from tests.worlds import eager_config, fast_config, said
 from memforest import AsyncMemForest
 from memforest.errors import EmbedderMismatchError, StoreError
 from memforest.memory import reembed
+from memforest.memory.merge import run
 from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems import base, registry
+from memforest.systems.memforest import merge as grafts
 
 Call = tuple[str, list[dict[str, Any]], bool]
 
@@ -110,6 +112,22 @@ class Crasher:
         """
         fault = {"at": at, "moment": moment, "within_s": within_s, "room": room}
         return self._run({"folder": folder, "verb": name, **fault})[:2]
+
+    def merge(
+        self, folder: str, source: str, target: str, *, turns: int, at: int = -1, moment: str = "after"
+    ) -> tuple[int, int]:
+        """Merge one user's memory into another's in a child that dies at a write; return (signal, writes begun).
+
+        Args:
+            folder: of both.
+            source: whose memory.
+            target: into whose.
+            turns: most turns that are copied in one transaction, and leaves.
+            at: number of the write; -1 for none.
+            moment: before its commit, or after.
+        """
+        job = {"folder": folder, "merge": [source, target], "turns": turns, "at": at, "moment": moment}
+        return self._run(job)[:2]
 
     def _run(self, job: dict[str, Any]) -> tuple[int, int, int]:
         assert self._process.stdin is not None
@@ -279,6 +297,14 @@ async def index(job: dict[str, Any]) -> None:
         await memory.flush()
 
 
+async def merge(job: dict[str, Any]) -> None:
+    """Merge one memory into another, few turns and leaves at a time."""
+    run.BATCH_TURNS = grafts.MOST_LEAVES = base.STEP = job["turns"]
+    source, target = job["merge"]
+    async with AsyncMemForest(job["folder"], eager_config()) as forest:
+        await forest.user(target).merge(source)
+
+
 def notes_of(child: int, reading: int, within_s: float | None) -> bytes:
     """Return what a child noted; it is killed if it takes longer than that."""
     noted, deadline = b"", None if within_s is None else time.monotonic() + within_s
@@ -302,7 +328,7 @@ async def work(job: dict[str, Any], log: int) -> None:
         await one(job)
 
 
-JOBS = {"verb": run_verb, "target": delete, "source": take_in}
+JOBS = {"verb": run_verb, "merge": merge, "target": delete, "source": take_in}
 """Word that a job has -> what does it."""
 
 

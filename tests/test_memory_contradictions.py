@@ -38,10 +38,11 @@ UNSEEN = {
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},
+    "origin": {"label", "merged_ms", "user_id"},
     "session": {"erased", "stored_ms"},
     "tombstone": {"count", "deleted_ms", "id", "kind", "stored_ms"},
     "state": {"attribute", "id", "previous", "value"},
-    "turn": {"stored_ms"},
+    "turn": {"origin", "stored_ms"},
 }
 """Columns with a change that no check can see, as another value could as well have been stored."""
 
@@ -88,6 +89,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         forest.ingest_session(
             "u", "m", said("Mel moved from Oslo to Kyoto.", "Mel works at Acme.", speaker="Melanie")
         )
+        other = tmp_path_factory.mktemp("other")
+        with MemForest(other, fast_config()) as others:
+            others.ingest_session("v", "v", said("I live in Ghent.", speaker="Vera"))
+        forest.user("u").merge("v", directory=other)
     db = Database(file_of(folder))
     with db.write() as tx:
         for key in ("day 1", "day 2"):
@@ -131,6 +136,7 @@ TABLES = [
     "node",
     "occurrence",
     "occurrence_turn",
+    "origin",
     "session",
     "spent",
     "state",

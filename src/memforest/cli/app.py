@@ -57,6 +57,7 @@ COMMANDS = {
     "rekey": ("encrypting", "Encrypt the memories of the directory with another key."),
     "delete": ("deleting", "Delete something with all that was made of it."),
     "rebuild": ("rebuilding", "Make anew what is derived: what is stale, one index, or every vector."),
+    "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),

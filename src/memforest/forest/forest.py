@@ -20,6 +20,7 @@ from memforest.forest.deleting import DeletesUsers
 from memforest.forest.encrypting import Encrypting
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
+from memforest.forest.merging import MergingForest
 from memforest.forest.options import (
     QueryOptions,
     RebuildOptions,
@@ -50,7 +51,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class AsyncMemForest(Backups, DeletesUsers, Encrypting):
+class AsyncMemForest(Backups, DeletesUsers, Encrypting, MergingForest):
     """Memories of many users, one SQLite file each, in one directory.
 
     One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under

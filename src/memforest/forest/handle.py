@@ -9,6 +9,7 @@ from memforest import portal
 from memforest.endpoint import Budget
 from memforest.forest.correcting import CorrectsMemory
 from memforest.forest.deleting import DeletesFromMemory
+from memforest.forest.merging import MergingVerbs
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -22,7 +23,6 @@ from memforest.forest.options import (
     read_rebuild,
     read_time,
 )
-from memforest.forest.pool import MemoryPool
 from memforest.forest.transfer import Transfer
 from memforest.interval import floor_ms
 from memforest.memory.ingest.turns import Arrival, read_addition
@@ -55,12 +55,8 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, Transfer):
+class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, Transfer):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
-
-    def __init__(self, pool: MemoryPool, user_id: str) -> None:
-        self._pool = pool
-        self.user_id = user_id
 
     async def add(
         self,
@@ -408,3 +404,4 @@ class UserMemory:
     delete = portal.blocking(AsyncUserMemory.delete)
     delete_all = portal.blocking(AsyncUserMemory.delete_all)
     expire = portal.blocking(AsyncUserMemory.expire)
+    merge = portal.blocking(AsyncUserMemory.merge)

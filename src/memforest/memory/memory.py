@@ -39,6 +39,9 @@ from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers, run_due
 from memforest.memory.known import known_of
+from memforest.memory.merge.names import Owner
+from memforest.memory.merge.report import MergeResult
+from memforest.memory.merge.run import MergeOptions, Other, merge_memory
 from memforest.memory.opened import Opened
 from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.rebuild import Rebuild, rebuild
@@ -60,6 +63,7 @@ from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker, check_own, keep_embedder
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.search.cache import SnapshotCache
+from memforest.steps.base import Extractor
 from memforest.store import jobs, meta, sessions, spent
 from memforest.store.db import Database
 from memforest.store.disposal import purge
@@ -122,20 +126,25 @@ class Memory:
     # -- writing ------------------------------------------------------------------------------
 
     async def ingest(
-        self, arrivals: Sequence[Arrival], *, refresh: bool | None = None, budget: Budget | None = None
+        self,
+        arrivals: Sequence[Arrival],
+        *,
+        refresh: bool | None = None,
+        budget: Budget | None = None,
+        extractor: Extractor | None = None,
     ) -> list[IngestResult | MemForestError]:
         """Store sessions and make memory of them; see `AsyncMemForest.ingest_session` and `ingest_parallel`.
 
         An extractor that asks a model for every chunk gets the chunks of all sessions at once; the local one gets
-        one session after the other, each written before the next is read.
+        one session after the other, each written before the next is read. Another one than the memory's may be given.
         """
         with self._summaries.writing():
-            return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh))
+            return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh, extractor))
 
     async def _ingest(
-        self, arrivals: Sequence[Arrival], refresh: bool | None
+        self, arrivals: Sequence[Arrival], refresh: bool | None, extractor: Extractor | None
     ) -> list[IngestResult | MemForestError]:
-        batch = Batch(self._writer(), self._warnings)
+        batch = Batch(self._writer(extractor), self._warnings)
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
             stored: dict[int, StoredSession] = {}
             for at in group:
@@ -206,11 +215,21 @@ class Memory:
                 "delete", None, partial(deleting.expire, self._writer(), dry_run=dry_run)
             )
 
-    def _writer(self) -> SessionWriter:
+    async def merge(
+        self, other: Memory, options: MergeOptions, *, budget: Budget | None = None
+    ) -> MergeResult:
+        """Merge another memory into this one; see `AsyncUserMemory.merge`."""
+        owner = Owner("", self.user_id, self.label)
+        there = Other(other.db, other._attached, other.user_id, other.label)
+        with self._summaries.writing():
+            work = partial(merge_memory, self._writer(), owner, there, options)
+            return await self._writes("merge", budget, work)
+
+    def _writer(self, extractor: Extractor | None = None) -> SessionWriter:
         return SessionWriter(
             self.db,
             self.config,
-            self._steps,
+            self._steps if extractor is None else replace(self._steps, extractor=extractor),
             self._vector_maker(),
             self._threshold,
             self._cache,

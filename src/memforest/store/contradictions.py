@@ -23,6 +23,7 @@ __all__ = [
     "entity_contradictions",
     "fact_contradictions",
     "leaf_contradictions",
+    "origin_contradictions",
     "setting_contradictions",
     "undecodable_texts",
 ]
@@ -218,6 +219,21 @@ _SETTINGS: tuple[Check, ...] = (
         "the feed knows items of kind {0}, which there is not",
     ),
 )
+
+
+_ORIGINS: tuple[Check, ...] = (
+    (
+        f"""SELECT id FROM origin WHERE length(memory) != 32 OR memory GLOB '*[^0-9a-f]*' OR trim(user_id) = ''
+            OR trim(label) = '' OR {_no_time("merged_ms")} OR CASE WHEN json_valid(names) THEN json_type(names) != 'object'
+            OR EXISTS (SELECT 1 FROM json_each(names) WHERE type != 'text' OR value = '') ELSE 1 END""",
+        "the origin {0} of turns cannot be one",
+    ),
+)
+
+
+def origin_contradictions(tx: Tx) -> list[str]:
+    """Return what is wrong with the origins of merged turns."""
+    return _found(tx, _ORIGINS)
 
 
 def cell_contradictions(tx: Tx) -> list[str]:

@@ -22,6 +22,8 @@ __all__ = [
     "all_words",
     "changed_words",
     "clear_words",
+    "copy_vectors",
+    "copy_words",
     "dimension",
     "drop_other_vectors",
     "drop_stale",
@@ -32,6 +34,7 @@ __all__ = [
     "foreign_words",
     "forget_word_changes",
     "kept_texts",
+    "known_wordings",
     "last_word_change",
     "missing_vectors",
     "plain_words",
@@ -40,8 +43,10 @@ __all__ = [
     "put_summary",
     "put_vectors",
     "put_wording",
+    "put_wordings",
     "put_words",
     "reindex_words",
+    "stored_vectors",
     "summaries",
     "summaries_of_others",
     "summary_makers",
@@ -51,6 +56,8 @@ __all__ = [
     "vectors_of_leaf",
     "word_counts",
     "wording_rules",
+    "wordings",
+    "words_of",
 ]
 
 ItemKind = Literal["turn", "fact", "node"]
@@ -122,6 +129,19 @@ def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
             SET digest = excluded.digest, vector = excluded.vector""",
         [(item, digest, pack_vector(vector)) for item, digest, vector in rows],
     )
+
+
+def stored_vectors(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, tuple[bytes, bytes]]:
+    """Return item -> (digest, vector as it is stored) of those items that have one."""
+    rows = tx.execute(
+        f"SELECT item, digest, vector FROM {VECTOR_TABLES[kind]} WHERE item {AMONG}", (tx.ids(items),)
+    )
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+def copy_vectors(tx: Tx, kind: ItemKind, rows: Iterable[tuple[int, bytes, bytes]]) -> None:
+    """Store (item, digest, vector as it is stored) of items that have none, as `stored_vectors` of another memory has them."""
+    tx.executemany(f"INSERT INTO {VECTOR_TABLES[kind]} VALUES (?, ?, ?)", rows)
 
 
 def dimension(tx: Tx) -> int | None:
@@ -234,6 +254,21 @@ def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence
     """Index an item's lexical tokens."""
     clear_words(tx, kind, item)
     tx.execute(f"INSERT INTO {_WORDS[kind]} (rowid, words) VALUES (?, ?)", (item, " ".join(tokens)))
+
+
+def words_of(tx: Tx, kind: Literal["turn", "fact"], items: Collection[int]) -> dict[int, str]:
+    """Return the indexed tokens of items, between spaces."""
+    rows = tx.execute(f"SELECT rowid, words FROM {_WORDS[kind]} WHERE rowid {AMONG}", (tx.ids(items),))
+    return dict(rows.fetchall())
+
+
+def copy_words(tx: Tx, kind: Literal["turn", "fact"], rows: Sequence[tuple[int, str]]) -> None:
+    """Index the tokens of items that are not indexed yet, as `words_of` has them."""
+    tx.executemany(f"INSERT INTO {_WORDS[kind]} (rowid, words) VALUES (?, ?)", rows)
+    tx.executemany(
+        "INSERT INTO derived_word_change (kind, item) VALUES (?, ?)", [(kind, item) for item, _ in rows]
+    )
+    tx.execute("DELETE FROM derived_word_change WHERE seq <= ?", (last_word_change(tx) - CHANGES_KEPT,))
 
 
 def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
@@ -391,6 +426,11 @@ def put_wording(tx: Tx, fact: int, wording: bytes) -> None:
     )
 
 
+def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
+    """Store (fact, digest of its wording) of facts that have none."""
+    tx.executemany("INSERT INTO derived_wording VALUES (?, ?)", rows)
+
+
 def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
     """Return the facts that are worded in one of these ways, by row id."""
     found: set[int] = set()
@@ -400,3 +440,15 @@ def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
         )
         found.update(row[0] for row in rows)
     return sorted(found)
+
+
+def known_wordings(tx: Tx, wanted: Collection[bytes]) -> set[bytes]:
+    """Return those digests of wordings that a fact has."""
+    one = "SELECT 1 FROM derived_wording WHERE wording = ? AND fact != ?"
+    return {digest for digest in wanted if tx.execute(one, (digest, _RULES)).fetchone() is not None}
+
+
+def wordings(tx: Tx, facts: Collection[int]) -> dict[int, bytes]:
+    """Return the digests of facts' wordings."""
+    rows = tx.execute(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
+    return {row[0]: bytes(row[1]) for row in rows}

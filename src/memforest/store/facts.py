@@ -14,6 +14,7 @@ from memforest.types import EntityKind, ResolvedDate, State
 
 __all__ = [
     "QUOTE",
+    "ROLES",
     "EntityRow",
     "FactRow",
     "OccurrenceRef",
@@ -348,7 +349,7 @@ def put_entity(tx: Tx, key: str, label: str, kind: EntityKind) -> int:
     return int(found[0])
 
 
-_ROLES = {"speaker": 1, "subject": 2, "object": 4, "other": 8}
+ROLES = {"speaker": 1, "subject": 2, "object": 4, "other": 8}
 """Role -> its bit in `roles` of a mention: one occurrence may name an entity in several."""
 
 
@@ -357,14 +358,14 @@ def add_mention(tx: Tx, occurrence: OccurrenceRef, entity: int, role: str) -> No
     tx.execute(
         """INSERT INTO mention VALUES (?, ?, ?, ?)
            ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
-        (occurrence[0], entity, occurrence[1], _ROLES[role]),
+        (occurrence[0], entity, occurrence[1], ROLES[role]),
     )
 
 
 def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
     """Return (entity, role) of every mention in a fact."""
     found = tx.execute("SELECT entity, roles FROM mention WHERE fact = ?", (fact,))
-    return sorted({(entity, role) for entity, roles in found for role, bit in _ROLES.items() if roles & bit})
+    return sorted({(entity, role) for entity, roles in found for role, bit in ROLES.items() if roles & bit})
 
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:

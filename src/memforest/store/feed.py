@@ -16,7 +16,7 @@ from memforest.store.dialect import last_number
 from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.tx import Tx
 
-__all__ = ["Items", "Kind", "compact", "compacted", "note", "position", "read", "waiting"]
+__all__ = ["Items", "Kind", "compact", "compacted", "drop_repeated", "note", "position", "read", "waiting"]
 
 Kind = Literal["turn", "cell", "fact", "entity"]
 """What the feed notes: turns, chunks, facts, and entities whose kind changed."""
@@ -80,6 +80,15 @@ def compacted(tx: Tx) -> int:
     that they never placed.
     """
     return _number(tx, "feed_compacted", 0)
+
+
+def drop_repeated(tx: Tx, after: int) -> None:
+    """Delete those notes after a number that a newer one repeats: of many writes, an index places each item once."""
+    tx.execute(
+        """DELETE FROM feed WHERE seq > ? AND seq NOT IN
+           (SELECT max(seq) FROM feed WHERE seq > ? GROUP BY kind, item)""",
+        (after, after),
+    )
 
 
 def compact(tx: Tx) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "leaves_of",
     "leaves_with_ids",
     "placements",
+    "placements_of",
     "put_leaf",
 ]
 
@@ -110,6 +111,21 @@ def placements(tx: Tx, owner: str, item_kind: str, item: int) -> list[tuple[int,
         (owner, item),
     )
     return [(row[0], row[1]) for row in rows]
+
+
+def placements_of(
+    tx: Tx, owner: str, item_kind: str, items: Collection[int]
+) -> dict[int, list[tuple[int, int]]]:
+    """Return item -> (tree, leaf) of every leaf in an index's trees that stands for it, by tree."""
+    found: dict[int, list[tuple[int, int]]] = {item: [] for item in items}
+    column = _COLUMN[item_kind]
+    for item, tree, leaf in tx.execute(
+        f"""SELECT l.{column}, l.tree, l.id FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = ?
+            WHERE l.{column} {AMONG} ORDER BY l.tree""",
+        (owner, tx.ids(items)),
+    ):
+        found[item].append((tree, leaf))
+    return found
 
 
 _LEAF_TURNS = f"""

@@ -117,6 +117,10 @@ _LIFE = (
         )
         for event, columns in (("delete", ""), ("update", f"OF {read}"))
     ),
+    # Under which name the owner of the merged memory is known here, and whom else of it by another name than there
+    # (JSON: name there, name here), so that merging it again asks nothing.
+    "ALTER TABLE origin ADD COLUMN label TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE origin ADD COLUMN names TEXT NOT NULL DEFAULT '{}'",
 )
 
 

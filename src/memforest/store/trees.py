@@ -19,6 +19,7 @@ __all__ = [
     "dirty_children",
     "dirty_count",
     "dirty_mark",
+    "dirty_trees",
     "drop_tree",
     "drop_trees",
     "find_head",
@@ -306,6 +307,14 @@ def dirty_children(
         (owner, tx.ids(but)),
     )
     return {node: unpack_ids(children) for node, children in rows}
+
+
+def dirty_trees(tx: Tx) -> dict[int, str]:
+    """Return the trees that have dirty nodes, and the indexes that own them."""
+    rows = tx.execute(
+        "SELECT id, owner FROM tree WHERE id IN (SELECT tree FROM node WHERE dirty) ORDER BY id"
+    )
+    return dict(rows.fetchall())
 
 
 def dirty_mark(tx: Tx) -> tuple[int, int, int]:

@@ -312,12 +312,11 @@ def _behind(row: IndexRow, lag: int) -> str:
 class Placings:
     """What the indexes of a memory do inside one write transaction; made before anything is written in it.
 
-    `problems` name the indexes that raised, and say why.
+    `problems` name the indexes that raised. With `later`, what is new is left to be placed from the feed.
     """
 
-    def __init__(self, tx: Tx, attached: Attached) -> None:
-        self._tx = tx
-        self._attached = attached
+    def __init__(self, tx: Tx, attached: Attached, *, later: bool = False) -> None:
+        self._tx, self._attached, self._later = tx, attached, later
         self._start = feed.position(tx)
         self._rows = indexes.rows(tx)
         self._open: dict[str, Placing] = {}
@@ -355,7 +354,7 @@ class Placings:
 
     def _finish(self, row: IndexRow, index: MemoryIndex, items: feed.Items, end: int) -> Placed:
         closed: list[Placed] = []
-        current = row.cursor == self._start and not index.deferred
+        current = row.cursor == self._start and not (index.deferred or self._later)
         followed = following(index, items) if current else {}
 
         def finish(placing: Placing) -> None:

@@ -8,7 +8,7 @@ owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -29,6 +29,7 @@ __all__ = [
     "MOST_ROUNDS",
     "STEP",
     "Candidate",
+    "Copied",
     "Found",
     "Hit",
     "Index",
@@ -77,6 +78,24 @@ class IndexProblem:
 
     part: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a merge has copied from another memory, row id there -> row id here.
+
+    Only what is here just as it is there: new sessions with their chunks and turns; facts that were not here, with all
+    of their occurrences, and so with the same place in time order; entities that nothing here named. `session_ids`
+    are the ids of sessions that are called otherwise here. `source` is a read transaction of the other memory.
+    """
+
+    source: Tx
+    sessions: Mapping[int, int]
+    turns: Mapping[int, int]
+    cells: Mapping[int, int]
+    facts: Mapping[int, int]
+    entities: Mapping[int, int]
+    session_ids: Mapping[str, str]
 
 
 class Placing(Protocol):
@@ -182,6 +201,15 @@ class MemoryIndex(Protocol):
         Args:
             host: of the memory.
             until: a number of the feed; the cursor stands there in the end, or behind it.
+        """
+        ...
+
+    def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
+        """Yield what takes over trees, with what is derived, from the same index of another memory.
+
+        It has the same settings there, as far as they are kept, and has placed everything. Each piece of work runs in a
+        write transaction of its own, and returns how many trees it took over; after each, the index must be as if it had
+        placed some of its notes, as it may be the last one. What is not taken over is placed from the feed then.
         """
         ...
 
@@ -307,6 +335,10 @@ class Index(ABC):
         """Place what the feed has noted, some notes a transaction."""
         while await host.write(lambda tx: place_next(tx, self, until)):
             pass
+
+    def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
+        """Take over nothing: everything is placed from the feed."""
+        return iter(())
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return the numbers of the scopes of its trees."""

@@ -40,7 +40,7 @@ from memforest.systems.base import Placed
 from memforest.systems.states import superseded_facts
 from memforest.types import Candidate, ChunkOutcome
 
-__all__ = ["CommittedSession", "commit", "superseded_texts"]
+__all__ = ["CommittedSession", "commit", "near_facts", "superseded_texts"]
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ def _plan(tx: Tx, work: ExtractedSession) -> list[FactPlan]:
     vectors = {
         one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
     }
-    near = _near(
+    near = near_facts(
         tx, [one.candidate for one in said if one.fact_id in vectors.keys() - stored], work.threshold
     )
     return plan_facts(
@@ -164,7 +164,7 @@ def _plan(tx: Tx, work: ExtractedSession) -> list[FactPlan]:
     )
 
 
-def _near(
+def near_facts(
     tx: Tx, wanted: Sequence[Candidate], threshold: float | None
 ) -> list[tuple[int, Signature, NDArray[np.float32]]]:
     """Return the stored facts that may be near-duplicates: those worded alike, however many facts there are."""

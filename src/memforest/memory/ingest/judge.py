@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.canonical import Said, Same, signature
 from memforest.facts.thresholds import judge_threshold
-from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.restate import fact_signature
 from memforest.search.cache import SnapshotCache
 from memforest.search.texts import digest
@@ -27,12 +27,24 @@ from memforest.store.db import Database
 from memforest.text import numbers
 from memforest.types import Equivalence
 
-__all__ = ["MAX_KNOWN", "find_same"]
+__all__ = ["MAX_KNOWN", "Told", "find_same"]
 
 MAX_KNOWN = 4
 """Most statements that a new one is compared with (reference configuration: max_llm_pairs_per_item 4)."""
 NEAREST = 8
 """Stored facts that are looked at for each new one (reference configuration: fact_manager.top_k 8)."""
+
+
+class Told(Protocol):
+    """Statements that are about to be written."""
+
+    @property
+    def statements(self) -> Sequence[Said]:
+        """The statements."""
+
+    @property
+    def vectors(self) -> Mapping[bytes, NDArray[np.float32]]:
+        """Digest of a text -> its unit vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +60,13 @@ class _Statement:
 
 
 async def find_same(
-    judge: Judge, db: Database, cache: SnapshotCache, works: Sequence[ExtractedSession], model: str | None
+    judge: Judge,
+    db: Database,
+    cache: SnapshotCache,
+    works: Sequence[Told],
+    model: str | None,
+    *,
+    among: bool = True,
 ) -> Mapping[str, Same]:
     """Return identity of a new statement -> the stored or earlier one that says the same.
 
@@ -58,10 +76,11 @@ async def find_same(
         cache: of its snapshots.
         works: what is about to be written.
         model: the embedder's id; without an embedder nothing is near.
+        among: whether new statements are compared with one another too.
     """
     if model is None:
         return {}
-    asked = await asyncio.to_thread(_questions, db, cache, works, judge_threshold(model))
+    asked = await asyncio.to_thread(_questions, db, cache, works, judge_threshold(model), among)
     if not asked:
         return {}
     verdicts = await judge.judge(
@@ -79,7 +98,7 @@ _Asked = tuple[_Statement, list[tuple[_Statement, float]]]
 
 
 def _questions(
-    db: Database, cache: SnapshotCache, works: Sequence[ExtractedSession], threshold: float
+    db: Database, cache: SnapshotCache, works: Sequence[Told], threshold: float, among: bool
 ) -> list[_Asked]:
     """Return the new statements with those near them, nearest first, the stored before the new at equal nearness."""
     new = _new(works)
@@ -103,16 +122,17 @@ def _questions(
             near.append(found)
     asked = []
     for at, one in enumerate(new):
-        earlier = [(other, float(other.vector @ one.vector)) for other in new[:at] if other.key == one.key]
+        before = new[:at] if among else ()
+        earlier = [(other, float(other.vector @ one.vector)) for other in before if other.key == one.key]
         known = [pair for pair in (*near[at], *earlier) if pair[0].key == one.key and pair[1] >= threshold]
         if known and all(other.wording != one.wording for other, _ in known):
             asked.append((one, sorted(known, key=lambda pair: -pair[1])[:MAX_KNOWN]))
     return asked
 
 
-def _new(works: Sequence[ExtractedSession]) -> list[_Statement]:
+def _new(works: Sequence[Told]) -> list[_Statement]:
     """Return the new statements, each once, in the order in which they were said."""
-    said: dict[str, tuple[Said, ExtractedSession]] = {}
+    said: dict[str, tuple[Said, Told]] = {}
     every = [(one, work) for work in works for one in work.statements]
     for one, work in sorted(every, key=lambda pair: (pair[0].said_ms, pair[0].tie)):
         if digest(one.candidate.text) in work.vectors:

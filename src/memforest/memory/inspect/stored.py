@@ -118,7 +118,7 @@ class FactPage(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionView(Result):
-    """A stored session."""
+    """A stored session. `origin` is the user whose memory it was merged from, None for one of this memory's own."""
 
     session_id: str
     status: str
@@ -128,6 +128,7 @@ class SessionView(Result):
     participants: tuple[str, ...]
     failed_chunks: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

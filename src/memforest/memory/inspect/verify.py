@@ -106,7 +106,8 @@ def _turns(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that turns are numbered without gaps, and that cells cover them."""
     checked["sessions"] = len(sessions.list_sessions(tx))
-    return _of("session", checks.session_problems(tx) + contradictions.cell_contradictions(tx))
+    found = checks.session_problems(tx) + contradictions.cell_contradictions(tx)
+    return _of("session", found + contradictions.origin_contradictions(tx))
 
 
 def _settings(tx: Tx, checked: dict[str, int]) -> list[Problem]:

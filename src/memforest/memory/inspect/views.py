@@ -40,6 +40,7 @@ from memforest.store import trees as tree_rows
 from memforest.store.corrections import HIDDEN, VERDICTS, shown_facts
 from memforest.store.digests import damaged_turns
 from memforest.store.facts import FactRow
+from memforest.store.provenance import session_origins
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.filters import valid_end
@@ -77,7 +78,7 @@ class ViewContext:
 
 def session_views(context: ViewContext) -> list[SessionView]:
     """Return all sessions in time order."""
-    found = []
+    found, origins = [], session_origins(context.tx)
     for row in sessions.list_sessions(context.tx):
         speakers = dict.fromkeys(turn.speaker for _, turn in sessions.turns(context.tx, row.row))
         failed = sum(cell.status == "failed" for cell in sessions.cells(context.tx, row.row))
@@ -91,6 +92,7 @@ def session_views(context: ViewContext) -> list[SessionView]:
                 participants=tuple(speakers),
                 failed_chunks=failed,
                 metadata=row.metadata,
+                origin=origins.get(row.row),
             )
         )
     return found

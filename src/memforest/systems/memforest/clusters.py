@@ -10,8 +10,6 @@ one. A scene that is near in time is preferred. A scene over `MAX_SIZE` is split
 alike become one. No model is called. One fact costs one product with at most `MAX_SCENES` means, a look at the
 `NEAREST` best of them, and now and then a split or a merge of scenes of bounded size.
 
-Nothing here knows how scenes are kept; that is `Places`.
-
 Source: MemForest paper §4.2 (scene scope from lightweight cluster states; no model calls). The time gap of
 45 days and the kinds of thresholds are those of the reference configuration; the values are calibrated per
 embedder (`scripts/calibrate_scenes.py`). Average linkage: Sokal & Michener 1958.
@@ -196,6 +194,11 @@ class Clusters:
                 self._merge(touched, thresholds.merge)
                 touched = set()
 
+    def settle(self, scenes: Iterable[int], thresholds: SceneThresholds) -> None:
+        """Let scenes that came with all of their facts become one with those that they are alike."""
+        self._measure(())
+        self._merge(set(scenes), thresholds.merge)
+
     def leave(self, scene: int, fact: int, vector: Vector) -> None:
         """Take a fact out of a scene; an empty scene goes."""
         at = self.ids.index(scene)
@@ -214,7 +217,7 @@ class Clusters:
         if not self.ids:
             self.means = np.zeros((0, len(arrivals[0].vector)), dtype=np.float32)
         total = np.einsum("s,sd->d", self.sizes.astype(np.float64), self.means)
-        total = total + np.sum([one.vector for one in arrivals], axis=0, dtype=np.float64)
+        total = total + sum(one.vector.astype(np.float64) for one in arrivals)
         self._background = total / (self.placed + len(arrivals))
         self._spread = max(1.0 - float(self._background @ self._background), 1e-9)
 

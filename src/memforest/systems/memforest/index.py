@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from memforest.search.texts import question_tokens
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.systems.base import (
+    Copied,
     Found,
     Hit,
     Index,
@@ -38,6 +39,7 @@ from memforest.systems.memforest import rows
 from memforest.systems.memforest.check import check_forest
 from memforest.systems.memforest.guided import GuidedBrowse
 from memforest.systems.memforest.layout import cell_of_turn
+from memforest.systems.memforest.merge import merge_forest
 from memforest.systems.memforest.node_summaries import RecalledTree, recalled_trees
 from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
@@ -121,6 +123,10 @@ class MemForestIndex(Index):
             )
             for node in nodes
         ]
+
+    def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
+        """Yield what takes over trees of another memory whole; see `memforest.systems.memforest.merge`."""
+        return merge_forest(copied, self.settings)
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return the names of trees' scopes: a session's id, an entity's display name, a scene's number."""

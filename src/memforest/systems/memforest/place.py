@@ -8,7 +8,7 @@ of a scene, which `memforest.systems.memforest.scenes` decides. Routing makes no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,8 @@ from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.corrections import shown_facts
 from memforest.store.facts import FactRow
-from memforest.store.leaves import placements
+from memforest.store.leaves import placements, placements_of
+from memforest.store.snapshot import mentions
 from memforest.store.trees import SqliteArena
 from memforest.store.tx import Tx
 from memforest.systems.base import Items, Placed
@@ -110,7 +111,10 @@ class ForestPlacing:
         """Place facts in the order in which they were noted, and return those that are stored and not hidden."""
         stored = shown_facts(self._tx, noted)
         # Of what is hidden there are mentions too: who takes part does so whatever of it is shown.
-        named = {fact: {entity for entity, _ in fact_rows.mentions_of(self._tx, fact)} for fact in noted}
+        named: dict[int, set[int]] = {fact: set() for fact in noted}
+        for fact, entity in mentions(self._tx, noted, hidden=True):
+            named[fact].add(entity)
+        placed = placements_of(self._tx, OWNER, "fact", stored)
         entities = set[int]().union(*named.values())
         active = rows.active(self._tx, entities)
         new = rows.participants(self._tx, entities) - active
@@ -120,15 +124,20 @@ class ForestPlacing:
             if fact not in stored:
                 self._leave_scenes(fact)
             else:
-                self._place_fact(stored[fact], named[fact], active)
+                self._place_fact(stored[fact], named[fact], active, placed[fact])
         for entity in sorted(new):
             self._fill(entity)
         for entity in sorted(entities - active):
             self._activate(entity)
         return [fact for fact in noted if fact in stored]
 
-    def _place_fact(self, fact: FactRow, named: set[int], active: set[int]) -> None:
-        """Insert a fact's leaves: in the trees it was lifted from, and in that of every active entity it names; remove others."""
+    def _place_fact(
+        self, fact: FactRow, named: set[int], active: set[int], placed: Sequence[tuple[int, int]]
+    ) -> None:
+        """Insert a fact's leaves: in the trees it was lifted from, and in that of every active entity it names; remove others.
+
+        `placed` are the trees and leaves that it has.
+        """
         lifted = self._lifted.get(fact.row)
         if lifted is not None and lifted.text != fact.text:
             self._leave_scenes(fact.row)  # its vector is another one now
@@ -139,16 +148,17 @@ class ForestPlacing:
             for kind, scope in lifted.scopes:
                 if same or kind != "scene":
                     self._insert_fact(kind, scope, fact)
-        self._withdraw(fact.row, named)
-        scopes = [self._scope_of(tree) for tree, _ in placements(self._tx, OWNER, "fact", fact.row)]
-        for entity in sorted((named & active) - {scope for kind, scope in scopes if kind == "entity"}):
+            placed = placements(self._tx, OWNER, "fact", fact.row)
+        stands = {scope for tree, _ in placed for kind, scope in (self._scope_of(tree),) if kind == "entity"}
+        self._withdraw(placed, stands - named)
+        for entity in sorted((named & active) - stands):
             self._insert_fact("entity", entity, fact)
 
-    def _withdraw(self, fact: int, named: set[int]) -> None:
+    def _withdraw(self, placed: Sequence[tuple[int, int]], entities: set[int]) -> None:
         """Take a fact out of the trees of entities that it does not name any more."""
-        for tree, leaf in placements(self._tx, OWNER, "fact", fact):
+        for tree, leaf in placed:
             kind, scope = self._scope_of(tree)
-            if kind == "entity" and scope not in named:
+            if kind == "entity" and scope in entities:
                 self._take_out(tree, leaf)
                 self._lost.add(scope)
 
@@ -222,6 +232,10 @@ class ForestPlacing:
             raise KeyError(scene)
         node = self._arena.get(root)
         return node.start_ms, node.end_ms
+
+    def settle_scenes(self, scenes: Collection[int], model: str) -> None:
+        """Let scenes, some of them new, become one with those that they are alike."""
+        self._scenes.settle(scenes, model)
 
     # -- trees --------------------------------------------------------------------------------
 

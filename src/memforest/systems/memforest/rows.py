@@ -33,6 +33,7 @@ __all__ = [
     "member_vectors",
     "membership_problems",
     "new_scene",
+    "outside",
     "participants",
     "placement_problems",
     "put_scene",
@@ -256,6 +257,14 @@ def unrouted(tx: Tx, facts: Collection[int]) -> list[int]:
         f"""SELECT v.item FROM derived_fact_vector v WHERE v.item {AMONG} AND v.item {_SHOWN}
            AND NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item) ORDER BY v.item""",
         (tx.ids(facts),),
+    )
+    return [row[0] for row in rows]
+
+
+def outside(tx: Tx) -> list[int]:
+    """Return the facts that have a vector and stand in no scene."""
+    rows = tx.execute(
+        "SELECT item FROM derived_fact_vector WHERE item NOT IN (SELECT fact FROM ix_memforest_scene_member)"
     )
     return [row[0] for row in rows]
 

@@ -28,7 +28,7 @@ from memforest.systems.memforest.clusters import Clusters, Member, derive
 from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 from memforest.systems.memforest.thresholds import scene_thresholds
 
-__all__ = ["YOUNG", "SceneTrees", "Scenes", "no_scenes", "other_thresholds", "routed_by"]
+__all__ = ["YOUNG", "SceneTrees", "Scenes", "keep_routed", "no_scenes", "other_thresholds", "routed_by"]
 
 YOUNG = 64
 """Facts up to which a memory's scenes are derived anew at each write."""
@@ -44,6 +44,18 @@ THRESHOLDS = "ix_memforest_thresholds"
 def routed_by(tx: Tx) -> str | None:
     """Return the embedder by whose vectors all facts have been routed, None before the first time."""
     return meta.get(tx, ROUTED)
+
+
+def keep_routed(tx: Tx, model: str, merged: Collection[int]) -> None:
+    """Note that all facts have been routed, where scenes came from another memory and nothing else is to be routed.
+
+    Args:
+        tx: a write transaction.
+        model: the embedder.
+        merged: the facts that came with the scenes; those of them that stand in none are routed by the next placing.
+    """
+    if routed_by(tx) is None and set(rows.outside(tx)) <= set(merged):
+        meta.put(tx, ROUTED, model)
 
 
 def no_scenes(tx: Tx) -> str | None:
@@ -125,6 +137,11 @@ class Scenes:
         meta.put(self._tx, ROUTED, model)
         meta.put(self._tx, THRESHOLDS, _written(model, self._settings))
         self._clusters = None
+
+    def settle(self, scenes: Collection[int], model: str) -> None:
+        """Let scenes of another memory become one with those here that they are alike."""
+        self._places.model = model
+        self._loaded().settle(scenes, scene_thresholds(model, self._settings))
 
     def leave(self, fact: int, vector: NDArray[np.float32] | None) -> None:
         """Take a fact out of its scenes; the vector is the one that it was routed by.

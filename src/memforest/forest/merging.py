@@ -1,0 +1,345 @@
+"""The verbs that merge memories: of one user into another's, of several, and of whole directories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from memforest.display import shown
+from memforest.endpoint import Budget
+from memforest.errors import (
+    EmbedderMismatchError,
+    InputError,
+    MemForestError,
+    NotFoundError,
+    SomeUsersFailedError,
+)
+from memforest.forest.options import check_flags, check_mapping, check_refresh, read_budget
+from memforest.forest.pool import MemoryPool
+from memforest.memory.ingest.turns import check_id
+from memforest.memory.inspect import views
+from memforest.memory.memory import Memory
+from memforest.memory.merge.artifact import ArtifactExtractor, read_snapshot
+from memforest.memory.merge.names import Asked
+from memforest.memory.merge.report import ForestMergeResult, ImportResult, MergeResult
+from memforest.memory.merge.run import MergeOptions
+from memforest.memory.open import is_own_name, survey
+from memforest.memory.results import IngestResult
+
+__all__ = ["MergingForest", "MergingVerbs", "merge_options"]
+
+
+def merge_options(
+    verb: str,
+    *,
+    same_person: bool | None,
+    same: Mapping[str, str] | None,
+    apart: Collection[str],
+    dry_run: bool = False,
+    overwrite: bool = False,
+    refresh: bool | None = None,
+) -> MergeOptions:
+    """Return the options of a merge.
+
+    Raises:
+        InputError: if one is of the wrong type.
+    """
+    check_flags(verb, dry_run=dry_run, overwrite=overwrite)
+    check_refresh(verb, refresh)
+    if same_person is not None:
+        check_flags(verb, same_person=same_person)
+    check_mapping(verb, "same", same)
+    if isinstance(apart, (str, bytes)) or not isinstance(apart, Collection):
+        raise InputError(f"{verb}(): apart must be a list of names, not {shown(apart)}")
+    return MergeOptions(Asked(same_person, same or {}, tuple(apart)), dry_run, overwrite, refresh)
+
+
+async def merge_from(
+    target: MemoryPool,
+    target_user: str,
+    source: MemoryPool,
+    source_user: str,
+    options: MergeOptions,
+    budget: Budget | None,
+) -> MergeResult:
+    """Merge the memory of one user into that of another, which is made if there is none; not by a dry run."""
+
+    async def into(memory: Memory) -> MergeResult:
+        return await source.use_existing(
+            source_user, lambda other: memory.merge(other, options, budget=budget)
+        )
+
+    if source is target and check_id(source_user, "from_user") == check_id(target_user, "user_id"):
+        raise InputError(
+            f"the memory of {shown(target_user)} cannot be merged into itself; name another user"
+        )
+    try:
+        await source.use_existing(source_user, _nothing)  # who is not there leaves no memory behind
+    except EmbedderMismatchError as exc:
+        raise EmbedderMismatchError(
+            f"{exc}; to merge memories of two embedders, re-embed one of them first with that of the other"
+        ) from exc
+    if options.dry_run:
+        return await target.use_existing(target_user, into)
+    return await target.use(target_user, into)
+
+
+async def _nothing(memory: Memory) -> None:
+    """Do nothing with an open memory."""
+
+
+class MergingVerbs:
+    """The part of `AsyncUserMemory` that merges."""
+
+    def __init__(self, pool: MemoryPool, user_id: str) -> None:
+        self._pool = pool
+        self.user_id = user_id
+
+    async def merge(
+        self,
+        from_user: str,
+        *,
+        dry_run: bool = False,
+        same_person: bool | None = None,
+        same: Mapping[str, str] | None = None,
+        apart: Sequence[str] = (),
+        directory: str | Path | None = None,
+        refresh: bool | None = None,
+        budget: Budget | None = None,
+    ) -> MergeResult:
+        """Merge another user's memory into this one; the other stays as it is.
+
+        Sessions, statements, corrections and trees are copied, and nothing is extracted again. A session that is here
+        already is left, one that has grown there grows here; one whose id is taken by another gets another id, and
+        `renamed` says so. Merging again brings what is new since. Every turn keeps whose memory it came from.
+
+        People and things of one name become one, and `participants_joined` and `entities_joined` name them. The two
+        users are two people, unless `same_person` says otherwise; if they have one display name it must say so.
+
+        Args:
+            from_user: whose memory.
+            dry_run: write nothing, and return what would be done.
+            same_person: True if both users are one person: what the other said is then this user's. False if they have
+                one name and are two: the other one is then called "NAME (USER)".
+            same: names there -> names here, of who or what is called otherwise here.
+            apart: names there of who or what has the name of somebody else here; they become "NAME (USER)".
+            directory: the other memory's forest, if it is not this one.
+            refresh: as in `AsyncMemForest.ingest_session`.
+            budget: what may be spent on models, which judge near statements and make summaries; `Config.ingest_budget`
+                when not given.
+
+        Raises:
+            InputError: if both are one memory, or the caller has to say who is who.
+            NotFoundError: if the other user has no memory, or this one in a dry run.
+            EmbedderMismatchError: if the vectors of the two are of different embedders.
+            CorruptStoreError: if the other memory is damaged; sessions that were merged before are whole.
+            SchemaTooNewError: if a newer version has written it.
+            StoreError: if a file cannot be read, or this one not be written.
+        """
+        options = merge_options(
+            "merge", same_person=same_person, same=same, apart=apart, dry_run=dry_run, refresh=refresh
+        )
+        read_budget("merge", budget)
+        if directory is None:
+            return await merge_from(self._pool, self.user_id, self._pool, from_user, options, budget)
+        other = MemoryPool(_existing(directory), self._pool.config)
+        try:
+            return await merge_from(self._pool, self.user_id, other, from_user, options, budget)
+        finally:
+            await other.close()
+
+
+class MergingForest:
+    """The part of `AsyncMemForest` that merges."""
+
+    _pool: MemoryPool
+
+    async def merge_user_forests(
+        self,
+        source_user_ids: Sequence[str],
+        target_user_id: str,
+        *,
+        overwrite: bool = False,
+        same_person: bool | None = None,
+        dry_run: bool = False,
+        refresh: bool | None = None,
+        budget: Budget | None = None,
+    ) -> ForestMergeResult:
+        """Merge several users' memories into one, which is made if there is none; the others stay as they are.
+
+        Args:
+            source_user_ids: whose, merged in this order.
+            target_user_id: into whose.
+            overwrite: a session of the target that has the id of another one, with other turns, is replaced by it. In the
+                paper's artifact the whole target is; here nothing goes that is not replaced.
+            same_person: see `AsyncUserMemory.merge`, also for the others.
+            dry_run: write nothing, and return what would be done.
+            refresh: as in `ingest_session`.
+            budget: what may be spent on models for each memory.
+
+        Raises:
+            InputError: if a user is named twice, or is the target, or it has to be said who is who.
+            NotFoundError: if one of them has no memory; nothing was merged then.
+        """
+        if isinstance(source_user_ids, (str, bytes)) or not isinstance(source_user_ids, Sequence):
+            raise InputError(f"source_user_ids must be a list of user ids, not {shown(source_user_ids)}")
+        wanted = [check_id(one, "source_user_ids") for one in source_user_ids]
+        if len(set(wanted)) < len(wanted) or not wanted:
+            raise InputError("source_user_ids must name each user once, and at least one")
+        options = merge_options(
+            "merge_user_forests",
+            same_person=same_person,
+            same=None,
+            apart=(),
+            dry_run=dry_run,
+            overwrite=overwrite,
+            refresh=refresh,
+        )
+        read_budget("merge_user_forests", budget)
+        for one in wanted:
+            await self._pool.use_existing(one, _nothing)
+        found = [
+            await merge_from(self._pool, target_user_id, self._pool, one, options, budget) for one in wanted
+        ]
+        return ForestMergeResult(target_user_id, tuple(found))
+
+    async def import_user_from_legacy(
+        self,
+        user_id: str,
+        *,
+        tree_store_dir: str | Path,
+        node_index_dir: str | Path,
+        facts_jsonl: str | Path,
+        overwrite: bool = False,
+    ) -> ImportResult:
+        """Make a memory of a snapshot that the paper's artifact has written.
+
+        The turns are those in the leaves of its session trees, dated by their chunk, and the facts those that it
+        extracted; no model is asked for them again. Trees, summaries and vectors are made anew, as they are behind any
+        ingest. What cannot be read is named in `problems`, and everything else is stored.
+
+        Args:
+            user_id: whose memory; it never becomes a path.
+            tree_store_dir: the directory of the trees, one JSON file each.
+            node_index_dir: the directory of the index of nodes; of its vectors nothing is taken.
+            facts_jsonl: the file of the canonical facts.
+            overwrite: the user may have a memory already: its sessions of the same ids are replaced, all others stay.
+
+        Raises:
+            InputError: if the user has a memory and `overwrite` is False, or there is nothing that can be read.
+            StoreError: if the file cannot be written.
+        """
+        check_id(user_id, "user_id")
+        check_flags("import_user_from_legacy", overwrite=overwrite)
+        given = {
+            "tree_store_dir": tree_store_dir,
+            "node_index_dir": node_index_dir,
+            "facts_jsonl": facts_jsonl,
+        }
+        if wrong := [name for name, path in given.items() if not isinstance(path, (str, Path))]:
+            raise InputError(f"import_user_from_legacy(): {wrong[0]} must be a path")
+        if not overwrite and await asyncio.to_thread(self._pool.exists, user_id):
+            raise InputError(
+                f"user {shown(user_id)} has a memory already; pass overwrite=True to replace the sessions of the snapshot "
+                "in it, or give another id"
+            )
+        snapshot = await asyncio.to_thread(read_snapshot, *map(Path, given.values()))
+
+        async def store(memory: Memory) -> ImportResult:
+            arrivals = [replace(one, replace=overwrite) for one in snapshot.arrivals]
+            done = await memory.ingest(arrivals, extractor=ArtifactExtractor(snapshot))
+            stats = await memory.view(views.stats, user_id)
+            stored = [one for one in done if isinstance(one, IngestResult)]
+            return ImportResult(
+                user_id=user_id,
+                n_facts=snapshot.facts,
+                n_trees=sum(sum(kinds.values()) for kinds in stats.trees.values()),
+                n_nodes_indexed=stats.vectors.get("node", 0),
+                n_sessions=len(stored),
+                n_turns=sum(one.turns_added for one in stored),
+                problems=(
+                    *snapshot.problems,
+                    *(
+                        f"session {shown(arrival.session_id)}: {one}"
+                        for arrival, one in zip(arrivals, done, strict=True)
+                        if isinstance(one, MemForestError)
+                    ),
+                ),
+            )
+
+        return await self._pool.use(user_id, store)
+
+    async def merge_directory(
+        self,
+        path: str | Path,
+        *,
+        dry_run: bool = False,
+        same_person: bool | None = None,
+        refresh: bool | None = None,
+        budget: Budget | None = None,
+    ) -> Mapping[str, MergeResult]:
+        """Merge every memory of another directory into that of the user with the same id here; return what each did.
+
+        Users of one id are one person, whose name is kept here; a memory that is not here is made.
+
+        Args:
+            path: the other directory, which stays as it is.
+            dry_run: write nothing, and return what would be done; users who are not here are left out.
+            same_person: False if users of one id in the two directories are two people; they are one when not given.
+            refresh: as in `ingest_session`.
+            budget: what may be spent on models for each memory.
+
+        Raises:
+            InputError: if it is the directory of this forest.
+            NotFoundError: if there is no such directory.
+            SomeUsersFailedError: if it failed for some users, or a file there cannot be read; the others are merged.
+        """
+        options = merge_options(
+            "merge_directory",
+            same_person=True if same_person is None else same_person,
+            same=None,
+            apart=(),
+            dry_run=dry_run,
+            refresh=refresh,
+        )
+        read_budget("merge_directory", budget)
+        directory = _existing(path)
+        if directory.resolve() == self._pool.directory.resolve():
+            raise InputError("a directory cannot be merged into itself; name another one")
+        survey_of = await asyncio.to_thread(survey, directory)
+        other = MemoryPool(directory, self._pool.config)
+        found: dict[str, MergeResult] = {}
+        errors: dict[str, MemForestError] = {}
+        try:
+            for user in survey_of.users:
+                if dry_run and not await asyncio.to_thread(self._pool.exists, user):
+                    continue
+                try:
+                    found[user] = await merge_from(self._pool, user, other, user, options, budget)
+                except MemForestError as exc:
+                    errors[user] = exc
+        finally:
+            await other.close()
+        files = {one.file: one.error for one in survey_of.unreadable if is_own_name(one.file)}
+        if errors or files:
+            raise SomeUsersFailedError("merge_directory", errors, files, list(found.values()))
+        return found
+
+
+def _existing(directory: str | Path) -> Path:
+    """Return a directory that is there.
+
+    Raises:
+        InputError: if it is no path.
+        NotFoundError: if there is none.
+    """
+    if not isinstance(directory, (str, Path)):
+        raise InputError(f"the other directory must be a path, not {shown(directory)}")
+    path = Path(directory)
+    if not path.is_dir():
+        raise NotFoundError(
+            f"there is no directory {shown(str(directory))}; name the one that holds the memories"
+        )
+    return path

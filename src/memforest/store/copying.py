@@ -1,0 +1,369 @@
+"""Rows of one memory read for, and written into, another one: what `memforest.memory.merge` copies.
+
+Rows are tuples in the order of the columns named here. Reading takes a transaction of the source, writing one of the
+memory that is written; ids of the source never get into it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from memforest.store import meta
+from memforest.store.dates import write_dates
+from memforest.store.dialect import AMONG
+from memforest.store.facts import EntityRow, FactRow
+from memforest.store.tx import Tx
+
+__all__ = [
+    "AliasUse",
+    "MentionCopy",
+    "OccurrenceCopy",
+    "StateCopy",
+    "TurnCopy",
+    "alias_uses",
+    "cells",
+    "copy_status",
+    "entities",
+    "fact_places",
+    "facts_with_identities",
+    "find_session",
+    "first_turn",
+    "insert_cells",
+    "insert_facts",
+    "insert_occurrences",
+    "insert_session",
+    "insert_turns",
+    "is_erased",
+    "mentions",
+    "occurrence_counts",
+    "occurrences",
+    "said_in",
+    "sessions_of_facts",
+    "speakers_of",
+    "states",
+    "turn_digests",
+    "turns",
+    "verdicts",
+]
+
+
+class TurnCopy(NamedTuple):
+    """A turn, with all of its columns but `session`; `origin` is a row id of the memory that it is in."""
+
+    row: int
+    ordinal: int
+    turn_id: str
+    speaker: str
+    role: str | None
+    text: str
+    said_ms: int
+    time_source: str
+    metadata: str
+    digest: bytes
+    origin: int | None
+
+
+class OccurrenceCopy(NamedTuple):
+    """An occurrence as it is stored: what it shares with its fact or its turn is None."""
+
+    row: int
+    fact: int
+    cell: int
+    speaker: str
+    said_ms: int
+    topics: str
+    cosine: float | None
+    text: str | None
+    quote: str | None
+    tie: str | None
+    dates: str | None
+    correction: int | None
+
+
+class MentionCopy(NamedTuple):
+    """A mention as it is stored."""
+
+    fact: int
+    entity: int
+    occurrence: int
+    roles: int
+
+
+class StateCopy(NamedTuple):
+    """A state without its id."""
+
+    fact: int
+    occurrence: int
+    entity: int
+    attribute: str
+    value: str
+    previous: str | None
+    change: str
+    at_ms: int
+
+
+class AliasUse(NamedTuple):
+    """A short name by which an occurrence calls an entity."""
+
+    key: str
+    entity: int
+    occurrence: int
+
+
+# -- turns ----------------------------------------------------------------------------------------
+
+_TURN = "id, ordinal, turn_id, speaker, role, text, said_ms, time_source, metadata, digest, origin"
+
+
+def turns(tx: Tx, session: int, first: int = 0) -> list[TurnCopy]:
+    """Return a session's turns from ordinal `first` on, in order."""
+    rows = tx.execute(
+        f"SELECT {_TURN} FROM turn WHERE session = ? AND ordinal >= ? ORDER BY ordinal", (session, first)
+    )
+    return [TurnCopy(*row) for row in rows]
+
+
+def first_turn(tx: Tx, session: int) -> TurnCopy | None:
+    """Return the first turn of a session, None if it has none."""
+    row = tx.execute(
+        f"SELECT {_TURN} FROM turn WHERE session = ? ORDER BY ordinal LIMIT 1", (session,)
+    ).fetchone()
+    return None if row is None else TurnCopy(*row)
+
+
+def turn_digests(tx: Tx, session: int) -> list[bytes]:
+    """Return the digests of a session's turns, in order."""
+    rows = tx.execute("SELECT digest FROM turn WHERE session = ? ORDER BY ordinal", (session,))
+    return [row[0] for row in rows]
+
+
+def speakers_of(tx: Tx, session: int) -> list[str]:
+    """Return who speaks in a session, in order of first appearance."""
+    rows = tx.execute(
+        "SELECT speaker, min(ordinal) FROM turn WHERE session = ? GROUP BY speaker ORDER BY 2", (session,)
+    )
+    return [row[0] for row in rows]
+
+
+def find_session(tx: Tx, session_id: str) -> tuple[int, bool] | None:
+    """Return the row id of a session and whether something of it was deleted; None when there is none of that id."""
+    row = tx.execute("SELECT id, erased FROM session WHERE session_id = ?", (session_id,)).fetchone()
+    return None if row is None else (row[0], bool(row[1]))
+
+
+def is_erased(tx: Tx, session: int) -> bool:
+    """Return whether something of a session was deleted."""
+    return bool(tx.execute("SELECT erased FROM session WHERE id = ?", (session,)).fetchone()[0])
+
+
+def insert_session(tx: Tx, source: Tx, there: int, session_id: str, stored_ms: int) -> int:
+    """Insert a session as it is in another memory, under an id, and return its row id."""
+    row = meta.take_ids(tx, "session")
+    stored = source.execute(
+        "SELECT status, infer, metadata, erased FROM session WHERE id = ?", (there,)
+    ).fetchone()
+    tx.execute(
+        """INSERT INTO session (id, session_id, stored_ms, status, infer, metadata, erased)
+           VALUES (?, ?, ?, ?, ?, ?, ?)""",
+        (row, session_id, stored_ms, *stored),
+    )
+    return row
+
+
+def copy_status(tx: Tx, source: Tx, there: int, row: int) -> None:
+    """Give a session the status that it has in another memory."""
+    (status,) = source.execute("SELECT status FROM session WHERE id = ?", (there,)).fetchone()
+    tx.execute("UPDATE session SET status = ? WHERE id = ?", (status, row))
+
+
+def cells(tx: Tx, session: int) -> list[tuple[Any, ...]]:
+    """Return a session's cells, in order: id, ordinal, first, last, status, reason, maker, skipped."""
+    return tx.execute(
+        """SELECT id, ordinal, first, last, status, reason, maker, skipped FROM cell
+           WHERE session = ? ORDER BY ordinal""",
+        (session,),
+    ).fetchall()
+
+
+def insert_cells(tx: Tx, session: int, new: Sequence[Sequence[Any]]) -> list[int]:
+    """Insert cells as `cells` has them, with new ids, which are returned in order."""
+    first = meta.take_ids(tx, "cell", len(new))
+    tx.executemany(
+        """INSERT INTO cell (id, session, ordinal, first, last, status, reason, maker, skipped)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [(first + at, session, *cell[1:]) for at, cell in enumerate(new)],
+    )
+    return list(range(first, first + len(new)))
+
+
+def occurrence_counts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
+    """Return how many occurrences facts have."""
+    rows = tx.execute(
+        f"SELECT fact, count(*) FROM occurrence WHERE fact {AMONG} GROUP BY fact", (tx.ids(facts),)
+    )
+    return dict(rows.fetchall())
+
+
+def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
+    """Return what decides where facts stand and what their leaves say: identity, times, place, speaker, verdict, occurrences."""
+    found = tx.execute(
+        f"""SELECT id, fact_id, start_ms, end_ms, said_ms, tie, speaker, text, verdict,
+            (SELECT count(*) FROM occurrence WHERE fact = fact.id) FROM fact WHERE id {AMONG}""",
+        (tx.ids(rows),),
+    )
+    return {row[0]: tuple(row[1:]) for row in found}
+
+
+def sessions_of_facts(tx: Tx, facts: Collection[int]) -> set[int]:
+    """Return the sessions in which facts were said."""
+    rows = tx.execute(
+        f"SELECT DISTINCT c.session FROM occurrence o JOIN cell c ON c.id = o.cell WHERE o.fact {AMONG}",
+        (tx.ids(facts),),
+    )
+    return {row[0] for row in rows}
+
+
+def verdicts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
+    """Return what was decided of facts, by row id."""
+    return dict(tx.execute(f"SELECT id, verdict FROM fact WHERE id {AMONG}", (tx.ids(facts),)).fetchall())
+
+
+def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
+    """Return fact id -> row id of those facts that are stored."""
+    rows = tx.execute(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),))
+    return dict(rows.fetchall())
+
+
+def insert_turns(tx: Tx, session: int, new: Sequence[TurnCopy], stored_ms: int) -> list[int]:
+    """Insert turns, their digests as they are given, and return their row ids, in order; `row` is ignored."""
+    first = meta.take_ids(tx, "turn", len(new))
+    tx.executemany(
+        f"INSERT INTO turn ({_TURN}, session, stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(first + at, *turn[1:], session, stored_ms) for at, turn in enumerate(new)],
+    )
+    return list(range(first, first + len(new)))
+
+
+# -- statements -----------------------------------------------------------------------------------
+
+
+def occurrences(tx: Tx, cells: Collection[int]) -> list[OccurrenceCopy]:
+    """Return the occurrences of cells."""
+    rows = tx.execute(
+        f"""SELECT id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction
+            FROM occurrence WHERE cell {AMONG} ORDER BY id""",
+        (tx.ids(cells),),
+    )
+    return [OccurrenceCopy(*row) for row in rows]
+
+
+def said_in(tx: Tx, occurrence_rows: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """Return occurrence -> the turns that support it."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for occurrence, turn in tx.execute(
+        f"SELECT occurrence, turn FROM occurrence_turn WHERE occurrence {AMONG} ORDER BY occurrence, turn",
+        (tx.ids(occurrence_rows),),
+    ):
+        found[occurrence].append(turn)
+    return {occurrence: tuple(turns) for occurrence, turns in found.items()}
+
+
+def mentions(tx: Tx, facts: Collection[int]) -> list[MentionCopy]:
+    """Return the mentions of facts."""
+    rows = tx.execute(
+        f"SELECT fact, entity, occurrence, roles FROM mention WHERE fact {AMONG} ORDER BY occurrence, entity",
+        (tx.ids(facts),),
+    )
+    return [MentionCopy(*row) for row in rows]
+
+
+def states(tx: Tx, facts: Collection[int]) -> list[StateCopy]:
+    """Return the states of facts, in the order in which they were written."""
+    rows = tx.execute(
+        f"""SELECT fact, occurrence, entity, attribute, value, previous, change, at_ms FROM state
+            WHERE fact {AMONG} ORDER BY id""",
+        (tx.ids(facts),),
+    )
+    return [StateCopy(*row) for row in rows]
+
+
+def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[AliasUse]:
+    """Return by which short names occurrences call entities."""
+    rows = tx.execute(
+        f"SELECT key, entity, occurrence FROM alias_use WHERE occurrence {AMONG} ORDER BY key, occurrence",
+        (tx.ids(occurrence_rows),),
+    )
+    return [AliasUse(*row) for row in rows]
+
+
+def entities(tx: Tx, rows: Collection[int]) -> dict[int, EntityRow]:
+    """Return entities by row id."""
+    found = tx.execute(f"SELECT id, key, label, kind FROM entity WHERE id {AMONG}", (tx.ids(rows),))
+    return {row[0]: EntityRow(*row) for row in found}
+
+
+def insert_facts(tx: Tx, new: Iterable[tuple[int, FactRow]], stored_ms: int) -> None:
+    """Insert facts under row ids that were taken before."""
+    tx.executemany(
+        """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
+           topics, stored_ms, dates) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [
+            (
+                row,
+                fact.fact_id,
+                fact.text,
+                fact.speaker,
+                fact.start_ms,
+                fact.end_ms,
+                fact.precision,
+                int(fact.negated),
+                fact.said_ms,
+                fact.tie,
+                json.dumps(fact.topics, ensure_ascii=False),
+                stored_ms,
+                write_dates(fact.dates),
+            )
+            for row, fact in new
+        ],
+    )
+
+
+def insert_occurrences(
+    tx: Tx,
+    found: Sequence[OccurrenceCopy],
+    supports: Mapping[int, Sequence[int]],
+    named: Sequence[MentionCopy],
+    seen: Sequence[StateCopy],
+    called: Sequence[AliasUse],
+) -> None:
+    """Insert occurrences with what hangs on them.
+
+    Every `occurrence` is the row id in the source, every other id one of this memory; new ids are given here.
+    """
+    (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()
+    own = {one.row: last + at for at, one in enumerate(found, 1)}
+    tx.executemany(
+        """INSERT INTO occurrence (id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [(own[one.row], *one[1:]) for one in found],
+    )
+    tx.executemany(
+        "INSERT INTO occurrence_turn VALUES (?, ?)",
+        [(own[row], turn) for row, turns in supports.items() for turn in turns],
+    )
+    tx.executemany(
+        "INSERT INTO mention VALUES (?, ?, ?, ?)",
+        [(one.fact, one.entity, own[one.occurrence], one.roles) for one in named],
+    )
+    tx.executemany(
+        """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change, at_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
+        [(one.fact, own[one.occurrence], *one[2:]) for one in seen],
+    )
+    tx.executemany(
+        "INSERT INTO alias_use VALUES (?, ?, ?)",
+        [(one.key, one.entity, own[one.occurrence]) for one in called],
+    )
