@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
@@ -11,7 +11,6 @@ from memforest.forest.options import (
     QueryOptions,
     TimeLike,
     check_flags,
-    check_mapping,
     check_rebuild,
     check_text,
     read_budget,
@@ -19,14 +18,13 @@ from memforest.forest.options import (
     read_options,
     read_time,
 )
-from memforest.forest.pool import MemoryPool
+from memforest.forest.over_time import AsyncOverTime
 from memforest.interval import floor_ms
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
 from memforest.memory.results import (
     AskResult,
-    FactPage,
     FactView,
     FlushResult,
     IndexView,
@@ -35,7 +33,6 @@ from memforest.memory.results import (
     RepairReport,
     SessionView,
     Stats,
-    TimelineEntry,
     TreeView,
     Usage,
     VerifyReport,
@@ -49,12 +46,8 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory:
+class AsyncUserMemory(AsyncOverTime):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
-
-    def __init__(self, pool: MemoryPool, user_id: str) -> None:
-        self._pool = pool
-        self.user_id = user_id
 
     async def add(
         self,
@@ -122,16 +115,6 @@ class AsyncUserMemory:
         """
         check_text("get", "fact_id", fact_id, optional=False)
         return await self._view(views.one_fact, fact_id)
-
-    async def timeline(self, entity: str, *, attribute: str | None = None) -> list[TimelineEntry]:
-        """Return what is known of an entity in time order: states with their intervals, and events.
-
-        Raises:
-            NotFoundError: if nothing is known of the entity.
-        """
-        check_text("timeline", "entity", entity, optional=False)
-        check_text("timeline", "attribute", attribute)
-        return await self._view(views.timeline_of, entity, attribute=attribute)
 
     async def tree(
         self, scope: str | None = None, *, depth: int = 1, limit: int | None = None
@@ -281,49 +264,6 @@ class AsyncUserMemory:
         """
         return await self._pool.use_existing(self.user_id, Memory.repair)
 
-    async def _view(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(view, *args, **how))
-
-    async def list(
-        self,
-        *,
-        offset: int = 0,
-        limit: int = 50,
-        filters: Mapping[str, Any] | None = None,
-        entity: str | None = None,
-        session_id: str | None = None,
-        as_of: TimeLike | None = None,
-    ) -> FactPage:
-        """Return a page of facts in time order.
-
-        Args:
-            offset: how many matching facts to pass over.
-            limit: most facts on the page, 1 to 1000.
-            filters: metadata that a supporting turn must have, all of it.
-            entity: a name that the fact must mention.
-            session_id: a session that must support it.
-            as_of: keep what was so at that time.
-
-        Raises:
-            InputError: if `offset` or `limit` is out of range.
-            NotFoundError: if there is no such entity or session.
-        """
-        read_count("offset", offset, None, 0)
-        read_count("limit", limit, None, 1)
-        check_text("list", "entity", entity)
-        check_text("list", "session_id", session_id)
-        check_mapping("list", "filters", filters)
-        when = read_time(as_of, self._pool.config, "as_of")
-        return await self._view(
-            views.facts_page,
-            offset=offset,
-            limit=limit,
-            filters=filters or {},
-            entity=entity,
-            session_id=session_id,
-            as_of=when,
-        )
-
 
 class UserMemory:
     """The blocking twin of `AsyncUserMemory`; made by `MemForest.user`."""
@@ -339,6 +279,8 @@ class UserMemory:
     get = portal.blocking(AsyncUserMemory.get)
     list = portal.blocking(AsyncUserMemory.list)
     timeline = portal.blocking(AsyncUserMemory.timeline)
+    changes = portal.blocking(AsyncUserMemory.changes)
+    diff = portal.blocking(AsyncUserMemory.diff)
     tree = portal.blocking(AsyncUserMemory.tree)
     stats = portal.blocking(AsyncUserMemory.stats)
     indexes = portal.blocking(AsyncUserMemory.indexes)

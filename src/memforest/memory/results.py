@@ -13,6 +13,7 @@ from memforest.interval import Interval, format_interval, local_time
 from memforest.language.dating import show_dates
 from memforest.language.quoting import in_full
 from memforest.memory.chunks import ChunkReport, RefusedStatement
+from memforest.memory.inspect.changed import Change, ChangePage, Diff, DiffEntry
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
@@ -33,7 +34,11 @@ from memforest.types import Precision, QuestionPlan, Refused, ResolvedDate, Spok
 
 __all__ = [
     "AskResult",
+    "Change",
+    "ChangePage",
     "ChunkReport",
+    "Diff",
+    "DiffEntry",
     "Evidence",
     "FactPage",
     "FactView",

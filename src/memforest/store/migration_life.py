@@ -77,6 +77,10 @@ _LIFE = (
         BEGIN INSERT INTO change (kind, item) VALUES ('fact', new.id);
         DELETE FROM change WHERE seq = (SELECT max(seq) FROM change) - 1 AND kind = 'fact' AND item = new.id; END""",
     "INSERT OR IGNORE INTO meta SELECT 'memory_id', lower(hex(randomblob(16)))",
+    # When an occurrence was stored, if that was not with its fact.
+    "ALTER TABLE occurrence ADD COLUMN stored_ms INTEGER",
+    "CREATE INDEX correction_undone ON correction (undone_ms) WHERE undone_ms IS NOT NULL",
+    "CREATE INDEX occurrence_stored ON occurrence (stored_ms) WHERE stored_ms IS NOT NULL",
 )
 
 

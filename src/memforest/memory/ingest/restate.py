@@ -7,20 +7,18 @@ and an occurrence that is taken back leaves nothing of its wording or its speake
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
-from memforest.facts.canonical import Signature, fact_identity, stated_days
+from memforest.facts.canonical import Signature, stated_days
+from memforest.facts.restating import restated
 from memforest.facts.wording import wording, wording_rules
 from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
 from memforest.store import derived
 from memforest.store import facts as fact_rows
-from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.facts import FactRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = ["ensure_wordings", "fact_signature", "restate_fact", "restated"]
+__all__ = ["ensure_wordings", "fact_signature", "restate_fact"]
 
 
 def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
@@ -68,24 +66,3 @@ def ensure_wordings(tx: Tx) -> None:
     derived.drop_wordings(tx, wording_rules())
     for fact in fact_rows.iter_facts(tx):
         derived.put_wording(tx, fact.row, fact_signature(fact).digest)
-
-
-def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:
-    """Derive a fact from its occurrences, at least one, which are given in time order."""
-    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in found]
-    at = identities.index(fact.fact_id) if fact.fact_id in identities else 0
-    same = fact_rows.fact_by_id(tx, identities[at])
-    if same is not None and same.row != fact.row:
-        # Another fact has that identity: this one keeps its own, as two may not share one.
-        return replace(fact, said_ms=found[0].said_ms, tie=found[0].tie)
-    return replace(
-        fact,
-        fact_id=identities[at],
-        text=found[at].text,
-        dates=found[at].dates,
-        speaker=found[at].speaker,
-        topics=found[at].topics,
-        said_ms=found[0].said_ms,
-        tie=found[0].tie,
-    )

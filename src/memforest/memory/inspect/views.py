@@ -5,11 +5,13 @@ Every function takes a `ViewContext`, an open read transaction with the snapshot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
@@ -28,8 +30,8 @@ from memforest.memory.inspect.stored import (
 from memforest.memory.known import sampled_share, unknown_note
 from memforest.memory.quoting import Quotes
 from memforest.memory.zone import stored_zone, zone_note
-from memforest.search.cache import SnapshotCache
-from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.cache import Snapshots
+from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import counts, meta, migrations, sessions, spent
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
@@ -37,11 +39,21 @@ from memforest.store import trees as tree_rows
 from memforest.store.facts import FactRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
-from memforest.systems.filters import valid_end
-from memforest.systems.states import timelines, valid_until
+from memforest.systems.filters import allowed_facts, valid_end
+from memforest.systems.moments import Moment, deleted_warning
+from memforest.systems.states import states_of_entity, timelines, timelines_of
 from memforest.text import cut, entity_key
 
-__all__ = ["ViewContext", "facts_page", "indexes", "one_fact", "session_views", "stats", "timeline_of"]
+__all__ = [
+    "ViewContext",
+    "entity_row",
+    "facts_page",
+    "indexes",
+    "one_fact",
+    "session_views",
+    "stats",
+    "timeline_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +61,23 @@ class ViewContext:
     """A read transaction with its snapshot, which is read when a view asks for it: counting needs none."""
 
     tx: Tx
-    cache: SnapshotCache
+    cache: Snapshots
     config: Config
     attached: Attached
+    moment: Moment | None = None
+    """The moment that `cache` has snapshots of; None for the memory as it is."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The memory's searchable state as the transaction sees it."""
+        """The memory's searchable state as the transaction sees it, or as it was at the moment."""
         return self.cache.get(self.tx)
+
+    def told(self, facts: Iterable[FactRow]) -> list[FactRow]:
+        """Return those facts that there were at the moment, as they were told then."""
+        if self.moment is None:
+            return list(facts)
+        held, restated = self.snapshot.fact_row, self.snapshot.restated
+        return [restated.get(fact.row, fact) for fact in facts if fact.row in held]
 
 
 def session_views(context: ViewContext) -> list[SessionView]:
@@ -104,6 +125,7 @@ def facts_page(
     entity: str | None,
     session_id: str | None,
     as_of: datetime | None,
+    during: tuple[datetime, datetime] | None = None,
 ) -> FactPage:
     """Return one page of facts in time order.
 
@@ -115,6 +137,7 @@ def facts_page(
         entity: name of an entity that the fact must mention.
         session_id: a session that must support the fact.
         as_of: keep what was so at that time.
+        during: keep what overlaps [start, end).
 
     Raises:
         InputError: if `offset` or `limit` is out of range.
@@ -124,20 +147,22 @@ def facts_page(
         raise InputError(
             f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to 1000"
         )
-    found = sorted(fact_rows.iter_facts(context.tx), key=lambda f: f.leaf_key)
+    found = sorted(context.told(fact_rows.iter_facts(context.tx)), key=lambda f: f.leaf_key)
     if entity is not None:
-        named = set(fact_rows.entity_facts(context.tx, _entity(context, entity)))
+        named = set(_naming(context, entity_row(context, entity)))
         found = [fact for fact in found if fact.row in named]
     if session_id is not None and sessions.find_session(context.tx, session_id) is None:
         raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
-    if as_of is not None:
-        at, until = to_ms(as_of), valid_until(context.snapshot)
-        found = [f for f in found if f.leaf_key[0] <= at < until[context.snapshot.fact_row[f.row]]]
+    if as_of is not None or during is not None:
+        window = None if during is None else (to_ms(during[0]), to_ms(during[1]))
+        kept = allowed_facts(context.snapshot, None if as_of is None else to_ms(as_of), window)
+        found = [fact for fact in found if kept[context.snapshot.fact_row[fact.row]]]
     if session_id is not None or filters:
         found = _supported(context, found, session_id, filters)
     page = found[offset : offset + limit]
     following = offset + limit if offset + limit < len(found) else None
-    return FactPage(tuple(_views(context, page)), len(found), following)
+    warnings = deleted_warning(context.tx, context.moment)
+    return FactPage(tuple(_views(context, page)), len(found), following, tuple(warnings))
 
 
 def _supported(
@@ -157,17 +182,17 @@ def _supported(
 
 
 def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
-    rows = [fact.row for fact in facts]
-    occurrences = fact_rows.occurrences(context.tx, rows)
-    sources = texts.fact_sources(context.tx, rows)
+    rows, without = [fact.row for fact in facts], context.snapshot.without
+    occurrences = fact_rows.occurrences(context.tx, rows, without)
+    sources = texts.fact_sources(context.tx, rows, without)
     labels = {entity.row: entity.label for entity in fact_rows.entities(context.tx)}
     until = valid_end(context.snapshot)
-    after = _successors(context)
-    quotes = Quotes.read(context.tx, rows)
+    after = _successors(context.snapshot)
+    quotes = Quotes.read(context.tx, rows, without)
+    named = _named(context, rows)
     found = []
     for fact in facts:
         end = int(until[context.snapshot.fact_row[fact.row]])
-        mentions = {labels[entity] for entity, _ in fact_rows.mentions_of(context.tx, fact.row)}
         found.append(
             FactView(
                 fact_id=fact.fact_id,
@@ -178,7 +203,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
                 end=None if end == OPEN else from_ms(end),
                 precision=fact.precision,
                 negated=fact.negated,
-                entities=tuple(sorted(mentions)),
+                entities=tuple(sorted({labels[entity] for entity in named[fact.row]})),
                 topics=fact.topics,
                 sources=turn_sources(sources[fact.row]),
                 wordings=tuple(dict.fromkeys(one.text for one in occurrences[fact.row])),
@@ -192,11 +217,29 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
     return found
 
 
-def _successors(context: ViewContext) -> dict[int, str]:
+def _named(context: ViewContext, facts: Sequence[int]) -> dict[int, list[int]]:
+    """Return the entities that facts name."""
+    snapshot, found = context.snapshot, {}
+    for fact in facts:
+        row = snapshot.fact_row[fact]
+        first, end = np.searchsorted(snapshot.mentions[:, 0], (row, row + 1))
+        found[fact] = snapshot.mentions[first:end, 1].tolist()
+    return found
+
+
+def _naming(context: ViewContext, entity: int) -> list[int]:
+    """Return the facts that name an entity, by row id."""
+    mentions = context.snapshot.mentions
+    found: list[int] = context.snapshot.facts.ids[mentions[mentions[:, 1] == entity, 0]].tolist()
+    return found
+
+
+@once_per_snapshot
+def _successors(snapshot: Snapshot) -> dict[int, str]:
     """Return, per fact of a value that ended, the value that took its place; of several, where it held longest."""
     found: dict[int, tuple[int, str, str, str]] = {}
-    for (entity, attribute, _), segments in timelines(context.snapshot).items():
-        key = context.snapshot.entities[entity].key
+    for (entity, attribute, _), segments in timelines(snapshot).items():
+        key = snapshot.entities[entity].key
         for segment, following in pairwise(segments):
             ended = (segment.end_ms or 0, key, attribute, following.value)
             found.update((fact, max(found.get(fact, ended), ended)) for fact in segment.facts)
@@ -206,9 +249,14 @@ def _successors(context: ViewContext) -> dict[int, str]:
 # -- timelines ------------------------------------------------------------------------------------
 
 
-def _entity(context: ViewContext, name: str) -> int:
+def entity_row(context: ViewContext, name: str) -> int:
+    """Return the row of the entity with a name or alias.
+
+    Raises:
+        NotFoundError: if nothing is known of it, or was at the moment.
+    """
     found = fact_rows.entity_by_key(context.tx, entity_key(name) or "")
-    if found is None:
+    if found is None or found.row not in context.snapshot.entities:
         known = ", ".join(sorted(counts.most_named(context.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
@@ -227,16 +275,16 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
     Raises:
         NotFoundError: if nothing is known of the entity.
     """
-    entity = _entity(context, name)
+    entity = entity_row(context, name)
     entries = [
         _state(context, key[1], segment)
-        for key, segments in timelines(context.snapshot).items()
-        if key[0] == entity and attribute in (None, key[1])
+        for key, segments in timelines_of(context.snapshot, entity).items()
+        if attribute in (None, key[1])
         for segment in segments
     ]
     if attribute is None:
-        known = {seen.fact for seen in context.snapshot.states if seen.entity == entity}
-        rows = [fact for fact in fact_rows.entity_facts(context.tx, entity) if fact not in known]
+        known = {seen.fact for seen in states_of_entity(context.snapshot, entity)}
+        rows = [fact for fact in _naming(context, entity) if fact not in known]
         entries += [
             TimelineEntry(
                 "event",
@@ -247,7 +295,7 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
                 statement=view.statement,
                 spoken=view.spoken,
             )
-            for view in _views(context, list(fact_rows.facts_with_ids(context.tx, rows).values()))
+            for view in _views(context, context.told(fact_rows.facts_with_ids(context.tx, rows).values()))
         ]
     least = datetime.min.replace(tzinfo=context.config.clock().tzinfo)
     # States of one instant stand in the order of their timeline, which knows what was said first.
@@ -263,10 +311,10 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
 
 
 def _state(context: ViewContext, attribute: str, segment: Any) -> TimelineEntry:
-    row = segment.facts[0]
-    fact = fact_rows.facts_with_ids(context.tx, [row])[row]
-    quotes = Quotes.read(context.tx, [row])
-    sources = texts.fact_sources(context.tx, segment.facts)
+    row, without = segment.facts[0], context.snapshot.without
+    [fact] = context.told(fact_rows.facts_with_ids(context.tx, [row]).values())
+    quotes = Quotes.read(context.tx, [row], without)
+    sources = texts.fact_sources(context.tx, segment.facts, without)
     pairs = [pair for row in segment.facts for pair in sources[row]]
     return TimelineEntry(
         kind="state",
