@@ -170,7 +170,7 @@ def test_a_session_is_cut_where_it_was(tmp_path: Path) -> None:
     with MemForest(tmp_path, fast_config()) as forest:
         forest.ingest_session("u", "s", said("I live in Davis.", "I moved to Miami.", "I moved to Oslo."))
         memory = forest.user("u")
-        when = {"said_by": "2023-05-01T10:01:00Z"}
+        when: Any = {"said_by": "2023-05-01T10:01:00Z"}
         assert [fact.text for fact in memory.list(**when)] == ["I live in Davis.", "I moved to Miami."]
         assert [line.value for line in memory.timeline("Ana", **when)] == ["Davis", "Miami"]
         found = memory.search("Where does Ana live now?", **when)
@@ -252,7 +252,8 @@ def test_deletions_since_are_counted(told_twice: MemForest) -> None:
                 (kind, n),
             )
         db.commit()
-        memory, when = forest.user("u"), {"known_at": "2024-06-20"}
+        memory = forest.user("u")
+        when: Any = {"known_at": "2024-06-20"}
         told = "3 turn(s) and 2 statement(s) that this memory held then have been deleted since"
         assert any(told in one for one in memory.search("Davis", **when).warnings)
         assert any(told in one for one in memory.ask("Davis?", **when).result.warnings)
