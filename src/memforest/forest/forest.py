@@ -29,6 +29,7 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
+from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
@@ -147,6 +148,7 @@ class AsyncMemForest(AsyncAsking):
         metadata: Mapping[str, Any] | None = None,
         refresh: bool | None = None,
         budget: Budget | None = None,
+        idempotency_key: str | None = None,
     ) -> IngestResult:
         """Store a session and make memory of it; durable when it returns.
 
@@ -166,8 +168,11 @@ class AsyncMemForest(AsyncAsking):
                 read, or to `flush` or `resume`; None does what `Config.refresh` says.
             budget: what may be spent on models; `Config.ingest_budget` when not given. What it does not reach is
                 named in the result and left to `resume`. Summaries that are made behind the write get what is left of it.
+            idempotency_key: a name of this write, kept for as long as its session. A call that comes again with it writes
+                nothing, finishes what was interrupted, and returns what the first one did; see `IngestResult.repeated`.
 
         Raises:
+            IdempotencyError: if the key was given with another request before.
             InputError: if a turn is malformed (TimestampError: its time), or none has text; nothing was stored, and an
                 unknown user stays unknown. A turn whose text is missing or cannot be text is refused alone: see
                 `IngestResult.refused`.
@@ -184,7 +189,9 @@ class AsyncMemForest(AsyncAsking):
             infer=infer,
             replace=replace,
             metadata=metadata,
+            idempotency_key=idempotency_key,
         )
+        arrival = await redacted(arrival, self.config)
         [result] = await self._pool.use(
             user_id,
             lambda memory: memory.ingest([arrival], refresh=refresh, budget=budget),

@@ -20,6 +20,7 @@ from memforest.forest.options import (
 )
 from memforest.forest.over_time import AsyncOverTime
 from memforest.interval import floor_ms
+from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
@@ -58,6 +59,7 @@ class AsyncUserMemory(AsyncOverTime):
         infer: bool = True,
         metadata: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
+        idempotency_key: str | None = None,
     ) -> IngestResult:
         """Add something said just now: a text (by the user), a message, or a list of messages.
 
@@ -70,8 +72,11 @@ class AsyncUserMemory(AsyncOverTime):
             infer: False stores the text verbatim, without extraction.
             metadata: kept with a new session.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
+            idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
+                one did. See `AsyncMemForest.ingest_session`.
 
         Raises:
+            IdempotencyError: if the key was given with another request before.
             InputError: if a message is malformed, or none has text; nothing was stored, and an unknown user stays
                 unknown. One whose text is missing or cannot be text is refused alone: see `IngestResult.refused`.
             StoreError: if the file cannot be written.
@@ -85,8 +90,9 @@ class AsyncUserMemory(AsyncOverTime):
             messages = [content] if isinstance(content, Mapping) else content
         when = read_time(timestamp, self._pool.config, "timestamp")
 
-        new = Arrival(session_id, messages, when, infer, metadata=metadata)
         config = self._pool.config
+        given = Arrival(session_id, messages, when, infer, metadata=metadata, idempotency_key=idempotency_key)
+        new = await redacted(given, config)
         return await self._pool.use(
             self.user_id,
             lambda memory: memory.append(new, budget=budget),

@@ -28,9 +28,10 @@ from memforest.memory.inspect.stored import (
 )
 from memforest.memory.plain import Result
 from memforest.memory.reports import Problem, RepairReport, VerifyReport
+from memforest.memory.spending import Usage
 from memforest.search.budget import fit, quotation, render, render_quote, render_summary
 from memforest.text import cut
-from memforest.types import Precision, QuestionPlan, Refused, ResolvedDate, Spoken, StepUsage
+from memforest.types import Precision, QuestionPlan, Refused, ResolvedDate, Spoken
 
 __all__ = [
     "AskResult",
@@ -64,55 +65,6 @@ __all__ = [
 WHOLE_CHARS = 600
 """Longest turn that `QueryResult.context` quotes whole; of a longer one, the sentences that were found."""
 _COLUMNS = ("said", "speaker", "what was said", "why", "score")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Usage(Result):
-    """What a call cost. `ms` is wall time per step; `embeds` counts texts the model really ran, by kind.
-
-    `steps` has what each step spent on models behind an endpoint; the counts beside it are their sums, those of
-    embeddings included. `most_in_flight` is the most requests to a chat model that were under way at once.
-    """
-
-    embeds: Mapping[str, int] = field(default_factory=dict)
-    ms: Mapping[str, float] = field(default_factory=dict)
-    steps: Mapping[str, StepUsage] = field(default_factory=dict)
-    most_in_flight: int = 0
-
-    @property
-    def model_calls(self) -> int:
-        """Requests that were begun."""
-        return sum(used.calls for used in self.steps.values())
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the requests."""
-        return sum(used.prompt_tokens for used in self.steps.values())
-
-    @property
-    def completion_tokens(self) -> int:
-        """Tokens of the replies."""
-        return sum(used.completion_tokens for used in self.steps.values())
-
-    @property
-    def cached_tokens(self) -> int:
-        """Tokens of the requests that the server had kept."""
-        return sum(used.cached_tokens for used in self.steps.values())
-
-    @property
-    def failures(self) -> int:
-        """Requests without a usable reply."""
-        return sum(used.failures for used in self.steps.values())
-
-    def plus(self, other: Usage) -> Usage:
-        """Return the cost of both calls together."""
-        none, names = StepUsage(), {**self.steps, **other.steps}
-        return Usage(
-            {k: self.embeds.get(k, 0) + other.embeds.get(k, 0) for k in {**self.embeds, **other.embeds}},
-            {k: self.ms.get(k, 0.0) + other.ms.get(k, 0.0) for k in {**self.ms, **other.ms}},
-            {k: self.steps.get(k, none).plus(other.steps.get(k, none)) for k in names},
-            max(self.most_in_flight, other.most_in_flight),
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -328,6 +280,11 @@ class IngestResult(Result):
     read, by `flush` or by `resume`."""
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
+    redacted: int = 0
+    """Turns that redaction has changed, of those that were given."""
+    repeated: bool = False
+    """The call came again with its idempotency key: nothing was written, and this is what the first one did, as far as
+    that is still there. What the first one cost, and its warnings, are not kept."""
 
     @property
     def unchanged(self) -> bool:
