@@ -36,9 +36,11 @@ UNSEEN = {
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},
+    "occurrence": {"stored_ms"},
     "session": {"stored_ms"},
     "state": {"attribute", "id", "previous", "value"},
     "turn": {"stored_ms"},
+    "write_key": {"result", "stored_ms"},
 }
 """Columns with a change that no check can see, as another value could as well have been stored."""
 
@@ -77,6 +79,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ) as forest:
         for name, turns in make_sessions(3, sessions=4, most_turns=6):
             forest.ingest_session("u", name, turns)
+        forest.ingest_session("u", "k", said("Bob works at Globex.", speaker="Bob"), idempotency_key="a key")
         forest.ingest_session(
             "u", "m", said("Mel moved from Oslo to Kyoto.", "Mel works at Acme.", speaker="Melanie")
         )
@@ -126,6 +129,7 @@ TABLES = [
     "state",
     "tree",
     "turn",
+    "write_key",
 ]
 
 

@@ -84,15 +84,15 @@ class SnapshotCache:
         """
         base = self.get(tx)
         with self._lock:
-            found = self._earlier.get(key)
-            if found is None or (found is not base and found.base is not base):
+            current = self._kept is base
+            found = self._earlier.get(key) if current else None
+            if found is None:
                 found = make(base)
-                if self._kept is base:
-                    self._earlier[key] = found
-                    while len(self._earlier) > MOMENTS:
-                        self._earlier.popitem(last=False)
-            else:
+            if current:
+                self._earlier[key] = found
                 self._earlier.move_to_end(key)
+                while len(self._earlier) > MOMENTS:
+                    self._earlier.popitem(last=False)
             return found
 
     @property

@@ -40,6 +40,8 @@ def later_turns(tx: Tx, known_ms: int) -> list[int]:
 def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> list[tuple[int, int]]:
     """Return (occurrence, fact) of what is not held: stored after a moment, or told by some turns that are not held.
 
+    What a correction has put in the place of a statement was stored with the correction.
+
     Args:
         tx: a read transaction.
         known_ms: the moment, UTC ms; None leaves out nothing by stored time.
@@ -53,8 +55,10 @@ def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> l
         found += tx.execute(
             """SELECT o.id, o.fact FROM fact f JOIN occurrence o ON o.fact = f.id
                WHERE f.stored_ms > ? AND o.stored_ms IS NULL
-               UNION ALL SELECT id, fact FROM occurrence WHERE stored_ms > ?""",
-            (known_ms, known_ms),
+               UNION ALL SELECT id, fact FROM occurrence WHERE stored_ms > ?
+               UNION ALL SELECT o.id, o.fact FROM correction k JOIN occurrence o ON o.correction = k.id
+               WHERE k.made_ms > ?""",
+            (known_ms, known_ms, known_ms),
         ).fetchall()
     return sorted(set(found))
 
