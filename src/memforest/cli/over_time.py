@@ -155,7 +155,7 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
 @shared_options
 @pass_call
 def changes(call: Call, since: str, until: str | None, limit: int, after: str | None) -> None:
-    """List what this memory has stored, learnt, corrected and deleted from SINCE to before UNTIL, in order.
+    """List what this memory has stored, learnt, corrected and deleted, from SINCE to before UNTIL.
 
     These are the times at which it did so, not those of which was spoken; `diff` compares those.
     """
@@ -214,7 +214,7 @@ def _about(one: Change) -> str:
 @shared_options
 @pass_call
 def diff(call: Call, /, a: str, b: str, entity: str | None, **moment: str | None) -> None:
-    """Show what was so at time A and not at time B, and the other way round, by entity and attribute.
+    """Show what was so at time A and not at time B, or the other way round, by entity and attribute.
 
     A value that came and went between the two is in none of them; `timeline` has it.
     """
