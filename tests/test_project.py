@@ -130,7 +130,7 @@ def test_blocking_and_async_have_the_same_verbs() -> None:
         (memforest.UserMemory, memforest.AsyncUserMemory),
     ):
         verbs = [
-            {name for name, v in vars(kind).items() if name[0] != "_" and callable(v)}
+            {name for name, v in inspect.getmembers(kind) if name[0] != "_" and callable(v)}
             for kind in (one, other)
         ]
         assert verbs[0] == verbs[1]

@@ -18,7 +18,8 @@ from memforest.forest.options import (
     read_options,
     read_time,
 )
-from memforest.forest.over_time import AsyncOverTime
+from memforest.forest.over_time import ReadsOverTime
+from memforest.forest.pool import MemoryPool
 from memforest.interval import floor_ms
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, read_addition
@@ -47,8 +48,12 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory(AsyncOverTime):
+class AsyncUserMemory(ReadsOverTime):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
+
+    def __init__(self, pool: MemoryPool, user_id: str) -> None:
+        self._pool = pool
+        self.user_id = user_id
 
     async def add(
         self,

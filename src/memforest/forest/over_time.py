@@ -19,17 +19,16 @@ from memforest.forest.pool import MemoryPool
 from memforest.memory.inspect import changes, views
 from memforest.memory.results import ChangePage, Diff, FactPage, TimelineEntry
 
-__all__ = ["AsyncOverTime"]
+__all__ = ["ReadsOverTime"]
 
 T = TypeVar("T")
 
 
-class AsyncOverTime:
-    """What `AsyncUserMemory` can be asked without a question."""
+class ReadsOverTime:
+    """The verbs of a handle on one user's memory that read it over time."""
 
-    def __init__(self, pool: MemoryPool, user_id: str) -> None:
-        self._pool = pool
-        self.user_id = user_id
+    _pool: MemoryPool
+    user_id: str
 
     async def _view(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
         return await self._pool.use_existing(self.user_id, lambda memory: memory.view(view, *args, **how))

@@ -167,8 +167,7 @@ def add_fact(tx: Tx, fact: FactRow) -> int:
 
 def restate(tx: Tx, fact: FactRow) -> None:
     """Write a fact's identity, wording, dates, speaker, topics and first occurrence anew."""
-    dates = write_dates(fact.dates)
-    topics = json.dumps(fact.topics, ensure_ascii=False)
+    dates, topics = write_dates(fact.dates), json.dumps(fact.topics, ensure_ascii=False)
     # Occurrences without a text, tie or dates of their own have those of the fact, which are about to be others.
     tx.execute(
         """UPDATE occurrence SET text = coalesce(occurrence.text, f.text), tie = coalesce(occurrence.tie, f.tie),
@@ -267,10 +266,8 @@ def occurrences(
 
 def facts_of_cell(tx: Tx, cell: int) -> list[int]:
     """Return the row ids of the facts that a cell supports."""
-    return [
-        row[0]
-        for row in tx.execute("SELECT DISTINCT fact FROM occurrence WHERE cell = ? ORDER BY fact", (cell,))
-    ]
+    rows = tx.execute("SELECT DISTINCT fact FROM occurrence WHERE cell = ? ORDER BY fact", (cell,))
+    return [row[0] for row in rows]
 
 
 _ENTITY = "SELECT e.id, e.key, e.label, e.kind FROM entity e"
@@ -375,10 +372,8 @@ def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:
     """Return the row ids of the facts that name an entity."""
-    return [
-        row[0]
-        for row in tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
-    ]
+    rows = tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
+    return [row[0] for row in rows]
 
 
 def entity_support(tx: Tx, entity: int) -> tuple[int, int]:
