@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,17 @@ from memforest.memory.results import QueryResult
 from memforest.search.cache import MOMENTS, SnapshotCache
 from memforest.search.forest import FACT, INNER
 from memforest.search.forests import forest_of
+from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database
+from memforest.systems.base import Search
+from memforest.systems.memforest.vocabulary import vocabulary
 from memforest.systems.moments import Moment, MomentCache, snapshot_at
+from memforest.systems.nodes import allowed_nodes
 from memforest.systems.states import timelines, valid_until
 from memforest.testing import FrozenClock, FunctionChat, local_reply
+from memforest.types import Chunk, ChunkOutcome, QuestionPlan
 
+ASKED = Search(tokens=(), plan=QuestionPlan(), reference_ms=0)
 FEW = {"active_min_facts": 2, "active_min_sessions": 1}
 
 
@@ -53,6 +60,7 @@ def test_the_forest_of_a_moment_is_the_whole_one_without_what_came_later(tmp_pat
     with db.read() as tx:
         base = cache.get(tx)
         whole = forest_of(tx, base, "memforest")
+        torn = 0
         for at in times[:-1]:
             snapshot = snapshot_at(tx, base, Moment(known_ms=to_ms(at)))
             assert snapshot.base is base
@@ -79,6 +87,10 @@ def test_the_forest_of_a_moment_is_the_whole_one_without_what_came_later(tmp_pat
                     [leaf for leaf in np.flatnonzero(whole.kind != INNER) if there in whole.path(int(leaf))]
                 )
                 assert count == had or row in smaller.torn
+            # A summary is evidence only if all that it tells of was held.
+            torn += len(smaller.torn)
+            assert not allowed_nodes(snapshot, smaller, ASKED)[smaller.torn].any()
+        assert torn
     db.close()
 
 
@@ -176,3 +188,58 @@ def test_no_way_of_searching_finds_what_came_later(
             before = datetime(2020, 1, 1, tzinfo=timezone.utc)
             assert not memory.search(question, known_at=before, **how)
             assert memory.ask(question, said_by=before, **how).answer is None
+
+
+class FailsOn:
+    """The local extractor, which fails on the chunks of one session until it is mended."""
+
+    name = "local-1"
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id, self.inner = session_id, LocalExtractor()
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Fail on that session."""
+        done = await self.inner.extract(chunks)
+        return [
+            ChunkOutcome(failure="not now") if chunk.session_id == self.session_id else one
+            for chunk, one in zip(chunks, done, strict=True)
+        ]
+
+
+def test_what_was_extracted_late_is_known_from_then_on(tmp_path: Path) -> None:
+    """Its turns are known from when they were stored; a fact that was heard elsewhere before has only those sources."""
+    clock, failing = FrozenClock("2024-06-01T00:00:00Z"), FailsOn("b")
+    with MemForest(tmp_path, fast_config(clock=clock, extractor=failing)) as forest:
+        forest.ingest_session("u", "a", said("I live in Davis."))
+        clock.advance(days=1)
+        forest.ingest_session("u", "b", said("I live in Davis.", "I work at Acme.", day=2))
+        clock.advance(days=1)
+        failing.session_id = ""
+        forest.resume("u")
+        memory = forest.user("u")
+
+        def told(at: str) -> list[tuple[str, list[str]]]:
+            return [(one.text, [s.session_id for s in one.sources]) for one in memory.list(known_at=at)]
+
+        assert told("2024-06-02") == [("I live in Davis.", ["a"])]
+        assert told("2024-06-03") == [("I live in Davis.", ["a", "b"]), ("I work at Acme.", ["b"])]
+        found = memory.search("Who works at Acme?", known_at="2024-06-02")
+        assert [one.kind for one in found if "Acme" in one.text] == ["turn"]
+
+
+def test_how_often_something_was_said_is_counted_by_then(tmp_path: Path) -> None:
+    """Also for timelines of things that nobody listed, whether the vocabulary is carried over or read."""
+    with MemForest(tmp_path, fast_config()) as forest:
+        for day in (1, 2, 3):
+            forest.ingest_session("u", f"s{day}", said("I live in Davis.", day=day))
+    db = Database(file_of(tmp_path))
+    with db.read() as tx:
+        for warm in (False, True):
+            base = SnapshotCache().get(tx)
+            if warm:
+                vocabulary(tx, base)
+            moment = Moment(said_ms=to_ms(datetime(2023, 5, 2, 12, tzinfo=timezone.utc)))
+            [times] = vocabulary(tx, snapshot_at(tx, base, moment)).said.values()
+            assert [datetime.fromtimestamp(ms / 1000, timezone.utc).day for ms in times] == [1, 2]
+    db.close()
