@@ -24,6 +24,7 @@ from memforest.cli.app import main
 from memforest.errors import TimestampError
 from memforest.forest import UserMemory
 from memforest.memory.results import Change
+from memforest.store.connections import Connection
 from memforest.testing import FrozenClock
 
 
@@ -251,3 +252,32 @@ def test_the_command_line_has_the_three_times(forest: MemForest) -> None:
     assert [one["kind"] for one in page["changes"]] == ["stored"]
     more = shown(forest, "changes", "2024-06-02", "--after", page["next"])
     assert more.splitlines()[0].split("\t")[1:4] == ["learnt", "I moved to Miami.", "I live in Davis."]
+
+
+def test_what_has_changed_is_read_by_index(forest: MemForest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement of `changes`, `diff` or of the snapshot of a moment reads a whole table."""
+    asked: dict[str, Any] = {}
+    execute = Connection.execute
+
+    def record(self: Connection, sql: str, args: Any = (), /) -> Any:
+        asked.setdefault(sql, args)
+        return execute(self, sql, args)
+
+    memory = forest.user("u")
+    assert memory.search("Where does Ana live?").evidence  # so that the snapshot of all is there
+    with monkeypatch.context() as patched:
+        patched.setattr(Connection, "execute", record)
+        first = memory.changes("2024-06-01", limit=2)
+        assert memory.changes("2024-06-01", after=first.next)
+        assert memory.diff("2024-02-01", "2024-04-01", entity="Ana")
+        assert not memory.diff("2024-02-01", "2024-04-01", known_at="2024-06-01T12:00:00Z")
+    # What is given to the statement, one row a migration, and what a correction has put in the place of a statement.
+    few = ("json_each", "migration", "occurrence_correction")
+    found = []
+    with closing(sqlite3.connect(file_of(Path(forest._async.directory)))) as db:
+        for sql, args in asked.items():
+            if sql.lstrip().upper().startswith("SELECT"):
+                plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", args)]
+                found += [one for one in plan if one.startswith("SCAN") and not any(w in one for w in few)]
+    assert len(asked) > 10
+    assert found == []

@@ -52,6 +52,13 @@ VERBS: dict[str, Callable[[MemForest], object]] = {
     "tree": lambda forest: forest.user("u").tree(depth=9),
     "ask": lambda forest: forest.ask("u", "When did Ana move to Oslo?"),
     "list": lambda forest: forest.user("u").list(limit=1000),
+    "known at": lambda forest: forest.query("u", ASKED, known_at="2000-01-01"),
+    "said by": lambda forest: forest.user("u").list(limit=1000, said_by="2024-02-01"),
+    "changes": lambda forest: forest.user("u").changes("2000-01-01", limit=1000),
+    "diff": lambda forest: forest.user("u").diff("2023-01-01", "2030-01-01"),
+    "add again": lambda forest: forest.ingest_session(
+        "u", "k", said("Bob works at Globex.", speaker="Bob"), idempotency_key="a key"
+    ),
     "get": lambda forest: forest.user("u").get(forest.user("u").list(limit=1).facts[0].fact_id),
     "sessions": lambda forest: forest.user("u").sessions(),
     "stats": lambda forest: forest.user("u").stats(),
