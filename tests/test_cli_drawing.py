@@ -18,9 +18,10 @@ from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.fact_table import draw_facts
 from memforest.cli.indexing import behind
 from memforest.cli.ingest import draw_loaded
-from memforest.cli.inspecting import draw_timeline, draw_trees
+from memforest.cli.inspecting import draw_trees
 from memforest.cli.jobs import REASON_CHARS, job_lines
 from memforest.cli.loading import Loaded
+from memforest.cli.over_time import draw_timeline
 from memforest.cli.screen import Screen
 from memforest.cli.watching import line_of
 from memforest.memory.results import (

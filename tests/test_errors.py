@@ -21,7 +21,7 @@ PLAIN = [kind for kind in KINDS if kind is not SomeUsersFailedError]
 @pytest.mark.parametrize(
     ("python", "ours"),
     [
-        (ValueError, {"ConfigError", "InputError", "TimestampError"}),
+        (ValueError, {"ConfigError", "IdempotencyError", "InputError", "TimestampError"}),
         (LookupError, {"NotFoundError"}),
         (OSError, set()),
         (RuntimeError, set()),

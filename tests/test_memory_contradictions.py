@@ -38,11 +38,13 @@ UNSEEN = {
     "migration": {"applied_ms"},
     "mention": {"roles"},
     "node": {"version"},
+    "occurrence": {"stored_ms"},
     "origin": {"label", "merged_ms", "user_id"},
     "session": {"erased", "stored_ms"},
     "tombstone": {"count", "deleted_ms", "id", "kind", "stored_ms"},
     "state": {"attribute", "id", "previous", "value"},
     "turn": {"origin", "stored_ms"},
+    "write_key": {"result", "stored_ms"},
 }
 """Columns with a change that no check can see, as another value could as well have been stored."""
 
@@ -54,6 +56,13 @@ VERBS: dict[str, Callable[[MemForest], object]] = {
     "tree": lambda forest: forest.user("u").tree(depth=9),
     "ask": lambda forest: forest.ask("u", "When did Ana move to Oslo?"),
     "list": lambda forest: forest.user("u").list(limit=1000),
+    "known at": lambda forest: forest.query("u", ASKED, known_at="2000-01-01"),
+    "said by": lambda forest: forest.user("u").list(limit=1000, said_by="2024-02-01"),
+    "changes": lambda forest: forest.user("u").changes("2000-01-01", limit=1000),
+    "diff": lambda forest: forest.user("u").diff("2023-01-01", "2030-01-01"),
+    "add again": lambda forest: forest.ingest_session(
+        "u", "k", said("Bob works at Globex.", speaker="Bob"), idempotency_key="a key"
+    ),
     "get": lambda forest: forest.user("u").get(forest.user("u").list(limit=1).facts[0].fact_id),
     "sessions": lambda forest: forest.user("u").sessions(),
     "stats": lambda forest: forest.user("u").stats(),
@@ -86,6 +95,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         user.pin(shown[0])
         user.forget(shown[1])
         user.update(shown[2], "Ana likes tea.", valid_from="2023-01-01", valid_to="2023-02-01")
+        forest.ingest_session("u", "k", said("Bob works at Globex.", speaker="Bob"), idempotency_key="a key")
         forest.ingest_session(
             "u", "m", said("Mel moved from Oslo to Kyoto.", "Mel works at Acme.", speaker="Melanie")
         )
@@ -142,6 +152,7 @@ TABLES = [
     "state",
     "tree",
     "turn",
+    "write_key",
 ]
 
 

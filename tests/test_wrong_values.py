@@ -51,7 +51,8 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "ingest_budget": lambda value: isinstance(value, Budget),
     "query_budget": lambda value: isinstance(value, Budget),
     "clock": lambda value: value is len,
-    "redact": lambda value: value is None or value is len,
+    **dict.fromkeys(("redact", "redact_turn"), lambda value: value is None or value is len),
+    "redact_patterns": lambda value: value in ([], ()),
     "trace": lambda value: value is None or isinstance(value, (str, Path)),
     "key": lambda value: value is None or value is len,
 }
@@ -149,6 +150,7 @@ WRONG_COUNT: tuple[Any, ...] = (-1, -(10**5000), 1.5, True, "5", [], float("nan"
 WRONG_BUDGET: tuple[Any, ...] = (0, 5, "5", {"max_calls": 5}, [])
 WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object())
 WRONG_PATH: tuple[Any, ...] = (None, 5, "", b"x", ["x"])
+WRONG_WINDOW: tuple[Any, ...] = (5, "2024", ("2024-01-01",), ("soon", "later"), ("2024-01-02", "2024-01-01"))
 WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "encrypt": {"progress": (5, "bar")},
@@ -162,6 +164,7 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
         "timestamp": WRONG_TIME,
         "metadata": WRONG_MAPPING,
         "budget": WRONG_BUDGET,
+        "idempotency_key": ("", *WRONG_TEXT),
     },
     "ingest_parallel": {"requests": (None, 5, "x", {}), "refresh": WRONG_MAYBE, "budget": WRONG_BUDGET},
     "query_parallel": {"requests": (None, 5, "x", {})},
@@ -186,8 +189,8 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "query": {
         "user_id": (None, "", *WRONG_TEXT),
         "question": (None, "", *WRONG_TEXT),
-        **dict.fromkeys(("query_time", "reference_date", "as_of"), WRONG_TIME),
-        "during": (5, "2024", ("2024-01-01",), ("soon", "later"), ("2024-01-02", "2024-01-01")),
+        **dict.fromkeys(("query_time", "reference_date", "as_of", "said_by", "known_at"), WRONG_TIME),
+        "during": WRONG_WINDOW,
         **dict.fromkeys(("top_k", "max_facts", "max_tokens"), WRONG_COUNT),
         "index": ("segtree", *WRONG_TEXT),
         "ranking": (5, "x", {"lexical": 0.5}, Ranking),
@@ -205,6 +208,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "infer": WRONG_FLAG,
         "metadata": WRONG_MAPPING,
         "budget": WRONG_BUDGET,
+        "idempotency_key": ("", *WRONG_TEXT),
     },
     "get": {"fact_id": (None, *WRONG_TEXT)},
     "turns": {"session_id": (None, *WRONG_TEXT)},
@@ -218,9 +222,25 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         **dict.fromkeys(("offset", "limit"), WRONG_COUNT),
         "filters": WRONG_MAPPING,
         **dict.fromkeys(("entity", "session_id"), WRONG_TEXT),
-        "as_of": WRONG_TIME,
+        **dict.fromkeys(("as_of", "said_by", "known_at"), WRONG_TIME),
+        "during": WRONG_WINDOW,
     },
-    "timeline": {"entity": (None, *WRONG_TEXT), "attribute": WRONG_TEXT},
+    "timeline": {
+        "entity": (None, *WRONG_TEXT),
+        "attribute": WRONG_TEXT,
+        **dict.fromkeys(("said_by", "known_at"), WRONG_TIME),
+    },
+    "changes": {
+        "since": (None, *WRONG_TIME),
+        "until": ("2023-12-31", "2024-01-01", *WRONG_TIME),
+        "limit": (0, 1001, *WRONG_COUNT),
+        "after": ("", "x", "1.2", "1.2.x", *WRONG_TEXT),
+    },
+    "diff": {
+        **dict.fromkeys(("a", "b"), (None, *WRONG_TIME)),
+        "entity": WRONG_TEXT,
+        **dict.fromkeys(("said_by", "known_at"), WRONG_TIME),
+    },
     "tree": {"scope": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
     "rebuild": {
         **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
@@ -249,6 +269,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "add": {"content": "Hello."},
     "get": {"fact_id": "f"},
     "timeline": {"entity": "Ann"},
+    "changes": {"since": "2024-01-01"},
+    "diff": {"a": "2024-01-01", "b": "2024-02-01"},
     "add_index": {"name": "flat"},
     "drop_index": {"name": "flat"},
     "rekey": {"key": bytes(range(32))},

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import timedelta
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -31,6 +32,7 @@ from memforest.ports import (
     RerankerSetting,
     Summariser,
 )
+from memforest.redaction import PATTERNS
 from memforest.settings import Bound, Count, Settings, Whole, brief, hints_of, refuse_unknown
 from memforest.tables import build, checked, overlaid, preset, read_file
 
@@ -196,6 +198,14 @@ class Config(Settings):
     """A file that gets a line of JSON for every call to `chat`, with what was asked and answered."""
     redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
     """Sees every record before it is written to `trace`, and returns what to write of it."""
+    redact_patterns: Sequence[str] = ()
+    """What is replaced in every text before it is stored: names of `memforest.redaction.PATTERNS` (``"email"``, ``"iban"``,
+    ``"card"``, ``"ip"``, ``"phone"``, ``"key"``)."""
+    redact_turn: Callable[[str, Mapping[str, Any]], str] | None = None
+    """Sees every text before it is stored, behind `redact_patterns`, and returns what to store: the text of a turn, its
+    speaker's name, the texts of its metadata and the session's. It is told which (``"field"``: text, speaker, metadata or
+    session), and the turn's ``"role"``, ``"speaker"`` and ``"metadata"``. It runs in a worker thread. A turn on which it
+    raises is refused alone."""
     key: KeySetting = None
     """Encrypts the memories' files: at least 32 random bytes, or their hexadecimal digits, or a function without arguments
     that returns either; None for no encryption. It needs the extra ``[encrypted]``; see docs/encryption.md."""
@@ -204,9 +214,10 @@ class Config(Settings):
         """Refuse what is no model or step, and zones and indexes that there cannot be."""
         for name, port in PORTS.items():
             port.check(name, getattr(self, name))
-        for name in ("clock", "redact"):
+        for name in ("clock", "redact", "redact_turn"):
             if isinstance(getattr(self, name), type):
                 raise ConfigError(f"Config({name}=...) should be a function, not a class")
+        self._check_redaction()
         if not self.indexes or len(set(self.indexes)) < len(self.indexes):
             raise ConfigError("Config(indexes=...) should be at least one name, and none twice")
         for name, given in self.index_settings.items():
@@ -231,6 +242,17 @@ class Config(Settings):
             raise ConfigError(
                 f"timezone={self.timezone!r} is unknown; give an IANA name such as 'Europe/Madrid'"
             ) from exc
+
+    def _check_redaction(self) -> None:
+        if iscoroutinefunction(self.redact_turn):
+            raise ConfigError(
+                "Config(redact_turn=...) should be a plain function; it runs in a thread of its own"
+            )
+        if unread := sorted(set(self.redact_patterns) - set(PATTERNS)):
+            raise ConfigError(
+                f"redact_patterns: there is no pattern {unread[0]!r}; known: {', '.join(PATTERNS)}"
+            )
+        object.__setattr__(self, "redact_patterns", tuple(self.redact_patterns))
 
     @property
     def zone(self) -> ZoneInfo:
@@ -266,7 +288,7 @@ _SECTIONS: Mapping[str, type] = {
 """Sections of a settings file. ``embeddings`` is the setting `embedder`, as an endpoint."""
 _INDEX = "index"
 """The section of a file that holds the tables of indexes, `Config.index_settings`."""
-_OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "redact")
+_OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "redact", "redact_turn")
 """Settings that no file can hold."""
 _KEY = "MEMFOREST_KEY"
 _ENVIRONMENT = {

@@ -3,7 +3,8 @@
     MemForestError
     ├── ConfigError (ValueError)          a setting is wrong
     ├── InputError (ValueError)           what the caller handed in is wrong; nothing was stored
-    │   └── TimestampError                a time is missing, unreadable or out of range
+    │   ├── TimestampError                a time is missing, unreadable or out of range
+    │   └── IdempotencyError              an idempotency key came again with another request
     ├── NotFoundError (LookupError)       no such user, session, fact or entity
     ├── SomeUsersFailedError              an operation over all users failed for some, and is done for the others
     ├── SessionConflictError              a session id came again with other turns
@@ -47,6 +48,7 @@ __all__ = [
     "CorruptStoreError",
     "EmbedderMismatchError",
     "ForeignStoreError",
+    "IdempotencyError",
     "IndexStateError",
     "InputError",
     "MemForestError",
@@ -89,6 +91,10 @@ class InputError(MemForestError, ValueError):
 
 class TimestampError(InputError):
     """A time is missing, unreadable or out of range."""
+
+
+class IdempotencyError(InputError):
+    """An idempotency key came again with another request; nothing of that was stored."""
 
 
 class NotFoundError(MemForestError, LookupError):

@@ -4,9 +4,9 @@
     ingest      ingest, resume                              formats  chat files -> sessions (pure)
     asking      search, ask                                 loading  sessions -> a memory, with counts
     listing     users, sessions                             screen   terminal output of untrusted text
-    inspecting  facts, timeline, tree, stats, verify        wire     values -> JSON
-    doctor      doctor                                      jobs     due work in words
-    demo        demo
+    over_time   facts, timeline, changes, diff              wire     values -> JSON
+    inspecting  tree, stats, verify                         jobs     due work in words
+    doctor      doctor                                      demo     demo
 
 Importing this loads neither the models nor numpy, so that ``memforest --help`` answers at once; a command's
 module is imported when the command is used.

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from memforest.keys import Key
     from memforest.memory.open import Survey
 
-__all__ = ["Call", "StopCommand", "global_options", "pass_call", "read_pairs", "shared_options"]
+__all__ = [
+    "Call",
+    "StopCommand",
+    "global_options",
+    "moment_options",
+    "pass_call",
+    "read_pairs",
+    "shared_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -207,6 +215,16 @@ def read_pairs(_ctx: click.Context, _param: click.Parameter, values: Sequence[st
         except ValueError:
             pairs[key] = value
     return pairs
+
+
+def moment_options(command: F) -> F:
+    """Give a command the options of a moment: what had been said, and what the memory held."""
+    for option in (
+        click.option("--known-at", metavar="TIME", help="Only what this memory held at that time."),
+        click.option("--said-by", metavar="TIME", help="Only what had been said by that time."),
+    ):
+        command = option(command)
+    return command
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

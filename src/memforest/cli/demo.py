@@ -24,8 +24,9 @@ from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.fact_table import draw_facts
 from memforest.cli.formats import read_chat
 from memforest.cli.ingest import draw_loaded, progress_of
-from memforest.cli.inspecting import draw_timeline, draw_trees
+from memforest.cli.inspecting import draw_trees
 from memforest.cli.loading import IngestOptions, Loaded, Plan, load, plan_memories
+from memforest.cli.over_time import draw_timeline
 from memforest.cli.screen import Screen, clean, columns
 from memforest.errors import NotFoundError
 from memforest.forest import UserMemory

@@ -1,4 +1,4 @@
-"""`memforest facts`, `timeline`, `tree`, `stats` and `verify`: memory without a question."""
+"""`memforest tree`, `stats` and `verify`: how a memory is made."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from memforest.cli.call import Call, StopCommand, pass_call, read_pairs, shared_options
-from memforest.cli.completing import complete_entities, complete_scopes, complete_sessions
-from memforest.cli.fact_table import draw_facts
+from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.completing import complete_scopes
 from memforest.cli.indexing import behind
 from memforest.cli.jobs import job_lines
-from memforest.cli.screen import Screen, clean, columns, counted, in_words, size, sources
+from memforest.cli.screen import Screen, clean, columns, counted, size
 
 if TYPE_CHECKING:
     from memforest.forest import MemForest
-    from memforest.memory.results import FactPage, Stats, TimelineEntry, TreeView, VerifyReport
+    from memforest.memory.results import Stats, TreeView, VerifyReport
     from memforest.types import StepUsage
 
-__all__ = ["draw_timeline", "draw_trees", "facts", "stats", "timeline", "tree", "verify"]
+__all__ = ["draw_trees", "stats", "tree", "verify"]
 
 DRILLED_DEPTH = 2
 """Levels unfolded below the root when a scope is named and --depth is not."""
@@ -36,103 +35,6 @@ PAGE_NODES = 20_000
 
 ALL_LEVELS = 64
 """Deeper than any tree: with at least two children a node, 2**64 leaves."""
-
-
-@click.command()
-@click.option(
-    "--entity", metavar="NAME", help="Only facts that mention it.", shell_complete=complete_entities
-)
-@click.option(
-    "--session",
-    "session_id",
-    metavar="ID",
-    help="Only facts that this session supports.",
-    shell_complete=complete_sessions,
-)
-@click.option(
-    "--filter",
-    "filters",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=read_pairs,
-    help="Only facts of messages with this metadata; may be repeated.",
-)
-@click.option("--as-of", metavar="TIME", help="Only what was so at that time.")
-@click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Most facts on the page."
-)
-@click.option(
-    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
-)
-@click.option(
-    "--verdict",
-    type=click.Choice(["pinned", "forgotten", "corrected"]),
-    help="Only facts of which that was decided.",
-)
-@click.option("--statements", is_flag=True, help="Show the statements by which facts are found, too.")
-@click.option("--ids", is_flag=True, help="Show the ids by which facts are corrected, pinned and forgotten.")
-@shared_options
-@pass_call
-def facts(call: Call, /, statements: bool, ids: bool, **options: Any) -> None:
-    """List what was learnt, in time order, a page at a time, as it was said or as a chat model worded it."""
-    with call.forest() as forest:
-        page = call.memory(forest).list(**options)
-        call.show(
-            page,
-            lambda screen: _draw_page(call, screen, page, options["offset"], statements, ids),
-            forest=forest,
-        )
-
-
-def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statements: bool, ids: bool) -> None:
-    draw_facts(screen, page.facts, statements=statements, ids=ids)
-    if not page.total:
-        call.remark(screen, "No facts match.")
-    elif page.next_offset is not None:
-        shown = f"{offset + 1} to {offset + len(page.facts)} of {page.total}"
-        call.remark(screen, f"{shown}; the next page: --offset {page.next_offset}")
-
-
-@click.command()
-@click.argument("entity", shell_complete=complete_entities)
-@click.option("--attribute", metavar="NAME", help="Only this attribute's states, e.g. residence.")
-@click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
-@shared_options
-@pass_call
-def timeline(call: Call, entity: str, attribute: str | None, kind: str | None) -> None:
-    """Show what is known of somebody or something, in time order.
-
-    States are shown with the time they held and what was said of it; events, facts that name it, with their day.
-    """
-    with call.forest() as forest:
-        entries = call.memory(forest).timeline(entity, attribute=attribute)
-        kept = [entry for entry in entries if kind in (None, entry.kind)]
-        call.show(kept, lambda screen: draw_timeline(screen, kept), forest=forest)
-        if not kept:
-            call.warn(["nothing of that kind is known"])
-
-
-def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
-    """Print a timeline: states with their intervals, events with their days."""
-    if screen.records:
-        for entry in entries:
-            until = screen.last_day(entry.end) if entry.end is not None else ""
-            named = (entry.attribute or "", entry.value or "")
-            screen.record(
-                screen.day(entry.start), until, entry.kind, *named, entry.text, sources(entry.sources, None)
-            )
-        return
-    table = columns("green", "cyan", "")
-    for entry in entries:
-        if entry.kind == "state":
-            body = Text.assemble((clean(entry.value or "", 80), "bold"), "\n", (in_words(entry, 200), "dim"))
-            when = screen.interval(entry.start, entry.end)
-            table.add_row(when, clean(entry.attribute or "", 20), body)
-        else:
-            origin = f"  {sources(entry.sources)}"
-            table.add_row(screen.day(entry.start), "", Text.assemble(in_words(entry, 240), (origin, "dim")))
-    if entries:
-        screen.put(table)
 
 
 @click.command()

@@ -135,6 +135,10 @@ class Screen:
             return "?"
         return when.astimezone(self.zone).date().isoformat()
 
+    def minute(self, when: datetime) -> str:
+        """Return a time in the screen's zone to the minute, ISO 8601."""
+        return when.astimezone(self.zone).strftime("%Y-%m-%d %H:%M")
+
     def interval(self, start: datetime | None, end: datetime | None) -> str:
         """Return the days of a half-open interval, the last one included; without an end it is still so."""
         first = self.day(start)

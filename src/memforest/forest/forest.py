@@ -16,14 +16,13 @@ from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest import requests as calls
+from memforest.forest.asking import AsyncAsking
 from memforest.forest.deleting import DeletesUsers
 from memforest.forest.encrypting import Encrypting
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
 from memforest.forest.merging import MergingForest
 from memforest.forest.options import (
-    QueryOptions,
-    RebuildOptions,
     TimeLike,
     check_flags,
     check_forest,
@@ -34,15 +33,18 @@ from memforest.forest.options import (
 )
 from memforest.forest.pool import MemoryPool
 from memforest.forest.transfer import Backups
+from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
 from memforest.memory.open import Survey, survey
-from memforest.memory.results import AskResult, FlushResult, IngestResult, QueryResult
+from memforest.memory.results import FlushResult, IngestResult
 from memforest.systems.registry import check_indexes
 from memforest.text import cut
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from memforest.forest.options import RebuildOptions
 
 __all__ = ["AsyncMemForest"]
 
@@ -51,7 +53,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class AsyncMemForest(Backups, DeletesUsers, Encrypting, MergingForest):
+class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingForest):
     """Memories of many users, one SQLite file each, in one directory.
 
     One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under
@@ -152,6 +154,7 @@ class AsyncMemForest(Backups, DeletesUsers, Encrypting, MergingForest):
         metadata: Mapping[str, Any] | None = None,
         refresh: bool | None = None,
         budget: Budget | None = None,
+        idempotency_key: str | None = None,
     ) -> IngestResult:
         """Store a session and make memory of it; durable when it returns.
 
@@ -171,8 +174,11 @@ class AsyncMemForest(Backups, DeletesUsers, Encrypting, MergingForest):
                 read, or to `flush` or `resume`; None does what `Config.refresh` says.
             budget: what may be spent on models; `Config.ingest_budget` when not given. What it does not reach is
                 named in the result and left to `resume`. Summaries that are made behind the write get what is left of it.
+            idempotency_key: a name of this write, kept for as long as its session. A call that comes again with it writes
+                nothing, finishes what was interrupted, and returns what the first one did; see `IngestResult.repeated`.
 
         Raises:
+            IdempotencyError: if the key was given with another request before.
             InputError: if a turn is malformed (TimestampError: its time), or none has text; nothing was stored, and an
                 unknown user stays unknown. A turn whose text is missing or cannot be text is refused alone: see
                 `IngestResult.refused`.
@@ -189,7 +195,9 @@ class AsyncMemForest(Backups, DeletesUsers, Encrypting, MergingForest):
             infer=infer,
             replace=replace,
             metadata=metadata,
+            idempotency_key=idempotency_key,
         )
+        arrival = await redacted(arrival, self.config)
         [result] = await self._pool.use(
             user_id,
             lambda memory: memory.ingest([arrival], refresh=refresh, budget=budget),
@@ -311,78 +319,6 @@ class AsyncMemForest(Backups, DeletesUsers, Encrypting, MergingForest):
             NotFoundError: if the user has no memory.
         """
         await for_all("load", user_id, self._pool, calls.only_open)
-
-    # -- reading ------------------------------------------------------------------------------
-
-    async def query(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
-        """Return ranked evidence for a question, best first; the same for the same state and arguments.
-
-        Args:
-            user_id: whose memory.
-            question: in any language.
-            **options: as follows, all optional.
-            query_time: another name for `reference_date`.
-            reference_date: what "now" and "last month" in the question are relative to; the clock's time
-                when not given.
-            as_of: keep what was so at that time; unknown validity counts from when it was said.
-            during: keep what overlaps [start, end).
-            top_k: most evidence returned; `Config.top_k` when not given.
-            max_facts: most of `top_facts`; `top_k` when not given.
-            max_tokens: budget for the texts of all evidence together, estimated.
-            index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
-                ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the
-                memory has when not given. Several names are fused. `warnings` and ``trace["lag"]`` say how far one is
-                behind.
-            ranking: weights for this question; `Config.ranking` when not given.
-            mode: how the recalled trees are browsed: ``"emb"``, ``"emb+planner"``, ``"llm"`` or
-                ``"llm+planner"``; `Config.mode` when not given.
-            budget: a `Budget` for model calls; `Config.query_budget` when not given. What it does not allow is
-                done without a model, and `warnings` say so.
-            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters, time order and
-                diversity did, and for each evidence the named parts whose sum is its score, and its path.
-
-        Raises:
-            InputError: if the question is empty or an argument is out of range.
-            ConfigError: if the mode needs a chat model and there is none, or an index is unknown or named twice.
-            NotFoundError: if the user has no memory, or that no such index.
-            IndexStateError: if the index cannot be used as the file has it, or raises.
-        """
-        return await self.user(user_id).search(question, **options)
-
-    async def query_parallel(
-        self, requests: Sequence[Mapping[str, Any]]
-    ) -> list[QueryResult | MemForestError]:
-        """Answer many queries and return their results in order; a failed one returns its error.
-
-        Args:
-            requests: mappings with the arguments of `query`.
-        """
-        calls.check_requests("query_parallel", requests)
-        results: dict[int, QueryResult | MemForestError] = {}
-
-        async def one(i: int) -> None:
-            problem = calls.request_problem(requests[i], ("user_id", "question"), None)
-            results[i] = (
-                await calls.result_or_error(self.query(**requests[i])) if problem is None else problem
-            )
-
-        await calls.run_bounded(self._max_workers, (one(i) for i in range(len(requests))))
-        return [results[i] for i in range(len(requests))]
-
-    async def ask(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> AskResult:
-        """Answer a question from the best evidence, with citations, or abstain.
-
-        Args:
-            user_id: whose memory.
-            question: in any language.
-            **options: as for `query`.
-
-        Raises:
-            InputError: if the question is empty or an option is out of range.
-            ConfigError: if the mode needs a chat model and there is none.
-            NotFoundError: if the user has no memory.
-        """
-        return await self.user(user_id).ask(question, **options)
 
     # -- inside -------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
@@ -14,7 +14,6 @@ from memforest.forest.options import (
     QueryOptions,
     TimeLike,
     check_flags,
-    check_mapping,
     check_text,
     check_texts,
     read_budget,
@@ -23,8 +22,10 @@ from memforest.forest.options import (
     read_rebuild,
     read_time,
 )
+from memforest.forest.over_time import ReadsOverTime
 from memforest.forest.transfer import Transfer
 from memforest.interval import floor_ms
+from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import views
 from memforest.memory.inspect.stored import Stale, TurnView
@@ -32,7 +33,6 @@ from memforest.memory.memory import Memory
 from memforest.memory.progress import Report
 from memforest.memory.results import (
     AskResult,
-    FactPage,
     FactView,
     FlushResult,
     IndexView,
@@ -41,7 +41,6 @@ from memforest.memory.results import (
     RepairReport,
     SessionView,
     Stats,
-    TimelineEntry,
     TreeView,
     Usage,
     VerifyReport,
@@ -55,7 +54,7 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, Transfer):
+class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOverTime, Transfer):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
 
     async def add(
@@ -67,6 +66,7 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, Transfer)
         infer: bool = True,
         metadata: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
+        idempotency_key: str | None = None,
     ) -> IngestResult:
         """Add something said just now: a text (by the user), a message, or a list of messages.
 
@@ -79,8 +79,11 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, Transfer)
             infer: False stores the text verbatim, without extraction.
             metadata: kept with a new session.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
+            idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
+                one did. See `AsyncMemForest.ingest_session`.
 
         Raises:
+            IdempotencyError: if the key was given with another request before.
             InputError: if a message is malformed, or none has text; nothing was stored, and an unknown user stays
                 unknown. One whose text is missing or cannot be text is refused alone: see `IngestResult.refused`.
             StoreError: if the file cannot be written.
@@ -94,8 +97,9 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, Transfer)
             messages = [content] if isinstance(content, Mapping) else content
         when = read_time(timestamp, self._pool.config, "timestamp")
 
-        new = Arrival(session_id, messages, when, infer, metadata=metadata)
         config = self._pool.config
+        given = Arrival(session_id, messages, when, infer, metadata=metadata, idempotency_key=idempotency_key)
+        new = await redacted(given, config)
         return await self._pool.use(
             self.user_id,
             lambda memory: memory.append(new, budget=budget),
@@ -133,16 +137,6 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, Transfer)
         """
         check_text("get", "fact_id", fact_id, optional=False)
         return await self._view(views.one_fact, fact_id)
-
-    async def timeline(self, entity: str, *, attribute: str | None = None) -> list[TimelineEntry]:
-        """Return what is known of an entity in time order: states with their intervals, and events.
-
-        Raises:
-            NotFoundError: if nothing is known of the entity.
-        """
-        check_text("timeline", "entity", entity, optional=False)
-        check_text("timeline", "attribute", attribute)
-        return await self._view(views.timeline_of, entity, attribute=attribute)
 
     async def tree(
         self, scope: str | None = None, *, depth: int = 1, limit: int | None = None
@@ -319,53 +313,6 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, Transfer)
         """
         return await self._pool.use_existing(self.user_id, Memory.repair)
 
-    async def _view(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(view, *args, **how))
-
-    async def list(
-        self,
-        *,
-        offset: int = 0,
-        limit: int = 50,
-        filters: Mapping[str, Any] | None = None,
-        entity: str | None = None,
-        session_id: str | None = None,
-        as_of: TimeLike | None = None,
-        verdict: str | None = None,
-    ) -> FactPage:
-        """Return a page of facts in time order, without those that were corrected or forgotten.
-
-        Args:
-            offset: how many matching facts to pass over.
-            limit: most facts on the page, 1 to 1000.
-            filters: metadata that a supporting turn must have, all of it.
-            entity: a name that the fact must mention.
-            session_id: a session that must support it.
-            as_of: keep what was so at that time.
-            verdict: instead return those that were ``"pinned"``, ``"forgotten"`` or ``"corrected"``.
-
-        Raises:
-            InputError: if `offset` or `limit` is out of range, or there is no such verdict.
-            NotFoundError: if there is no such entity or session.
-        """
-        read_count("offset", offset, None, 0)
-        read_count("limit", limit, None, 1)
-        check_text("list", "entity", entity)
-        check_text("list", "session_id", session_id)
-        check_text("list", "verdict", verdict)
-        check_mapping("list", "filters", filters)
-        when = read_time(as_of, self._pool.config, "as_of")
-        return await self._view(
-            views.facts_page,
-            offset=offset,
-            limit=limit,
-            filters=filters or {},
-            entity=entity,
-            session_id=session_id,
-            as_of=when,
-            verdict=verdict,
-        )
-
 
 class UserMemory:
     """The blocking twin of `AsyncUserMemory`; made by `MemForest.user`."""
@@ -387,6 +334,8 @@ class UserMemory:
     pin = portal.blocking(AsyncUserMemory.pin)
     forget = portal.blocking(AsyncUserMemory.forget)
     timeline = portal.blocking(AsyncUserMemory.timeline)
+    changes = portal.blocking(AsyncUserMemory.changes)
+    diff = portal.blocking(AsyncUserMemory.diff)
     tree = portal.blocking(AsyncUserMemory.tree)
     stats = portal.blocking(AsyncUserMemory.stats)
     indexes = portal.blocking(AsyncUserMemory.indexes)

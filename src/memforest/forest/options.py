@@ -14,13 +14,14 @@ from memforest.config import MODES, Config, Ranking
 from memforest.display import shown
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
-from memforest.interval import floor_ms
+from memforest.interval import floor_ms, to_ms
 from memforest.memory.open import check_embedder, check_key
 from memforest.memory.progress import Report, no_report
 from memforest.memory.query.query_path import Query
 from memforest.memory.rebuild import Rebuild
 from memforest.settings import brief, instead, with_article
 from memforest.steps.base import QUESTION_CHARS
+from memforest.systems.moments import Moment
 from memforest.systems.registry import known, make_index
 
 __all__ = [
@@ -37,9 +38,11 @@ __all__ = [
     "read_budget",
     "read_count",
     "read_indexes",
+    "read_moment",
     "read_options",
     "read_rebuild",
     "read_time",
+    "read_window",
 ]
 
 TimeLike = datetime | date | str | int | float
@@ -54,6 +57,8 @@ class QueryOptions(TypedDict, total=False):
     reference_date: TimeLike | None
     as_of: TimeLike | None
     during: tuple[TimeLike, TimeLike] | None
+    said_by: TimeLike | None
+    known_at: TimeLike | None
     top_k: int | None
     max_facts: int | None
     max_tokens: int | None
@@ -75,6 +80,18 @@ def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | N
         if value is None
         else (parse_timestamp(value, timezone=config.zone, field=name, day_first=config.day_first)[0])
     )
+
+
+def read_moment(said_by: TimeLike | None, known_at: TimeLike | None, config: Config) -> Moment | None:
+    """Return the moment of what had been said by a time and was held at a time; None when neither is given.
+
+    Raises:
+        TimestampError: if a value is no time; the message names it.
+    """
+    said, known = read_time(said_by, config, "said_by"), read_time(known_at, config, "known_at")
+    if said is None and known is None:
+        return None
+    return Moment(None if known is None else to_ms(known), None if said is None else to_ms(said))
 
 
 def read_options(question: str, options: QueryOptions, config: Config) -> Query:
@@ -105,7 +122,8 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
         reference=reference or floor_ms(config.clock()),
         reference_given=reference is not None,
         as_of=read_time(options.get("as_of"), config, "as_of"),
-        during=_window(options.get("during"), config),
+        during=read_window(options.get("during"), config),
+        moment=read_moment(options.get("said_by"), options.get("known_at"), config),
         top_k=top_k,
         max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
@@ -338,7 +356,13 @@ def _mode(value: Any) -> str | None:
     return value  # type: ignore[no-any-return]  # one of them
 
 
-def _window(during: Any, config: Config) -> tuple[datetime, datetime] | None:
+def read_window(during: Any, config: Config) -> tuple[datetime, datetime] | None:
+    """Return a stretch of time, None for None.
+
+    Raises:
+        InputError: if it is no pair, or does not start before its end.
+        TimestampError: if one of its times is none.
+    """
     if during is None:
         return None
     if not isinstance(during, (tuple, list)) or len(during) != 2:

@@ -12,6 +12,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest.options import check_flags, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
 from memforest.memory.results import IngestResult
@@ -23,7 +24,7 @@ T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
 """Place of a request -> what became of it."""
 
-ARRIVAL = ("user_id", *Arrival.__dataclass_fields__)
+ARRIVAL = ("user_id", *(name for name in Arrival.__dataclass_fields__ if name != "redacted"))
 
 
 def request_problem(request: object, needed: Sequence[str], known: Sequence[str] | None) -> InputError | None:
@@ -100,6 +101,7 @@ async def _ingest(
     if not arrivals:
         return
     try:
+        arrivals = {i: await redacted(one, pool.config) for i, one in arrivals.items()}
         found = await pool.use(
             user_id,
             lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),

@@ -19,7 +19,7 @@ from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.models import Embedder
 from memforest.ports import embed_questions
-from memforest.search.cache import SnapshotCache
+from memforest.search.cache import Snapshots
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store import meta
@@ -51,7 +51,7 @@ class MemoryHost:
     """Gives indexes access to one memory: transactions, models, and fresh summaries. `embedder` is None where there is none, or it has just failed."""
 
     db: Database
-    cache: SnapshotCache
+    cache: Snapshots
     config: Config
     steps: Steps
     embedder: Embedder | None

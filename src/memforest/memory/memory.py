@@ -71,6 +71,7 @@ from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
+from memforest.systems.moments import Moment, MomentCache
 from memforest.text import cut
 from memforest.types import StepUsage
 
@@ -379,14 +380,16 @@ class Memory:
             await asyncio.to_thread(self._keep_spent, operation, result.usage.steps)
         return result
 
-    async def view(self, make: Callable[..., T], *args: Any, **how: Any) -> T:
-        """Run one of `memforest.memory.inspect.views` in a read transaction."""
+    async def view(self, make: Callable[..., T], *args: Any, moment: Moment | None = None, **how: Any) -> T:
+        """Run one of `memforest.memory.inspect.views` in a read transaction, on the memory as it was at a moment."""
+        cache = self._cache if moment is None else MomentCache(self._cache, moment)
 
         def run() -> T:
             with self.db.read() as tx:
-                return make(
-                    ViewContext(tx, self._cache, self.config, self._attached, self._present), *args, **how
+                context = ViewContext(
+                    tx, cache, self.config, self._attached, present=self._present, moment=moment
                 )
+                return make(context, *args, **how)
 
         return await asyncio.to_thread(run)
 

@@ -46,9 +46,9 @@ class Quotes:
     _damaged: Mapping[int, DamagedTurn]
 
     @classmethod
-    def read(cls, tx: Tx, facts: Collection[int]) -> Quotes:
-        """Read the occurrences of facts, by row id, and their turns."""
-        sayings = _without_hidden(tx, fact_sayings(tx, facts))
+    def read(cls, tx: Tx, facts: Collection[int], without: Collection[int] = ()) -> Quotes:
+        """Read the occurrences of facts, by row id, and their turns; occurrences with the ids `without` are left out."""
+        sayings = _without_hidden(tx, fact_sayings(tx, facts, without))
         found = {one for several in sayings.values() for one in several}
         turns, damaged = _sound(tx, {one.turns[-1] for one in found})
         said = {one: _words(one, turns[one.turns[-1]]) for one in found if one.turns[-1] in turns}

@@ -13,6 +13,7 @@ from memforest.interval import Interval, format_interval, local_time
 from memforest.language.dating import show_dates
 from memforest.language.quoting import in_full
 from memforest.memory.chunks import ChunkReport, RefusedStatement
+from memforest.memory.inspect.changed import Change, ChangePage, Diff, DiffEntry
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
@@ -26,14 +27,19 @@ from memforest.memory.inspect.stored import (
     TreeView,
 )
 from memforest.memory.plain import Result
-from memforest.memory.reports import Problem, RepairReport, Usage, VerifyReport
+from memforest.memory.reports import Problem, RepairReport, VerifyReport
+from memforest.memory.spending import Usage
 from memforest.search.budget import day_of, fit, quotation, render, render_quote, render_summary
 from memforest.text import cut
 from memforest.types import Precision, QuestionPlan, Refused, ResolvedDate, Spoken
 
 __all__ = [
     "AskResult",
+    "Change",
+    "ChangePage",
     "ChunkReport",
+    "Diff",
+    "DiffEntry",
     "Evidence",
     "FactPage",
     "FactView",
@@ -290,6 +296,11 @@ class IngestResult(Result):
     read, by `flush` or by `resume`."""
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
+    redacted: int = 0
+    """Turns that redaction has changed, of those that were given."""
+    repeated: bool = False
+    """The call came again with its idempotency key: nothing was written, and this is what the first one did, as far as
+    that is still there. What the first one cost, and its warnings, are not kept."""
 
     @property
     def unchanged(self) -> bool:

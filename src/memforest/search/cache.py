@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Protocol
 
 from memforest.search.advance import advance
 from memforest.search.forests import carry_forests, forest_bytes
@@ -13,7 +15,22 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store.tx import Tx, begin_anew
 
-__all__ = ["SnapshotCache"]
+__all__ = ["SnapshotCache", "Snapshots"]
+
+MOMENTS = 4
+"""Snapshots of earlier moments that are kept with the current one, those used last."""
+
+
+class Snapshots(Protocol):
+    """Where readers get their snapshot from: the memory as it is, or as it was at a moment."""
+
+    @property
+    def known(self) -> Known:
+        """Returns which share of texts the memory's embedder has words for."""
+
+    def get(self, tx: Tx) -> Snapshot:
+        """Return the snapshot for a transaction's state; to be called before anything else is read in it."""
+
 
 Check = Callable[[Tx], object]
 
@@ -36,6 +53,8 @@ class SnapshotCache:
         self._check = check
         self._lock = threading.Lock()
         self._kept: Snapshot | None = None
+        self._earlier: OrderedDict[Hashable, Snapshot] = OrderedDict()
+        """Made from the kept one, by what they are of; the one used last stands last."""
 
     def get(self, tx: Tx) -> Snapshot:
         """Return the snapshot of the transaction's state; to be called before anything else is read in it.
@@ -62,15 +81,40 @@ class SnapshotCache:
                 carry_words(kept, made)
                 carry_forests(kept, made)
             self._kept = made
+            self._earlier = OrderedDict()
             return made
+
+    def earlier(self, tx: Tx, key: Hashable, make: Callable[[Snapshot], Snapshot]) -> Snapshot:
+        """Return what is made from the snapshot of the transaction's state, kept for as long as that is the current one.
+
+        Args:
+            tx: a read transaction in which nothing else was read.
+            key: what is made.
+            make: makes it, in one thread at a time.
+        """
+        base = self.get(tx)
+        with self._lock:
+            current = self._kept is base
+            found = self._earlier.get(key) if current else None
+            if found is None:
+                found = make(base)
+            if current:
+                self._earlier[key] = found
+                self._earlier.move_to_end(key)
+                while len(self._earlier) > MOMENTS:
+                    self._earlier.popitem(last=False)
+            return found
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the kept snapshot and of its forests, about; 0 when there is none."""
+        """Bytes of the kept snapshots and of their forests, about; 0 when there is none."""
         kept = self._kept
-        return 0 if kept is None else kept.nbytes + forest_bytes(kept)
+        own = (
+            [] if kept is None else [kept, *(one for one in list(self._earlier.values()) if one is not kept)]
+        )
+        return sum(one.nbytes + forest_bytes(one) for one in own)
 
     def drop(self) -> int:
         """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
-        nbytes, self._kept = self.nbytes, None
+        nbytes, self._kept, self._earlier = self.nbytes, None, OrderedDict()
         return nbytes

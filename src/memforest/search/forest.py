@@ -101,6 +101,9 @@ class Forest:
     """Those that rows of items mean."""
     summarised: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """The rows of the leaves that have a summary of their own, ascending."""
+    torn: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The rows of the nodes beneath which something is left out, ascending, in a forest of an earlier moment: what their
+    summaries tell was not all held then."""
 
     def __post_init__(self) -> None:
         """Raise if a child's level is not below its parent's, or a leaf has no item."""

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from memforest.search.advance_forest import OldVectors, advance_forest, advance_vectors
 from memforest.search.forest import EmbeddedForest, Forest
 from memforest.search.load_forest import embedded_ids, load_forest, load_vectors
+from memforest.search.smaller_forest import forest_without, vectors_without
 from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store.changes import Changes, changes_since
@@ -66,7 +67,9 @@ def forest_of(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
         if kept.forest is None:
             older, kept.older_forest = kept.older_forest, None
             changed = None if older is None else _changes(tx, snapshot, older[0])
-            if older is not None and changed is not None:
+            if snapshot.base is not None:
+                kept.forest = forest_without(forest_of(tx, snapshot.base, owner), snapshot)
+            elif older is not None and changed is not None:
                 kept.forest = advance_forest(tx, snapshot, older[1], changed)
             kept.forest = kept.forest or load_forest(tx, snapshot, owner)
         return kept.forest
@@ -88,7 +91,9 @@ def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
             older, kept.older_vectors = kept.older_vectors, None
             changed = None if older is None else _changes(tx, snapshot, older.position)
             table = None
-            if older is not None and changed is not None:
+            if snapshot.base is not None:
+                table = vectors_without(embedded_forest(tx, snapshot.base, owner), forest)
+            elif older is not None and changed is not None:
                 table = advance_vectors(tx, snapshot, forest, older, changed)
             kept.embedded = EmbeddedForest(
                 forest, load_vectors(tx, snapshot, forest) if table is None else table

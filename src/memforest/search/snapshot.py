@@ -9,7 +9,7 @@ index's are read when it is asked (`memforest.search.forests`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from memforest.search.vectors import VectorTable
 from memforest.store import snapshot as rows
+from memforest.store.facts import FactRow
 
 __all__ = [
     "OPEN",
@@ -174,6 +175,12 @@ class Snapshot:
     """The sessions in the order of their turns."""
     position: int = -1
     """Up to where the change log is in this; -1 when it cannot be brought up to date."""
+    base: Snapshot | None = None
+    """The snapshot of all that the memory holds, when this has only what was held at a moment (`memforest.systems.moments`)."""
+    without: frozenset[int] = frozenset()
+    """Occurrences that were not held then, of facts that were."""
+    restated: Mapping[int, FactRow] = field(default_factory=dict)
+    """The facts that said something else of themselves then, by row id of the store."""
 
     @property
     def nbytes(self) -> int:

@@ -110,8 +110,8 @@ _FACTS: tuple[Check, ...] = (
     ),
     (
         f"""SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact
-            WHERE {_no_texts("o.topics")} OR abs(o.cosine) > 1.001""",
-        "{0}: occurrence {1} has topics or a likeness that cannot be",
+            WHERE {_no_texts("o.topics")} OR abs(o.cosine) > 1.001 OR {_no_time("o.stored_ms")}""",
+        "{0}: occurrence {1} has topics, a likeness or a stored time that cannot be",
     ),
     (
         """SELECT f.fact_id, m.occurrence FROM mention m JOIN fact f ON f.id = m.fact
@@ -124,6 +124,23 @@ _FACTS: tuple[Check, ...] = (
            (SELECT 1 FROM mention m WHERE m.fact = s.fact AND m.occurrence = s.occurrence AND m.entity = s.entity)
            OR s.attribute = '' OR s.value = ''""",
         "{0}: a state ({1!r}) is of an entity that the fact does not name there, or has no value",
+    ),
+)
+
+_WRITES: tuple[Check, ...] = (
+    (
+        f"""SELECT s.session_id FROM write_key w JOIN session s ON s.id = w.session
+            WHERE length(w.key) != 16 OR length(w.request) != 16 OR {_no_time("w.stored_ms")} OR w.result != '' AND
+            CASE WHEN json_valid(w.result) THEN json_type(w.result) != 'object'
+                OR json_type(w.result, '$.first') IS NOT 'integer' OR json_type(w.result, '$.turns') IS NOT 'integer'
+                OR json_type(w.result, '$.replaced') IS NULL
+                OR json_type(w.result, '$.replaced') NOT IN ('true', 'false')
+                OR json_extract(w.result, '$.first') < 0 OR json_extract(w.result, '$.turns') < 0 ELSE 1 END""",
+        "session {0!r}: a write's idempotency key is none, or its result cannot be",
+    ),
+    (
+        "SELECT session FROM write_key WHERE session NOT IN (SELECT id FROM session)",
+        "a write's idempotency key is of session {0}, which is not there",
     ),
 )
 
@@ -237,8 +254,8 @@ def origin_contradictions(tx: Tx) -> list[str]:
 
 
 def cell_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with sessions and their chunks."""
-    return _found(tx, _CELLS)
+    """Return what is wrong with sessions, their chunks, and the keys of their writes."""
+    return _found(tx, (*_CELLS, *_WRITES))
 
 
 def fact_contradictions(tx: Tx) -> list[str]:

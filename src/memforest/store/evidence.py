@@ -105,8 +105,11 @@ def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
     return {row[0]: FactText._make((*row[1:6], read_dates(row[6]), row[7])) for row in found}
 
 
-def fact_sayings(tx: Tx, facts: Collection[int]) -> dict[int, list[Saying]]:
-    """Return the occurrences of each fact, in the order they were said; no text of a turn is read."""
+def fact_sayings(tx: Tx, facts: Collection[int], without: Collection[int] = ()) -> dict[int, list[Saying]]:
+    """Return the occurrences of each fact, in the order they were said; no text of a turn is read.
+
+    Those with the ids `without` are left out.
+    """
     found = tx.execute(
         f"""SELECT o.fact, o.id, coalesce(c.maker, ''), CAST(o.quote AS BLOB), o.text IS NULL,
                 k.made_ms, f.verdict < 2, t.id, p.id FROM occurrence o
@@ -114,8 +117,9 @@ def fact_sayings(tx: Tx, facts: Collection[int]) -> dict[int, list[Saying]]:
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             LEFT JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
             LEFT JOIN correction k ON k.id = o.correction
-            WHERE o.fact {AMONG} ORDER BY o.fact, o.said_ms, coalesce(o.tie, f.tie), o.id, t.ordinal""",
-        (tx.ids(facts),),
+            WHERE o.fact {AMONG} AND o.id NOT {AMONG}
+            ORDER BY o.fact, o.said_ms, coalesce(o.tie, f.tie), o.id, t.ordinal""",
+        (tx.ids(facts), tx.ids(without)),
     )
     sayings: dict[int, list[Saying]] = {fact: [] for fact in facts}
     for (fact, _), rows in groupby(found, key=itemgetter(0, 1)):
@@ -127,14 +131,19 @@ def fact_sayings(tx: Tx, facts: Collection[int]) -> dict[int, list[Saying]]:
     return sayings
 
 
-def fact_sources(tx: Tx, facts: Collection[int]) -> dict[int, list[tuple[str, str]]]:
-    """Return the (session id, turn id) pairs that support each fact, in the order they were said."""
+def fact_sources(
+    tx: Tx, facts: Collection[int], without: Collection[int] = ()
+) -> dict[int, list[tuple[str, str]]]:
+    """Return the (session id, turn id) pairs that support each fact, in the order they were said.
+
+    Occurrences with the ids `without` are left out.
+    """
     found = tx.execute(
         f"""SELECT o.fact, s.session_id, t.turn_id FROM occurrence o
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
-            JOIN session s ON s.id = t.session WHERE o.fact {AMONG}
+            JOIN session s ON s.id = t.session WHERE o.fact {AMONG} AND o.id NOT {AMONG}
             ORDER BY o.fact, o.said_ms, s.session_id, t.ordinal""",
-        (tx.ids(facts),),
+        (tx.ids(facts), tx.ids(without)),
     )
     sources: dict[int, list[tuple[str, str]]] = {fact: [] for fact in facts}
     for fact, session_id, turn_id in found:

@@ -102,6 +102,7 @@ class OccurrenceRow:
     turns: tuple[int, ...]
     dates: tuple[ResolvedDate, ...] = ()
     correction: int | None = None
+    stored_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +211,20 @@ def add_occurrence(
     cosine: float | None,
     turns: Sequence[int],
     correction: int | None = None,
+    stored_ms: int | None = None,
 ) -> OccurrenceRef:
     """Record where a fact was said, and by which turns; return what its mentions and states hang on.
 
-    What is the fact's, and a quote that is all of the only turn, is not stored again. `correction` is what put the fact there.
+    A wording, dates, a tie and a stored time that are the fact's, and a quote that is all of the only turn, are not stored
+    again. `correction` is what put the fact there. Without `stored_ms` the occurrence was stored with its fact.
     """
     row = tx.insert(
-        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction)
-           VALUES (:fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
+        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction,
+           stored_ms) VALUES (:fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
            nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
            nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine,
-           nullif(:dates, (SELECT dates FROM fact WHERE id = :fact)), :correction) RETURNING id""",
+           nullif(:dates, (SELECT dates FROM fact WHERE id = :fact)), :correction,
+           nullif(:stored_ms, (SELECT stored_ms FROM fact WHERE id = :fact))) RETURNING id""",
         {
             "fact": fact,
             "cell": cell,
@@ -234,6 +238,7 @@ def add_occurrence(
             "cosine": cosine,
             "dates": write_dates(dates),
             "correction": correction,
+            "stored_ms": stored_ms,
         },
     )
     tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(row, turn) for turn in turns])
@@ -245,20 +250,22 @@ QUOTE = """coalesce(o.quote, (SELECT t.text FROM occurrence_turn x JOIN turn t O
 """The quote of occurrence `o`: its own, else all of its turn."""
 
 
-def occurrences(tx: Tx, facts: Collection[int]) -> dict[int, list[OccurrenceRow]]:
-    """Return the occurrences of facts, each list in the order they were said."""
+def occurrences(
+    tx: Tx, facts: Collection[int], without: Collection[int] = ()
+) -> dict[int, list[OccurrenceRow]]:
+    """Return the occurrences of facts, each list in the order they were said; those with the ids `without` are left out."""
     rows = tx.execute(
         f"""SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
            coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id),
-           coalesce(o.dates, f.dates), o.correction
-           FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG}
+           coalesce(o.dates, f.dates), o.correction, coalesce(o.stored_ms, f.stored_ms)
+           FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG} AND o.id NOT {AMONG}
            ORDER BY o.said_ms, tie, o.id""",
-        (tx.ids(facts),),
+        (tx.ids(facts), tx.ids(without)),
     )
     found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
     for row in rows:
         topics, turns = tuple(json.loads(row[8])), tuple(sorted(json.loads(row[10])))
-        values = (*row[:8], topics, row[9], turns, read_dates(row[11]), row[12])
+        values = (*row[:8], topics, row[9], turns, read_dates(row[11]), *row[12:])
         found[row[1]].append(OccurrenceRow(*values))
     return found
 

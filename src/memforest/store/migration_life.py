@@ -121,6 +121,10 @@ _LIFE = (
     # (JSON: name there, name here), so that merging it again asks nothing.
     "ALTER TABLE origin ADD COLUMN label TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE origin ADD COLUMN names TEXT NOT NULL DEFAULT '{}'",
+    # When an occurrence was stored, if that was not with its fact.
+    "ALTER TABLE occurrence ADD COLUMN stored_ms INTEGER",
+    "CREATE INDEX correction_undone ON correction (undone_ms) WHERE undone_ms IS NOT NULL",
+    "CREATE INDEX occurrence_stored ON occurrence (stored_ms) WHERE stored_ms IS NOT NULL",
 )
 
 

@@ -157,13 +157,19 @@ def wordings(tx: Tx, only: Only = None) -> dict[int, str]:
     return dict(tx.execute(f"SELECT id, text FROM fact {where}", args).fetchall())
 
 
-def said_often(tx: Tx, only: Only = None) -> dict[int, tuple[int, ...]]:
-    """Return fact -> the times of its occurrences, in order, for facts that were said more than once."""
+def said_often(tx: Tx, only: Only = None, without: Collection[int] = ()) -> dict[int, tuple[int, ...]]:
+    """Return fact -> the times of its occurrences, in order, for facts that were said more than once.
+
+    Occurrences with the ids `without` are left out.
+    """
     often = "WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1)"
     where, args = (often, ()) if only is None else _among(tx, "fact", only)
     found: dict[int, list[int]] = {}
-    for fact, said_ms in tx.execute(f"SELECT fact, said_ms FROM occurrence {where} ORDER BY said_ms", args):
-        found.setdefault(fact, []).append(said_ms)
+    for row, fact, said_ms in tx.execute(
+        f"SELECT id, fact, said_ms FROM occurrence {where} ORDER BY said_ms", args
+    ):
+        if row not in without:
+            found.setdefault(fact, []).append(said_ms)
     return {fact: tuple(times) for fact, times in found.items() if len(times) > 1}
 
 

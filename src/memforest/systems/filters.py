@@ -17,7 +17,7 @@ from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.states import valid_until
 
-__all__ = ["Allowed", "allowed", "filter_notes", "valid_end"]
+__all__ = ["Allowed", "allowed", "allowed_facts", "filter_notes", "valid_end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +36,35 @@ def allowed(snapshot: Snapshot, request: Search) -> Allowed:
         keep.turns[turns.muted] = False
         keep.turns[facts.pairs[:, 1]] = True
         return keep
-    until = valid_until(snapshot)
+    keep.facts[:] = allowed_facts(snapshot, request.as_of_ms, request.during_ms)
     said = np.ones(len(turns.ids), dtype=np.bool_)
     if request.as_of_ms is not None:
-        at = request.as_of_ms
-        keep.facts[:] = (facts.start_ms <= at) & (at < until)
-        said &= turns.said_ms <= at
+        said &= turns.said_ms <= request.as_of_ms
     if request.during_ms is not None:
         start, end = request.during_ms
-        # An event without a stated end happened when it was said; only states go on.
-        last = np.where(until == OPEN, np.where(is_state(snapshot), OPEN, facts.start_ms + 1), until)
-        last = np.where(facts.stated & ~is_state(snapshot), facts.end_ms, last)
-        keep.facts[:] &= (facts.start_ms < end) & (start < last)
         said &= (turns.said_ms >= start) & (turns.said_ms < end)
     supports, passes = np.zeros(len(turns.ids), dtype=np.bool_), np.zeros(len(turns.ids), dtype=np.bool_)
     supports[facts.pairs[:, 1]] = True
     passes[facts.pairs[keep.facts[facts.pairs[:, 0]], 1]] = True
     keep.turns[:] = passes | (said & ~supports & ~turns.muted)
     return keep
+
+
+def allowed_facts(
+    snapshot: Snapshot, as_of_ms: int | None, during_ms: tuple[int, int] | None
+) -> NDArray[np.bool_]:
+    """Return which facts were so at an instant, and overlap a window."""
+    facts, until = snapshot.facts, valid_until(snapshot)
+    kept = np.ones(len(facts.ids), dtype=np.bool_)
+    if as_of_ms is not None:
+        kept &= (facts.start_ms <= as_of_ms) & (as_of_ms < until)
+    if during_ms is not None:
+        start, end = during_ms
+        # An event without a stated end happened when it was said; only states go on.
+        last = np.where(until == OPEN, np.where(is_state(snapshot), OPEN, facts.start_ms + 1), until)
+        last = np.where(facts.stated & ~is_state(snapshot), facts.end_ms, last)
+        kept &= (facts.start_ms < end) & (start < last)
+    return kept
 
 
 def filter_notes(keep: Allowed) -> dict[str, int]:

@@ -52,9 +52,11 @@ def allowed_nodes(snapshot: Snapshot, forest: Forest, request: Search) -> Flags:
 
     A summary tells of all of its leaves. So `as_of_ms` keeps a node only if every leaf was so at that instant: a node
     with one later leaf would tell what came after. `during_ms` keeps a node if a leaf of it overlaps the window.
-    A leaf that holds turns was so if all its turns pass, and all the facts that they support.
+    A leaf that holds turns was so if all its turns pass, and all the facts that they support. Of an earlier moment no node
+    is kept whose summary tells more than was held then.
     """
     kept = np.ones(len(forest.ids), dtype=np.bool_)
+    kept[forest.torn] = False
     leaf = forest.kind != INNER
     if request.as_of_ms is not None:
         every, _ = _leaves_that_pass(snapshot, forest, replace(request, during_ms=None))

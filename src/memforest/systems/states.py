@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import cast
 
 import numpy as np
@@ -19,7 +20,18 @@ from memforest.store import snapshot as rows
 from memforest.store.snapshot import StateSeen
 from memforest.store.tx import Tx
 
-__all__ = ["Timelines", "known_values", "observations", "superseded_facts", "timelines", "valid_until"]
+__all__ = [
+    "Difference",
+    "Timelines",
+    "differences",
+    "known_values",
+    "observations",
+    "states_of_entity",
+    "superseded_facts",
+    "timelines",
+    "timelines_of",
+    "valid_until",
+]
 
 MARKS = (0, 16, 128, 1024)
 """How many observations before its end a timeline can be read on from: what is told of last month stands there."""
@@ -147,6 +159,32 @@ def timelines(snapshot: Snapshot) -> Timelines:
     return {key: line.segments for key, line in _lines(snapshot).items()}
 
 
+def states_of_entity(snapshot: Snapshot, entity: int) -> Sequence[StateSeen]:
+    """Return the observations of an entity, by attribute and time."""
+    first = bisect_left(snapshot.states, entity, key=lambda state: state.entity)
+    return snapshot.states[
+        first : bisect_right(snapshot.states, entity, lo=first, key=lambda state: state.entity)
+    ]
+
+
+def timelines_of(snapshot: Snapshot, entity: int) -> Timelines:
+    """Return the segments of every timeline of an entity, at the cost of those."""
+    attributes = {state.attribute for state in states_of_entity(snapshot, entity)}
+    return {key: line for name in sorted(attributes) for key, line in _lines_of(snapshot, entity, name)}
+
+
+def _lines_of(
+    snapshot: Snapshot, entity: int, attribute: str
+) -> Iterable[tuple[LineKey, tuple[Segment, ...]]]:
+    """Yield the timelines of one attribute of an entity, which are numbered from 0."""
+    lines = _lines(snapshot)
+    for number in count():
+        found = lines.get((entity, attribute, number))
+        if found is None:
+            return
+        yield (entity, attribute, number), found.segments
+
+
 def known_values(snapshot: Snapshot) -> set[tuple[str, str]]:
     """Return every (attribute, value in lower case) that was observed of anybody."""
     lines = _lines(snapshot).items()
@@ -167,6 +205,70 @@ def observations(states: Iterable[StateSeen]) -> list[Observation]:
         )
         for state in states
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value of an attribute that was so at one time and not at another; None where there was none."""
+
+    key: LineKey
+    before: Segment | None
+    after: Segment | None
+
+
+def differences(
+    snapshot: Snapshot, first_ms: int, last_ms: int, entity: int | None = None
+) -> list[Difference]:
+    """Return what was so at one of two times and not at the other, by entity and attribute.
+
+    Only the timelines of which something was observed between the two are read: others say the same at both.
+
+    Args:
+        snapshot: of the memory.
+        first_ms: the earlier time, UTC ms.
+        last_ms: the later one.
+        entity: only of this entity.
+    """
+    at_ms, entities = _observed(snapshot)
+    between = (at_ms > first_ms) & (at_ms <= last_ms)
+    if entity is not None:
+        between &= entities == entity
+    touched = dict.fromkeys(_key(snapshot.states[place]) for place in np.flatnonzero(between).tolist())
+    found: list[Difference] = []
+    for owner, attribute in touched:
+        for key, segments in _lines_of(snapshot, owner, attribute):
+            before = _holding(segments, attribute, first_ms)
+            after = _holding(segments, attribute, last_ms)
+            found += _different(key, before, after)
+    return found
+
+
+@once_per_snapshot
+def _observed(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when each observation was so, ms, and of which entity it is."""
+    n = len(snapshot.states)
+    times = np.fromiter((state.at_ms for state in snapshot.states), dtype=np.int64, count=n)
+    return times, np.fromiter((state.entity for state in snapshot.states), dtype=np.int64, count=n)
+
+
+def _holding(segments: Sequence[Segment], attribute: str, at_ms: int) -> list[Segment]:
+    """Return the segments that held at a time; a value beside which others may hold ends with none of them."""
+    if holds_many(attribute):
+        return [one for one in segments if one.start_ms is None or one.start_ms <= at_ms]
+    holding = [one for one in segments if one.holds_at(at_ms)]
+    # A value that was left at a time that nobody knows held before all others.
+    return holding[-1:]
+
+
+def _different(key: LineKey, before: Sequence[Segment], after: Sequence[Segment]) -> Iterable[Difference]:
+    """Yield the values that are only on one side; one that took the place of another together with that."""
+    gone = [one for one in before if not any(same_value(one.value, other.value) for other in after)]
+    come = [one for one in after if not any(same_value(one.value, other.value) for other in before)]
+    if holds_many(key[1]):
+        yield from (Difference(key, one, None) for one in gone)
+        yield from (Difference(key, None, one) for one in come)
+    elif gone or come:
+        yield Difference(key, gone[0] if gone else None, come[0] if come else None)
 
 
 @once_per_snapshot

@@ -68,6 +68,7 @@ class Batch:
         self._refreshed = Refreshed()
         self._failures: list[str] = []
         self._tried = False
+        self._repeated: dict[int, IngestResult] = {}
 
     def fail(self, at: int, error: MemForestError) -> None:
         """Record an error as the result of a session."""
@@ -139,11 +140,16 @@ class Batch:
         else:
             self._refreshed = await self._writer.refresh_nothing()
         self._tried = refresh != "nothing"
+        for at, one in self._stored.items():
+            if one.repeats is not None and at not in self._errors:
+                self._repeated[at] = await self._writer.first_result(self._own_result(at), one.repeats)
 
     def result(self, at: int) -> IngestResult | MemForestError:
         """Return the result of a session, or the error that it ended with."""
-        if at in self._errors:
-            return self._errors[at]
+        return self._errors.get(at) or self._repeated.get(at) or self._own_result(at)
+
+    def _own_result(self, at: int) -> IngestResult:
+        """Return what this call has done of a session."""
         stored, done = self._stored[at], self._committed.get(at, CommittedSession())
         last = at == max(self._committed or self._stored)
         refreshed = self._refreshed if last else Refreshed()
@@ -155,6 +161,7 @@ class Batch:
             superseded=tuple(done.superseded),
             chunks=done.chunks,
             refused=stored.refused,
+            redacted=stored.redacted,
             replaced=stored.replaced,
             trees_updated=len(done.placed.trees),
             nodes_written=done.placed.nodes,

@@ -198,13 +198,14 @@ def _write_fact(
     done: CommittedSession,
 ) -> None:
     """Write a planned fact."""
+    first_told = work.stored.told.stored  # of a cell that is cut anew
     if plan.joins is None:
-        fact = _new_fact(tx, work, plan, stored_ms)
+        fact = _new_fact(tx, plan, min(first_told.get(one.fact_id, stored_ms) for one in plan.said))
         told = done.added
     else:
         fact = fact_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
         told = done.merged
-    again = all(one.fact_id in work.stored.told.facts for one in plan.said)  # of a cell that is cut anew
+    again = all(one.fact_id in work.stored.told.facts for one in plan.said)
     if not again and fact.row not in done.facts:  # in an earlier part
         told.append(fact.text)
     done.facts.add(fact.row)
@@ -225,6 +226,7 @@ def _write_fact(
             topics=one.candidate.topics,
             cosine=plan.cosines.get(one.fact_id),
             turns=one.turns,
+            stored_ms=first_told.get(one.fact_id, stored_ms),
         )
         done.states += write_mentions(tx, book, one.candidate, occurrence)
     if plan.joins is not None:  # a new one stands already as its first occurrence says
@@ -232,7 +234,7 @@ def _write_fact(
     _put_vector(tx, work, fact)
 
 
-def _new_fact(tx: Tx, work: ExtractedSession, plan: FactPlan, stored_ms: int) -> FactRow:
+def _new_fact(tx: Tx, plan: FactPlan, stored_ms: int) -> FactRow:
     candidate, first = plan.candidate, plan.said[0]
     fact = FactRow(
         row=0,

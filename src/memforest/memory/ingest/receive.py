@@ -17,6 +17,8 @@ from memforest.calendar import window_of
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
+from memforest.memory.ingest.redact import redacted
+from memforest.memory.ingest.repeats import KeyedWrite, keyed
 from memforest.memory.ingest.retract import Told, retract_cell, retract_session, told_by
 from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
 from memforest.memory.known import known_shares, mean_share, unknown_note
@@ -31,6 +33,7 @@ from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
 from memforest.store.sessions import CellRow, SessionRow
 from memforest.store.tx import Tx
+from memforest.store.write_keys import WriteKey
 from memforest.systems.attached import Attached, Placings
 from memforest.systems.base import Placed
 from memforest.text import cut
@@ -68,6 +71,9 @@ class StoredSession:
     """What the caller should know of how the turns were read."""
     timer: Timer = field(default_factory=Timer)
     infer: bool = True
+    redacted: int = 0  # turns that redaction has changed
+    repeats: WriteKey | None = None
+    """The write with the same idempotency key that was done before; this one writes nothing."""
     day_first: bool | None = None
     """How the memory's people write numeric dates; None is not known."""
     turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
@@ -148,14 +154,18 @@ class Receiver:
 
     async def receive(self, arrival: Arrival) -> StoredSession:
         """Check the turns of a session and store them."""
+        arrival = await redacted(arrival, self.config)
+        write = keyed(arrival, append=False)
 
         def read(tx: Tx) -> Reading:
             return read_arrival(arrival, self.config, self.label, order_of(tx, self.config))
 
-        return await self._in_thread(arrival, read, append=False)
+        return await self._in_thread(arrival, read, write, append=False)
 
     async def append(self, arrival: Arrival) -> StoredSession:
         """Append turns to a stored session; numbering and storing are one transaction, as other processes may append too."""
+        arrival = await redacted(arrival, self.config)
+        write = keyed(arrival, append=True)
         now = floor_ms(self.config.clock())
         if arrival.session_id is None:
             day = await asyncio.to_thread(self._day, now)
@@ -167,32 +177,36 @@ class Receiver:
             found = sessions.find_session(tx, session_id)
             first, floor = (0, None) if found is None else (found.next, from_ms(found.end_ms))
             taken = None if found is None else partial(sessions.has_turn, tx, found.row)
-            order = order_of(tx, self.config)
             return read_addition(
                 arrival,
                 self.config,
                 self.label,
                 now,
-                day_first=order,
+                day_first=order_of(tx, self.config),
                 first=first,
                 floor=floor,
                 is_taken=taken,
             )
 
-        return await self._in_thread(arrival, read, append=True)
+        return await self._in_thread(arrival, read, write, append=True)
 
     async def _in_thread(
-        self, arrival: Arrival, read: Callable[[Tx], Reading], *, append: bool
+        self, arrival: Arrival, read: Callable[[Tx], Reading], write: KeyedWrite | None, *, append: bool
     ) -> StoredSession:
         started = time.perf_counter()
-        stored = await asyncio.to_thread(self._store, arrival, read, append)
+        stored = await asyncio.to_thread(self._store, arrival, read, write, append)
         stored.timer.add("store", started)
         return stored
 
-    def _store(self, arrival: Arrival, read: Callable[[Tx], Reading], append: bool) -> StoredSession:
-        """Read the turns and store them, in one transaction."""
+    def _store(
+        self, arrival: Arrival, read: Callable[[Tx], Reading], write: KeyedWrite | None, append: bool
+    ) -> StoredSession:
+        """Read the turns and store them, in one transaction; a write that comes again stores nothing."""
         with self.db.write() as tx:
-            reading = read(tx)
+            before = None if write is None else write.find(tx)
+            if before is not None:
+                return self._repeated(tx, arrival, before)
+            reading, now_ms = read(tx), to_ms(self.config.clock())
             placings = Placings(tx, self.attached)
             late = keep_embedder(tx, self.db.path, self.embedder)
             keep_zone(tx, self.config)
@@ -207,9 +221,11 @@ class Receiver:
                 infer=arrival.infer,
                 replace=arrival.replace,
                 append=append,
-                stored_ms=to_ms(self.config.clock()),
+                stored_ms=now_ms,
                 metadata=json_object(arrival.metadata, "metadata"),
             )
+            if write is not None:
+                write.keep(tx, stored.row, reading.turns, stored.new_turns, stored.replaced, now_ms)
             placed = placings.close()
             if stored.replaced:
                 derived.drop_stale(tx)  # now that the nodes above what went are marked
@@ -221,7 +237,28 @@ class Receiver:
             placed=placed,
             problems=(*placings.problems, *self._unknown(reading)),
             refused=reading.refused,
+            redacted=arrival.redacted or 0,
             notes=(*reading.notes, *doubts),
+        )
+
+    def _repeated(self, tx: Tx, arrival: Arrival, write: WriteKey) -> StoredSession:
+        """Return the session of a write that comes again, which may have been interrupted."""
+        reading = read_addition(
+            arrival,
+            self.config,
+            self.label,
+            floor_ms(self.config.clock()),
+            day_first=order_of(tx, self.config),
+            first=write.first,
+        )
+        return StoredSession(
+            write.session,
+            sessions.session_with_row(tx, write.session).session_id,
+            unfinished=write.session in sessions.unfinished(tx),
+            refused=reading.refused,
+            redacted=arrival.redacted or 0,
+            notes=reading.notes,
+            repeats=write,
         )
 
     def _unknown(self, reading: Reading) -> list[str]:

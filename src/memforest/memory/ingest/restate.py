@@ -8,9 +8,10 @@ and an occurrence that is taken back leaves nothing of its wording or its speake
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memforest.facts.canonical import Signature, fact_identity, stated_days
+from memforest.facts.restating import restated
 from memforest.facts.wording import wording, wording_rules
 from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
@@ -30,7 +31,6 @@ __all__ = [
     "insert_fact",
     "lessen_facts",
     "restate_fact",
-    "restated",
     "without_occurrences",
 ]
 
@@ -165,24 +165,3 @@ def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
     derived.put_wording(tx, row, fact_signature(fact).digest)
     derived.put_words(tx, "fact", row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
     return fact_rows.facts_with_ids(tx, (row,))[row]
-
-
-def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:
-    """Derive a fact from its occurrences, at least one, which are given in time order."""
-    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in found]
-    at = identities.index(fact.fact_id) if fact.fact_id in identities else 0
-    same = fact_rows.fact_by_id(tx, identities[at])
-    if same is not None and same.row != fact.row:
-        # Another fact has that identity: this one keeps its own, as two may not share one.
-        return replace(fact, said_ms=found[0].said_ms, tie=found[0].tie)
-    return replace(
-        fact,
-        fact_id=identities[at],
-        text=found[at].text,
-        dates=found[at].dates,
-        speaker=found[at].speaker,
-        topics=found[at].topics,
-        said_ms=found[0].said_ms,
-        tie=found[0].tie,
-    )

@@ -5,7 +5,8 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from memforest.facts.canonical import fact_identity
 from memforest.facts.entities import speaker_key
@@ -31,10 +32,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What results have told of a cell that is cut anew: identities of its statements; identity and attribute of what they superseded."""
+    """What results have told of a cell that is cut anew: identities of its statements; identity and attribute of what they superseded.
+
+    `stored` is when each statement was stored there, UTC ms: it was held from then on, if it is read again.
+    """
 
     facts: frozenset[str] = frozenset()
     superseded: frozenset[tuple[str, str]] = frozenset()
+    stored: Mapping[str, int] = field(default_factory=dict)
 
 
 def told_by(tx: Tx, cell: int) -> Told:
@@ -43,12 +48,14 @@ def told_by(tx: Tx, cell: int) -> Told:
     said = fact_rows.occurrences(tx, stored)
     ended = superseded_facts(tx, states_of_cell(tx, cell))
     facts_ended = fact_rows.facts_with_ids(tx, {row for row, _ in ended})
-    facts = set()
+    facts: dict[str, int] = {}
     for row, fact in stored.items():
         times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-        facts |= {fact_identity(one.text, times[0], times[1]) for one in said[row] if one.cell == cell}
+        for one in said[row]:
+            if one.cell == cell:
+                facts[fact_identity(one.text, times[0], times[1], one.dates)] = one.stored_ms
     return Told(
-        frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended)
+        frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended), facts
     )
 
 

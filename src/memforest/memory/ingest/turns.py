@@ -14,6 +14,7 @@ from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
+from memforest.memory.ingest.fields import CAPTION, ID, KNOWN, SPEAKER, TEXT, TIME, Withheld
 from memforest.memory.numeric_order import month_first_warning
 from memforest.text import cut, is_binary_looking
 from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
@@ -33,13 +34,6 @@ _ALIASES = {"human": "user", "ai": "assistant"}
 ROLES = frozenset((*TURN_ROLES[1:], *_ALIASES))
 """Roles of chat protocols. A person's name belongs in ``speaker``."""
 
-_TEXT = ("content", "text", "message")
-_TIME = ("timestamp", "time", "date", "created_at")
-_ID = ("id", "turn_id", "message_id", "dia_id")
-_SPEAKER = ("speaker", "name")
-_CAPTION = ("caption", "blip_caption")
-_KNOWN = frozenset((*_TEXT, *_TIME, *_ID, *_SPEAKER, *_CAPTION, "role"))
-
 MAX_ID_CHARS = 1024
 MAX_METADATA_DEPTH = 64
 """Lists and mappings within each other that metadata may hold; what reads it level by level must not run out of stack."""
@@ -58,6 +52,8 @@ class Arrival:
     infer: bool = True
     replace: bool = False
     metadata: Mapping[str, Any] | None = None
+    idempotency_key: str | None = None
+    redacted: int | None = None  # how many turns redaction has changed; None before it
 
 
 def check_id(value: object, what: str) -> str:
@@ -186,7 +182,7 @@ class TurnReader:
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
-        given = (_first(item, _TIME) for item in raw if isinstance(item, Mapping))
+        given = (_first(item, TIME) for item in raw if isinstance(item, Mapping))
         times = [one[1] for one in given if one is not None and isinstance(one[1], str)]
         if self.day_first is None and (proven := numeric_order(times)) is not None:
             self = replace(self, day_first=proven)
@@ -228,14 +224,15 @@ class TurnReader:
         )
 
     def _turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
+        if isinstance(item, Withheld):
+            return Refused(index, self._id(item.given, index, number), item.reason)
         if not isinstance(item, Mapping):
             raise InputError(
                 f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
             )
         if bad := [key for key in item if not isinstance(key, str)]:
             raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
-        given = _first(item, _ID)
-        turn_id = number if given is None else check_id(self._id_text(given[1]), f"turn {index}: id")
+        turn_id = self._id(item, index, number)
         try:
             text = self._text(item)
         except _NoTextError as exc:
@@ -255,9 +252,13 @@ class TurnReader:
             role=role,
             time_source=source,
             metadata=json_object(
-                {key: item[key] for key in item if key not in _KNOWN}, f"turn {index}: metadata"
+                {key: item[key] for key in item if key not in KNOWN}, f"turn {index}: metadata"
             ),
         )
+
+    def _id(self, item: Mapping[str, Any], index: int, number: str) -> str:
+        given = _first(item, ID)
+        return number if given is None else check_id(self._id_text(given[1]), f"turn {index}: id")
 
     @staticmethod
     def _id_text(value: object) -> object:
@@ -282,7 +283,7 @@ class TurnReader:
         return _ALIASES.get(folded, folded)
 
     def _speaker(self, item: Mapping[str, Any], role: str | None, index: int) -> str:
-        named = _first(item, _SPEAKER)
+        named = _first(item, SPEAKER)
         if named is not None:
             return check_id(named[1], f"turn {index}: {named[0]}").strip()
         if role is None:
@@ -290,9 +291,9 @@ class TurnReader:
         return self.user_label if role == "user" else role
 
     def _text(self, item: Mapping[str, Any]) -> str:
-        found = _first(item, _TEXT)
+        found = _first(item, TEXT)
         text = "" if found is None else _joined(found[1])
-        caption = _first(item, _CAPTION)
+        caption = _first(item, CAPTION)
         if caption is not None and str(caption[1]).strip():
             text = f"{text} [image: {str(caption[1]).strip()}]".strip()
         if not text.strip():
@@ -314,7 +315,7 @@ class TurnReader:
         return text
 
     def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
-        found = _first(item, _TIME)
+        found = _first(item, TIME)
         if found is not None:
             name = f"turn {index}: {found[0]}"
             said, naive = parse_timestamp(found[1], timezone=self.zone, field=name, day_first=self.day_first)

@@ -23,6 +23,8 @@ from memforest.memory.ingest.fill import fill_vectors
 from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.parts import commit_in_parts
 from memforest.memory.ingest.receive import StoredSession, load
+from memforest.memory.ingest.repeats import with_first_result
+from memforest.memory.results import IngestResult
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import VectorMaker
@@ -31,6 +33,7 @@ from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
+from memforest.store.write_keys import WriteKey
 from memforest.systems.attached import Attached
 
 __all__ = ["SessionWriter"]
@@ -88,6 +91,15 @@ class SessionWriter:
                 except SessionConflictError as exc:
                     found.append(exc)
         return found
+
+    async def first_result(self, result: IngestResult, write: WriteKey) -> IngestResult:
+        """Return a result as that of the first call with its idempotency key."""
+
+        def run() -> IngestResult:
+            with self.db.read() as tx:
+                return with_first_result(tx, result, write)
+
+        return await asyncio.to_thread(run)
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""

@@ -100,6 +100,7 @@ class FactPage(Result):
     facts: tuple[FactView, ...]
     total: int
     next_offset: int | None
+    warnings: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[FactView]:
         return iter(self.facts)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from memforest.facts.canonical import fact_identity, tie_end
 from memforest.facts.entities import is_short_form, speaker_key
+from memforest.facts.restating import restated
 from memforest.interval import from_ms
-from memforest.memory.ingest.restate import restated
 from memforest.memory.ingest.verdicts import verdicts
 from memforest.memory.inspect.job_views import given_up
 from memforest.memory.results import Problem, VerifyReport

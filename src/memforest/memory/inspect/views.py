@@ -5,11 +5,13 @@ Every function takes a `ViewContext`, an open read transaction with the snapshot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from memforest.config import Config
 from memforest.errors import InputError, NotFoundError
@@ -30,25 +32,27 @@ from memforest.memory.known import sampled_share, unknown_note
 from memforest.memory.quoting import Quotes
 from memforest.memory.staleness import Present, stale_notes
 from memforest.memory.zone import stored_zone, zone_note
-from memforest.search.cache import SnapshotCache
-from memforest.search.snapshot import OPEN, Snapshot
+from memforest.search.cache import Snapshots
+from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import counts, meta, migrations, sessions, spent
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
 from memforest.store import trees as tree_rows
-from memforest.store.corrections import HIDDEN, VERDICTS, shown_facts
+from memforest.store.corrections import HIDDEN, VERDICTS
 from memforest.store.digests import damaged_turns
 from memforest.store.facts import FactRow
 from memforest.store.provenance import session_origins
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
-from memforest.systems.filters import valid_end
-from memforest.systems.states import timelines, valid_until
+from memforest.systems.filters import allowed_facts, valid_end
+from memforest.systems.moments import Moment, deleted_warning
+from memforest.systems.states import states_of_entity, timelines, timelines_of
 from memforest.text import cut, entity_key
 
 __all__ = [
     "ViewContext",
+    "entity_row",
     "facts_page",
     "indexes",
     "one_fact",
@@ -64,16 +68,25 @@ class ViewContext:
     """A read transaction with its snapshot, which is read when a view asks for it: counting needs none."""
 
     tx: Tx
-    cache: SnapshotCache
+    cache: Snapshots
     config: Config
     attached: Attached
     present: Present | None = None
     """What makes the memory's parts now."""
+    moment: Moment | None = None
+    """The moment that `cache` has snapshots of; None for the memory as it is."""
 
     @property
     def snapshot(self) -> Snapshot:
-        """The memory's searchable state as the transaction sees it."""
+        """The memory's searchable state as the transaction sees it, or as it was at the moment."""
         return self.cache.get(self.tx)
+
+    def told(self, facts: Iterable[FactRow]) -> list[FactRow]:
+        """Return those facts that there were at the moment, as they were told then."""
+        if self.moment is None:
+            return list(facts)
+        held, restated = self.snapshot.fact_row, self.snapshot.restated
+        return [restated.get(fact.row, fact) for fact in facts if fact.row in held]
 
 
 def session_views(context: ViewContext) -> list[SessionView]:
@@ -150,6 +163,7 @@ def facts_page(
     session_id: str | None,
     as_of: datetime | None,
     verdict: str | None = None,
+    during: tuple[datetime, datetime] | None = None,
 ) -> FactPage:
     """Return one page of facts in time order: of those that are shown, or of those with a verdict.
 
@@ -162,6 +176,7 @@ def facts_page(
         session_id: a session that must support the fact.
         as_of: keep what was so at that time.
         verdict: keep what a person has decided so of; see `FactView`.
+        during: keep what overlaps [start, end).
 
     Raises:
         InputError: if `offset` or `limit` is out of range, or there is no such verdict.
@@ -174,24 +189,37 @@ def facts_page(
             f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to 1000"
         )
     facts = fact_rows.iter_facts(context.tx)
-    found = sorted(
-        (f for f in facts if (f.verdict < HIDDEN if verdict is None else VERDICTS[f.verdict] == verdict)),
-        key=lambda f: f.leaf_key,
-    )
+    if verdict is not None:
+        facts = (fact for fact in facts if VERDICTS[fact.verdict] == verdict)
+    elif context.moment is None:
+        facts = (fact for fact in facts if fact.verdict < HIDDEN)
+    found = sorted(context.told(facts), key=lambda f: f.leaf_key)
     if entity is not None:
-        named = set(fact_rows.entity_facts(context.tx, _entity(context, entity)))
+        row = entity_row(context, entity)
+        named = set(_naming(context, row) if verdict is None else fact_rows.entity_facts(context.tx, row))
         found = [fact for fact in found if fact.row in named]
     if session_id is not None and sessions.find_session(context.tx, session_id) is None:
         raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
-    if as_of is not None:
-        at, until = to_ms(as_of), valid_until(context.snapshot)
-        shown = context.snapshot.fact_row
-        found = [f for f in found if f.leaf_key[0] <= at < (until[shown[f.row]] if f.row in shown else OPEN)]
+    if as_of is not None or during is not None:
+        at, window = None if as_of is None else to_ms(as_of), None
+        if during is not None:
+            window = (to_ms(during[0]), to_ms(during[1]))
+        kept, shown = allowed_facts(context.snapshot, at, window), context.snapshot.fact_row
+        found = [f for f in found if (kept[shown[f.row]] if f.row in shown else _was_so(f, at, window))]
     if session_id is not None or filters:
         found = _supported(context, found, session_id, filters)
     page = found[offset : offset + limit]
     following = offset + limit if offset + limit < len(found) else None
-    return FactPage(tuple(_views(context, page)), len(found), following)
+    warnings = deleted_warning(context.tx, context.moment)
+    return FactPage(tuple(_views(context, page)), len(found), following, tuple(warnings))
+
+
+def _was_so(fact: FactRow, at_ms: int | None, window: tuple[int, int] | None) -> bool:
+    """Return whether a fact that is hidden was so at a time, and in a window; None is any."""
+    start, end = fact.leaf_key[0], OPEN if fact.end_ms is None else fact.end_ms
+    return (at_ms is None or start <= at_ms < end) and (
+        window is None or (start < window[1] and window[0] < end)
+    )
 
 
 def _supported(
@@ -210,20 +238,20 @@ def _supported(
 
 
 def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
-    rows = [fact.row for fact in facts]
-    occurrences = fact_rows.occurrences(context.tx, rows)
-    sources = texts.fact_sources(context.tx, rows)
+    rows, without = [fact.row for fact in facts], context.snapshot.without
+    occurrences = fact_rows.occurrences(context.tx, rows, without)
+    sources = texts.fact_sources(context.tx, rows, without)
     labels = {entity.row: entity.label for entity in fact_rows.entities(context.tx)}
     until = valid_end(context.snapshot)
-    after = _successors(context)
-    quotes = Quotes.read(context.tx, rows)
+    after = _successors(context.snapshot)
+    quotes = Quotes.read(context.tx, rows, without)
+    named = _named(context, rows)
     found = []
     for fact in facts:
         place = context.snapshot.fact_row.get(fact.row)  # none of what is hidden
         own_end = OPEN if fact.end_ms is None else fact.end_ms
         end = own_end if place is None else int(until[place])
         corrected_ms = quotes.corrected_ms(fact.row)
-        mentions = {labels[entity] for entity, _ in fact_rows.mentions_of(context.tx, fact.row)}
         found.append(
             FactView(
                 fact_id=fact.fact_id,
@@ -234,7 +262,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
                 end=None if end == OPEN else from_ms(end),
                 precision=fact.precision,
                 negated=fact.negated,
-                entities=tuple(sorted(mentions)),
+                entities=tuple(sorted({labels[entity] for entity in named[fact.row]})),
                 topics=fact.topics,
                 sources=turn_sources(sources[fact.row]),
                 wordings=tuple(dict.fromkeys(one.text for one in occurrences[fact.row])),
@@ -250,11 +278,32 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
     return found
 
 
-def _successors(context: ViewContext) -> dict[int, str]:
+def _named(context: ViewContext, facts: Sequence[int]) -> dict[int, list[int]]:
+    """Return the entities that facts name."""
+    snapshot, found = context.snapshot, {}
+    for fact in facts:
+        row = snapshot.fact_row.get(fact)
+        if row is None:  # it is hidden
+            found[fact] = [entity for entity, _ in fact_rows.mentions_of(context.tx, fact)]
+            continue
+        first, end = np.searchsorted(snapshot.mentions[:, 0], (row, row + 1))
+        found[fact] = snapshot.mentions[first:end, 1].tolist()
+    return found
+
+
+def _naming(context: ViewContext, entity: int) -> list[int]:
+    """Return the facts that name an entity, by row id."""
+    mentions = context.snapshot.mentions
+    found: list[int] = context.snapshot.facts.ids[mentions[mentions[:, 1] == entity, 0]].tolist()
+    return found
+
+
+@once_per_snapshot
+def _successors(snapshot: Snapshot) -> dict[int, str]:
     """Return, per fact of a value that ended, the value that took its place; of several, where it held longest."""
     found: dict[int, tuple[int, str, str, str]] = {}
-    for (entity, attribute, _), segments in timelines(context.snapshot).items():
-        key = context.snapshot.entities[entity].key
+    for (entity, attribute, _), segments in timelines(snapshot).items():
+        key = snapshot.entities[entity].key
         for segment, following in pairwise(segments):
             ended = (segment.end_ms or 0, key, attribute, following.value)
             found.update((fact, max(found.get(fact, ended), ended)) for fact in segment.facts)
@@ -264,9 +313,14 @@ def _successors(context: ViewContext) -> dict[int, str]:
 # -- timelines ------------------------------------------------------------------------------------
 
 
-def _entity(context: ViewContext, name: str) -> int:
+def entity_row(context: ViewContext, name: str) -> int:
+    """Return the row of the entity with a name or alias.
+
+    Raises:
+        NotFoundError: if nothing is known of it, or was at the moment.
+    """
     found = fact_rows.entity_by_key(context.tx, entity_key(name) or "")
-    if found is None:
+    if found is None or found.row not in context.snapshot.entities:
         known = ", ".join(sorted(counts.most_named(context.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
@@ -285,16 +339,16 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
     Raises:
         NotFoundError: if nothing is known of the entity.
     """
-    entity = _entity(context, name)
+    entity = entity_row(context, name)
     entries = [
         _state(context, key[1], segment)
-        for key, segments in timelines(context.snapshot).items()
-        if key[0] == entity and attribute in (None, key[1])
+        for key, segments in timelines_of(context.snapshot, entity).items()
+        if attribute in (None, key[1])
         for segment in segments
     ]
     if attribute is None:
-        known = {seen.fact for seen in context.snapshot.states if seen.entity == entity}
-        rows = [fact for fact in fact_rows.entity_facts(context.tx, entity) if fact not in known]
+        known = {seen.fact for seen in states_of_entity(context.snapshot, entity)}
+        rows = [fact for fact in _naming(context, entity) if fact not in known]
         entries += [
             TimelineEntry(
                 "event",
@@ -305,7 +359,7 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
                 statement=view.statement,
                 spoken=view.spoken,
             )
-            for view in _views(context, list(shown_facts(context.tx, rows).values()))
+            for view in _views(context, context.told(fact_rows.facts_with_ids(context.tx, rows).values()))
         ]
     least = datetime.min.replace(tzinfo=context.config.clock().tzinfo)
     # States of one instant stand in the order of their timeline, which knows what was said first.
@@ -321,10 +375,10 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
 
 
 def _state(context: ViewContext, attribute: str, segment: Any) -> TimelineEntry:
-    row = segment.facts[0]
-    fact = fact_rows.facts_with_ids(context.tx, [row])[row]
-    quotes = Quotes.read(context.tx, [row])
-    sources = texts.fact_sources(context.tx, segment.facts)
+    row, without = segment.facts[0], context.snapshot.without
+    [fact] = context.told(fact_rows.facts_with_ids(context.tx, [row]).values())
+    quotes = Quotes.read(context.tx, [row], without)
+    sources = texts.fact_sources(context.tx, segment.facts, without)
     pairs = [pair for row in segment.facts for pair in sources[row]]
     return TimelineEntry(
         kind="state",

@@ -106,7 +106,9 @@ def undamaged_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict
     source = iter(hits)
     while block := list(islice(source, _BLOCK)):
         turns = damaged_turns(tx, {int(snapshot.turns.ids[hit.turn]) for hit in block})
-        facts = rows.fact_texts(tx, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0})
+        facts = _fact_texts(
+            tx, snapshot, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0}
+        )
         for hit in block:
             turn = turns.get(int(snapshot.turns.ids[hit.turn]))
             fact = facts[int(snapshot.facts.ids[hit.fact])] if hit.fact >= 0 else None
@@ -116,6 +118,17 @@ def undamaged_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict
                 damage[f"fact {fact.fact_id}"] = None
             else:
                 yield hit
+
+
+def _fact_texts(tx: Tx, snapshot: Snapshot, facts: Collection[int]) -> dict[int, rows.FactText]:
+    """Return facts by row id, as they are told in a snapshot."""
+    found = rows.fact_texts(tx, facts)
+    for row in found.keys() & snapshot.restated.keys():
+        told = snapshot.restated[row]
+        found[row] = found[row]._replace(
+            fact_id=told.fact_id, text=told.text, said_ms=told.said_ms, dates=told.dates
+        )
+    return found
 
 
 def _matches_identity(fact: rows.FactText) -> bool:
@@ -172,9 +185,9 @@ def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
     found = _Found(
         turns=rows.turn_texts(tx, turn_ids),
-        facts=rows.fact_texts(tx, fact_ids),
-        supports=rows.fact_sources(tx, fact_ids),
-        quotes=Quotes.read(tx, fact_ids),
+        facts=_fact_texts(tx, snapshot, fact_ids),
+        supports=rows.fact_sources(tx, fact_ids, snapshot.without),
+        quotes=Quotes.read(tx, fact_ids, snapshot.without),
         paths=_leaf_paths(tx, snapshot, index, hits),
     )
     until = valid_end(snapshot)

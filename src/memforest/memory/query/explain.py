@@ -9,6 +9,7 @@ from typing import Any
 from memforest.interval import from_ms
 from memforest.memory.results import Evidence
 from memforest.systems.base import Search
+from memforest.systems.moments import Moment
 
 __all__ = ["LeafKey", "Searched", "explanation", "leaf_key"]
 
@@ -44,8 +45,17 @@ def leaf_key(one: Evidence) -> LeafKey:
     return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id, one.fact_id
 
 
+def _bounds(moment: Moment | None) -> list[tuple[str, int | None]]:
+    known_ms, said_ms = moment or Moment()
+    return [("said_by", said_ms), ("known_at", known_ms)]
+
+
 def explanation(
-    request: Search, found: Searched, evidence: Sequence[Evidence], browse: Mapping[str, Any]
+    request: Search,
+    moment: Moment | None,
+    found: Searched,
+    evidence: Sequence[Evidence],
+    browse: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score.
 
@@ -59,6 +69,7 @@ def explanation(
         "filters": {
             "as_of": None if request.as_of_ms is None else from_ms(request.as_of_ms),
             "during": None if request.during_ms is None else tuple(map(from_ms, request.during_ms)),
+            **{name: None if ms is None else from_ms(ms) for name, ms in _bounds(moment)},
             **found.notes.get("filters", {}),
         },
         "fusion": found.notes.get("fusion"),

@@ -50,7 +50,7 @@ from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import embed_questions
-from memforest.search.cache import SnapshotCache
+from memforest.search.cache import SnapshotCache, Snapshots
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import without_names
 from memforest.steps.choose import Steps
@@ -62,6 +62,7 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
+from memforest.systems.moments import Moment, MomentCache, deleted_warning
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -96,6 +97,7 @@ class Query:
     browse_calls: int = 32
     explain: bool = False
     warnings: tuple[str, ...] = ()
+    moment: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class QueryPath:
     """Answers questions from one memory. `embedder` is None when the memory works by words alone."""
 
     db: Database
-    cache: SnapshotCache
+    cache: Snapshots
     steps: Steps
     embedder: Embedder | None
     warnings: tuple[str, ...]
@@ -114,13 +116,19 @@ class QueryPath:
     async def query(self, asked: Query, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
         with keeping(Ledger(asked.budget, "query")) as ledger:
-            return await self._query(asked, label, ledger)
+            return await self._at(asked.moment)._query(asked, label, ledger)
+
+    def _at(self, moment: Moment | None) -> QueryPath:
+        """Return the path that answers from what there was at a moment."""
+        if moment is None or not isinstance(self.cache, SnapshotCache):
+            return self
+        return replace(self, cache=MomentCache(self.cache, moment))
 
     async def _query(self, asked: Query, label: str, ledger: Ledger) -> QueryResult:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
-        snapshot, waiting, (index, lag, behind) = await asyncio.to_thread(self._snapshot, asked.index)
+        snapshot, waiting, (index, lag, behind) = await asyncio.to_thread(self._snapshot, asked)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
         embedder = None if unread else self.embedder
@@ -141,7 +149,7 @@ class QueryPath:
         shown = with_pinned(found.evidence, found.pinned, asked.top_k)
         evidence = tuple(within_budget(shown, asked.max_tokens))
         why = (
-            {"explain": explanation(prepared.request, found, evidence, prepared.trace)}
+            {"explain": explanation(prepared.request, asked.moment, found, evidence, prepared.trace)}
             if asked.explain
             else {}
         )
@@ -242,11 +250,12 @@ class QueryPath:
                 break
         return replace(found, trees=found.trees or list(prepared.trees)), prepared
 
-    def _snapshot(self, names: tuple[str, ...] | None) -> tuple[Snapshot, list[str], Chosen]:
-        """Return the snapshot, warnings about sessions that are not extracted yet, and the index to search."""
+    def _snapshot(self, asked: Query) -> tuple[Snapshot, list[str], Chosen]:
+        """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            return snapshot, _waiting(sessions.waiting(tx)), self.attached.choose(tx, names)
+            missing = [*_waiting(sessions.waiting(tx)), *deleted_warning(tx, asked.moment)]
+            return snapshot, missing, self.attached.choose(tx, asked.index)
 
     async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
         """Return the vectors of the question, and of the question without participants' names.
@@ -331,7 +340,7 @@ class QueryPath:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
         with keeping(Ledger(asked.budget, "ask")) as ledger:
             with keeping(ledger.part()) as part:
-                result = await self._query(asked, label, part)
+                result = await self._at(asked.moment)._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
             before = await asyncio.to_thread(turns_before, self.db, told)
             made = await _timed(

@@ -128,6 +128,7 @@ def _made(tx: Tx, snapshot: Snapshot, base: Vocabulary | None, changed: Set[int]
     wanted = set(newest.tolist())
     gone = (before.of.keys() - wanted) | (before.of.keys() & changed)
     come = wordings(tx, sorted((wanted - before.of.keys()) | (wanted & gone)))
+    come |= {fact: told.text for fact, told in snapshot.restated.items() if fact in come}
     readings = before.changed(gone, come)
     people = readings.acting(MIN_USES, STOP_WORDS) | {
         e.label for e in snapshot.entities.values() if e.kind == "participant"
@@ -139,7 +140,7 @@ def _made(tx: Tx, snapshot: Snapshot, base: Vocabulary | None, changed: Set[int]
         facts.vectors.rows,
         states=known_values(snapshot),
         acting=people,
-        said=_said_often(tx, facts.ids, base, changed),
+        said=_said_often(tx, snapshot, base, changed),
         base=base,
     )
     if base is not None:
@@ -175,10 +176,11 @@ def _marked(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.bool_]
 
 
 def _said_often(
-    tx: Tx, ids: NDArray[np.int64], base: Vocabulary | None, changed: Set[int]
+    tx: Tx, snapshot: Snapshot, base: Vocabulary | None, changed: Set[int]
 ) -> dict[int, tuple[int, ...]]:
     """Return fact -> all times it was said, for those of the facts that were said more than once."""
-    read = said_often(tx, None if base is None else sorted(changed))
+    ids = snapshot.facts.ids
+    read = said_often(tx, None if base is None else sorted(changed), snapshot.without)
     before = {} if base is None else {fact: t for fact, t in base.said.items() if fact not in changed}
     found = before | read
     here = np.isin(np.fromiter(found, dtype=np.int64, count=len(found)), ids)

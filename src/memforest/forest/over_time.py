@@ -1,0 +1,174 @@
+"""The verbs of one user's memory that read it over time: what was so, what was said, what was known, and what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from memforest.errors import InputError
+from memforest.forest.options import (
+    TimeLike,
+    check_mapping,
+    check_text,
+    read_count,
+    read_moment,
+    read_time,
+    read_window,
+)
+from memforest.forest.pool import MemoryPool
+from memforest.memory.inspect import changes, views
+from memforest.memory.results import ChangePage, Diff, FactPage, TimelineEntry
+
+__all__ = ["ReadsOverTime"]
+
+T = TypeVar("T")
+
+
+class ReadsOverTime:
+    """The verbs of a handle on one user's memory that read it over time."""
+
+    _pool: MemoryPool
+    user_id: str
+
+    async def _view(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(view, *args, **how))
+
+    async def timeline(
+        self,
+        entity: str,
+        *,
+        attribute: str | None = None,
+        said_by: TimeLike | None = None,
+        known_at: TimeLike | None = None,
+    ) -> list[TimelineEntry]:
+        """Return what is known of an entity in time order: states with their intervals, and events.
+
+        Args:
+            entity: its name.
+            attribute: only states of this attribute.
+            said_by: what had been said by that time.
+            known_at: what this memory held at that time, as far as it was not deleted since.
+
+        Raises:
+            NotFoundError: if nothing is known of the entity.
+        """
+        check_text("timeline", "entity", entity, optional=False)
+        check_text("timeline", "attribute", attribute)
+        moment = read_moment(said_by, known_at, self._pool.config)
+        return await self._view(views.timeline_of, entity, attribute=attribute, moment=moment)
+
+    async def list(
+        self,
+        *,
+        offset: int = 0,
+        limit: int = 50,
+        filters: Mapping[str, Any] | None = None,
+        entity: str | None = None,
+        session_id: str | None = None,
+        as_of: TimeLike | None = None,
+        during: tuple[TimeLike, TimeLike] | None = None,
+        said_by: TimeLike | None = None,
+        known_at: TimeLike | None = None,
+        verdict: str | None = None,
+    ) -> FactPage:
+        """Return a page of facts in time order, without those that were corrected or forgotten.
+
+        Args:
+            offset: how many matching facts to pass over.
+            limit: most facts on the page, 1 to 1000.
+            filters: metadata that a supporting turn must have, all of it.
+            entity: a name that the fact must mention.
+            session_id: a session that must support it.
+            as_of: keep what was so at that time.
+            during: keep what overlaps [start, end).
+            said_by: what had been said by that time.
+            known_at: what this memory held at that time; the page's `warnings` say how much of it has been deleted since.
+            verdict: instead return those that are ``"pinned"``, ``"forgotten"`` or ``"corrected"`` now.
+
+        Raises:
+            InputError: if `offset` or `limit` is out of range, `during` ends before it starts, or there is no such verdict.
+            NotFoundError: if there is no such entity or session.
+        """
+        read_count("offset", offset, None, 0)
+        read_count("limit", limit, None, 1)
+        check_text("list", "entity", entity)
+        check_text("list", "session_id", session_id)
+        check_text("list", "verdict", verdict)
+        check_mapping("list", "filters", filters)
+        return await self._view(
+            views.facts_page,
+            offset=offset,
+            limit=limit,
+            filters=filters or {},
+            entity=entity,
+            session_id=session_id,
+            as_of=read_time(as_of, self._pool.config, "as_of"),
+            during=read_window(during, self._pool.config),
+            moment=read_moment(said_by, known_at, self._pool.config),
+            verdict=verdict,
+        )
+
+    async def changes(
+        self,
+        since: TimeLike,
+        until: TimeLike | None = None,
+        *,
+        limit: int = 100,
+        after: str | None = None,
+    ) -> ChangePage:
+        """Return what this memory has stored, learnt, merged, superseded, corrected and deleted in [since, until), in order.
+
+        The times are those at which the memory did so, by its clock. A change is found by index: a page costs what is on
+        it, however large the memory is.
+
+        Args:
+            since: from when on.
+            until: up to before when; None for no end.
+            limit: most changes on the page, 1 to 1000.
+            after: `ChangePage.next` of the page before.
+
+        Raises:
+            InputError: if `limit` is out of range, `until` is not after `since`, or `after` is no `next`.
+        """
+        read_count("limit", limit, None, 1)
+        check_text("changes", "after", after)
+        config = self._pool.config
+        start, end = read_time(since, config, "since"), read_time(until, config, "until")
+        if start is None:
+            raise InputError("changes(since) takes a time, not None")
+        if end is not None and end <= start:
+            raise InputError("changes(since, until) takes a since before its until")
+        if limit > 1000:
+            raise InputError(f"limit={limit}: give a whole number of 1 to 1000")
+        return await self._view(changes.changes_since, start, end, limit, after)
+
+    async def diff(
+        self,
+        a: TimeLike,
+        b: TimeLike,
+        *,
+        entity: str | None = None,
+        said_by: TimeLike | None = None,
+        known_at: TimeLike | None = None,
+    ) -> Diff:
+        """Return what was so at `a` and not at `b`, and the other way round: the states of entities, by valid time.
+
+        A value that came and went between the two is in none of them; `timeline` has it, and the events.
+
+        Args:
+            a: one time.
+            b: another one.
+            entity: only of this entity.
+            said_by: of what had been said by that time.
+            known_at: of what this memory held at that time.
+
+        Raises:
+            NotFoundError: if nothing is known of the entity.
+        """
+        check_text("diff", "entity", entity)
+        config = self._pool.config
+        one, other = read_time(a, config, "a"), read_time(b, config, "b")
+        if one is None or other is None:
+            raise InputError("diff(a, b) takes two times, not None")
+        moment = read_moment(said_by, known_at, config)
+        return await self._view(changes.diff_between, one, other, entity, moment=moment)

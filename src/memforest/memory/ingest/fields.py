@@ -1,0 +1,36 @@
+"""Under which names a caller's turn has its text, time, id and speaker; all other names are metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["CAPTION", "ID", "KNOWN", "SPEAKER", "TEXT", "TIME", "Withheld", "field_of"]
+
+TEXT = ("content", "text", "message")
+TIME = ("timestamp", "time", "date", "created_at")
+ID = ("id", "turn_id", "message_id", "dia_id")
+SPEAKER = ("speaker", "name")
+CAPTION = ("caption", "blip_caption")
+KNOWN = frozenset((*TEXT, *TIME, *ID, *SPEAKER, *CAPTION, "role"))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Withheld:
+    """A turn that redaction failed on: it is refused, and nothing of it is read but its id."""
+
+    given: Mapping[str, Any]
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def field_of(key: object) -> Literal["text", "speaker", "metadata"] | None:
+    """Return what the value under a key of a turn is: text, its speaker, metadata, or none of these: a time, an id, a role."""
+    if key in TEXT or key in CAPTION:
+        return "text"
+    if key in SPEAKER:
+        return "speaker"
+    return None if key in KNOWN else "metadata"

@@ -1,0 +1,249 @@
+"""A memory as it was at a moment: what had been said by then (`said_by`), and what it held by then (`known_at`).
+
+Such a memory is a snapshot like any other, with fewer turns and facts: searches, timelines and views read it as they read
+the whole one, so no ranking sees what came later. It is made from the whole one by what is *not* in it, which the store
+finds by index (`memforest.store.held`): a turn that was said or stored later; an occurrence of which a turn is left out, or
+that was stored later; a fact without an occurrence; the observations of states that these make. A fact of which some
+occurrences are left out says of itself what the others say (`memforest.facts.restating`).
+
+Statements that were hidden by a correction at the time are left out too; those that were hidden since are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.facts.entities import speaker_key
+from memforest.facts.restating import restated
+from memforest.search.cache import SnapshotCache
+from memforest.search.lexical import carry_words
+from memforest.search.load import FactColumns, TurnColumns, by_appearance, dated_turns, make_turns
+from memforest.search.snapshot import Delta, Facts, Snapshot, carry_over
+from memforest.search.splice import as_array, rows_of
+from memforest.search.vectors import VectorTable
+from memforest.store import facts as fact_rows
+from memforest.store import held
+from memforest.store.facts import FactRow
+from memforest.store.snapshot import EntityName
+from memforest.store.tx import Tx
+
+__all__ = ["Moment", "MomentCache", "deleted_warning", "snapshot_at"]
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Moment(NamedTuple):
+    """A moment in UTC ms: what the memory held at `known_ms` of what had been said by `said_ms`; None is no bound."""
+
+    known_ms: int | None = None
+    said_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MomentCache:
+    """Gives readers the snapshot of a moment instead of the current one."""
+
+    cache: SnapshotCache
+    moment: Moment
+
+    @property
+    def known(self) -> Any:
+        """Return which share of texts the memory's embedder has words for, as `SnapshotCache.known`."""
+        return self.cache.known
+
+    def get(self, tx: Tx) -> Snapshot:
+        """Return the snapshot of the moment, in the transaction's state."""
+        return self.cache.earlier(tx, self.moment, lambda base: snapshot_at(tx, base, self.moment))
+
+
+class _Out(NamedTuple):
+    """What was not held at a moment, and what is left of the facts that lose something."""
+
+    turns: Flags
+    """Rows of the base."""
+    facts: Flags
+    """Rows of the base."""
+    occurrences: frozenset[int]
+    """Of facts that stay."""
+    partly: Mapping[int, FactRow]
+    """The facts that stay and lose an occurrence, as they said of themselves."""
+    states: Collection[int]
+    """Row ids of observations."""
+
+
+def snapshot_at(tx: Tx, base: Snapshot, moment: Moment) -> Snapshot:
+    """Return the snapshot of a moment; the base itself when nothing is left out.
+
+    Args:
+        tx: a read transaction of the base's state.
+        base: of all that the memory holds.
+        moment: which one.
+    """
+    out = _left_out(tx, base, moment)
+    if not (out.turns.any() or out.facts.any() or out.partly):
+        return base
+    turns, facts = np.flatnonzero(~out.turns), np.flatnonzero(~out.facts)
+    turn_now, fact_now = _now(out.turns), _now(out.facts)
+    fact_ids = base.facts.ids[facts]
+    partly = rows_of(fact_ids, as_array(out.partly))
+    pairs = _joined(
+        _renumbered(base.facts.pairs, fact_now, turn_now, partly),
+        held.supports_without(tx, out.partly, out.occurrences),
+        fact_ids,
+        base.turns.ids[turns],
+    )
+    mentions = _joined(
+        _renumbered(base.mentions, fact_now, None, partly),
+        held.mentions_without(tx, out.partly, out.occurrences),
+        fact_ids,
+        None,
+    )
+    columns = _fact_columns(base, facts, partly, list(out.partly.values()), mentions)
+    kept_facts = set(fact_ids.tolist())
+    states = tuple(s for s in base.states if s.fact in kept_facts and s.row not in out.states)
+    speaker, speakers = by_appearance(base.turns.speaker[turns], base.speakers)
+    sessions = set(base.turns.session[turns].tolist())
+    entities = _entities(base, mentions, speakers)
+    made = replace(
+        base,
+        speakers=speakers,
+        entities=entities,
+        names={key: entity for key, entity in base.names.items() if entity in entities},
+        turns=make_turns(
+            replace(_columns(TurnColumns, base.turns, turns), speaker=speaker),
+            dated_turns(len(turns), pairs, columns.stated),
+            _vectors(base.turns.vectors, turns),
+        ),
+        facts=Facts(
+            **{one.name: getattr(columns, one.name) for one in fields(columns)},
+            pairs=pairs,
+            vectors=_vectors(base.facts.vectors, facts),
+        ),
+        states=states,
+        mentions=mentions,
+        sessions=tuple(span for span in base.sessions if span.id in sessions),
+        base=base,
+        without=out.occurrences,
+        restated=out.partly,
+    )
+    stayed = {s.row for s in states}
+    touched = frozenset((s.entity, s.attribute) for s in base.states if s.row not in stayed)
+    carry_words(base, made)
+    carry_over(base, made, Delta(turn_now, turn_now[:0], np.sort(partly), touched))
+    return made
+
+
+def _left_out(tx: Tx, base: Snapshot, moment: Moment) -> _Out:
+    turns = np.zeros(len(base.turns.ids), dtype=np.bool_)
+    if moment.said_ms is not None:
+        turns |= base.turns.said_ms > moment.said_ms
+    hidden: set[str] = set()
+    if moment.known_ms is not None:
+        later = rows_of(base.turns.ids, as_array(held.later_turns(tx, moment.known_ms)))
+        turns[later[later >= 0]] = True
+        hidden = held.hidden_facts(tx, moment.known_ms)
+    lost = held.later_occurrences(tx, moment.known_ms, base.turns.ids[turns].tolist())
+    occurrences, touched = {row for row, _ in lost}, {fact for _, fact in lost}
+    beside = set(held.facts_beside(tx, touched, occurrences))
+    facts = np.zeros(len(base.facts.ids), dtype=np.bool_)
+    gone = rows_of(base.facts.ids, as_array(touched - beside))
+    facts[gone[gone >= 0]] = True
+    facts |= _hidden(tx, base, hidden)
+    return _Out(
+        turns,
+        facts,
+        frozenset(row for row, fact in lost if fact in beside),
+        _partly(tx, beside - set(base.facts.ids[facts].tolist()), occurrences),
+        held.states_of(tx, occurrences),
+    )
+
+
+def _hidden(tx: Tx, base: Snapshot, identities: set[str]) -> Flags:
+    """Return which facts have one of some identities."""
+    found = [fact.row for one in sorted(identities) if (fact := fact_rows.fact_by_id(tx, one)) is not None]
+    return np.isin(base.facts.ids, np.array(found, dtype=np.int64))
+
+
+def _partly(tx: Tx, facts: Collection[int], without: Collection[int]) -> dict[int, FactRow]:
+    """Return facts as they are told by their other occurrences."""
+    stored = fact_rows.facts_with_ids(tx, facts)
+    told = fact_rows.occurrences(tx, stored, without)
+    found = {}
+    for row in sorted(stored):
+        held_from = min(one.stored_ms for one in told[row])
+        found[row] = replace(restated(tx, stored[row], told[row]), stored_ms=held_from)
+    return found
+
+
+def _now(out: Flags) -> Ints:
+    """Return the row of each row when some are left out; -1 for those."""
+    return np.where(out, -1, np.cumsum(~out) - 1)
+
+
+def _renumbered(pairs: Ints, facts: Ints, others: Ints | None, partly: Ints) -> Ints:
+    """Return (fact, other) pairs in new rows, without those of facts that are left out or lose something."""
+    left = facts[pairs[:, 0]]
+    kept = (left >= 0) & ~np.isin(left, partly)
+    right = pairs[:, 1] if others is None else others[pairs[:, 1]]
+    return np.stack([left[kept], right[kept]], axis=1)
+
+
+def _joined(pairs: Ints, read: Sequence[tuple[int, int]], facts: Ints, others: Ints | None) -> Ints:
+    """Return pairs by fact row, with those read of facts that lose something, whose ids become rows."""
+    new = np.array(read, dtype=np.int64).reshape(-1, 2)
+    new[:, 0] = rows_of(facts, new[:, 0])
+    if others is not None:
+        new[:, 1] = rows_of(others, new[:, 1])
+    return np.insert(pairs, np.searchsorted(pairs[:, 0], new[:, 0]), new, axis=0)
+
+
+def _columns(kind: type, table: Any, rows: Ints) -> Any:
+    return kind(*(getattr(table, one.name)[rows] for one in fields(kind)))
+
+
+def _vectors(table: VectorTable, rows: Ints) -> VectorTable:
+    return table.changed(rows, rows[:0], np.zeros((0, table.dimension), dtype=np.float32))
+
+
+def _fact_columns(base: Snapshot, rows: Ints, partly: Ints, told: Sequence[FactRow], mentions: Ints) -> Any:
+    """Return the columns of facts, with what those that lose an occurrence say of themselves without it."""
+    made = _columns(FactColumns, base.facts, rows)
+    said, start, key, speaker = (
+        column.copy() for column in (made.said_ms, made.start_ms, made.key, made.speaker)
+    )
+    for row, fact in zip(partly.tolist(), told, strict=True):
+        said[row], start[row] = fact.said_ms, fact.leaf_key[0]
+        key[row] = int(fact.fact_id[-15:], 16)
+        speaker[row] = _speaker(base, fact.speaker, mentions[mentions[:, 0] == row, 1])
+    return replace(made, said_ms=said, start_ms=start, key=key, speaker=speaker)
+
+
+def _speaker(base: Snapshot, name: str, named: Ints) -> int:
+    """Return the participant of that name among the entities that a fact names; 0 when there is none."""
+    entities = ((int(entity), base.entities[int(entity)]) for entity in named)
+    return next((row for row, one in entities if one.kind == "participant" and one.label == name), 0)
+
+
+def _entities(base: Snapshot, mentions: Ints, speakers: Sequence[str]) -> dict[int, EntityName]:
+    """Return the entities that a fact names, and those who speak."""
+    named, heard = set(mentions[:, 1].tolist()), {speaker_key(name) for name in speakers}
+    return {row: one for row, one in base.entities.items() if row in named or one.key in heard}
+
+
+def deleted_warning(tx: Tx, moment: Moment | None) -> list[str]:
+    """Return a warning that names how much of what was held at a moment has been deleted since; none if nothing was."""
+    if moment is None or moment.known_ms is None:
+        return []
+    gone = held.deleted_since(tx, moment.known_ms)
+    if not any(gone):
+        return []
+    return [
+        f"{gone.turns} turn(s) and {gone.facts} statement(s) that this memory held then have been deleted since, and "
+        "are not among what is found"
+    ]
