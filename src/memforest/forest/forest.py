@@ -18,6 +18,7 @@ from memforest.errors import InputError, MemForestError
 from memforest.forest import requests as calls
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
+from memforest.forest.import_verbs import import_file
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -221,6 +222,8 @@ class AsyncMemForest:
         jobs = calls.ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget)
         await calls.run_bounded(self._max_workers, jobs)
         return [results[i] for i in range(len(requests))]
+
+    import_file = import_file
 
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what interrupted or failed writes left, for one user or for all.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memforest import portal
 from memforest.endpoint import Budget
+from memforest.forest.import_verbs import import_into_memory
 from memforest.forest.options import (
     QueryOptions,
     TimeLike,
@@ -99,6 +100,8 @@ class AsyncUserMemory:
             lambda memory: memory.append(new, budget=budget),
             first=lambda label: read_addition(new, config, label, floor_ms(config.clock())),
         )
+
+    import_file = import_into_memory
 
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
@@ -333,6 +336,7 @@ class UserMemory:
         self.user_id = handle.user_id
 
     add = portal.blocking(AsyncUserMemory.add)
+    import_file = portal.blocking(AsyncUserMemory.import_file)
     search = portal.blocking(AsyncUserMemory.search)
     ask = portal.blocking(AsyncUserMemory.ask)
     sessions = portal.blocking(AsyncUserMemory.sessions)

@@ -197,7 +197,7 @@ class TurnReader:
         for index, item in enumerate(raw):
             while is_taken is not None and is_taken(str(number)):
                 number += 1
-            turn = self._turn(item, index, str(number), first + len(turns))
+            turn = self.turn(item, index, str(number), first + len(turns))
             number += 1
             if isinstance(turn, Refused):
                 refused.append(turn)
@@ -208,7 +208,7 @@ class TurnReader:
                 )
             seen[turn.id] = index
             if floor is not None and turn.said < floor:
-                turn = self._not_before(turn, index, floor)
+                turn = self.not_before(turn, index, floor)
             floor = turn.said
             turns.append(turn)
         if refused and not turns:
@@ -216,18 +216,17 @@ class TurnReader:
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
         return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first))
 
-    def _not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
-        """Move a stamped time up to its predecessor's (the clock went back); refuse a stated one."""
-        if turn.time_source == "clock":
-            return Turn(
-                turn.id, turn.speaker, turn.text, floor, turn.ordinal, turn.role, "clock", turn.metadata
-            )
+    def not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
+        """Move the time of a turn that states none up to that of the turn in front of it; refuse one that it states."""
+        if turn.time_source in ("clock", "session"):
+            return replace(turn, said=floor)
         raise TimestampError(
             f"turn {index} is said at {turn.said.isoformat()}, before the turn in front of it "
             f"({floor.isoformat()}); sort the turns by time or correct the timestamp"
         )
 
-    def _turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
+    def turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
+        """Return one turn, which is `number` if it has no id; raises as `read` does."""
         if not isinstance(item, Mapping):
             raise InputError(
                 f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
