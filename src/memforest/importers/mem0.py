@@ -20,7 +20,10 @@ __all__ = ["read", "recognises"]
 
 SPEAKER = "mem0"
 _LISTS = ("results", "memories")
-_KEPT = ("agent_id", "app_id", "actor_id", "role", "updated_at", "categories")
+_KEPT = ("agent_id", "app_id", "actor_id", "updated_at", "categories")
+_MEANT = frozenset({"role", "speaker", "name", "content", "text", "message", "timestamp", "time", "date", "created_at", "id",
+                    "turn_id", "message_id", "dia_id", "caption", "blip_caption", "kind", *_KEPT})  # fmt: skip
+"""Keys that mean something in a turn, so that metadata of these names are kept apart."""
 
 
 def recognises(sample: Sample) -> bool:
@@ -71,14 +74,16 @@ def _memories(reading: Reading) -> Iterator[tuple[str, Any]]:
 def _turn(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a memory as a turn; its own metadata and ids are kept."""
     given = memory.get("metadata")
+    own = {key: one for key, one in given.items() if key not in _MEANT} if isinstance(given, Mapping) else {}
     turn: dict[str, Any] = {
         "speaker": SPEAKER,
         "content": memory["memory"],
-        "is": "memory that mem0 made",
-        **{key: memory[key] for key in _KEPT if key != "role" and memory.get(key) is not None},
+        "kind": "memory that mem0 made",
+        **own,
+        **{key: memory[key] for key in _KEPT if memory.get(key) is not None},
     }
-    if isinstance(given, Mapping) and given:
-        turn["metadata"] = dict(given)
+    if isinstance(given, Mapping) and len(own) < len(given):
+        turn["mem0_metadata"] = {key: one for key, one in given.items() if key in _MEANT}
     if memory.get("id") is not None:
         turn["id"] = str(memory["id"])
     if memory.get("created_at") is not None:

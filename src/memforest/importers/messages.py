@@ -217,10 +217,11 @@ class MessageReader:
         if name is None:
             return None
         at = f"{where}.{key}" if where else key
+        given = _given(value) if key == "output" else []
         messages = []
-        for n, item in enumerate(items):
+        for n, item in enumerate([*given, *items], -len(given)):
             if isinstance(item, Mapping):
-                messages.append((f"{at}[{n}]", item))
+                messages.append((f"{at}[{n}]" if n >= 0 else "input", item))
             else:
                 skips.fail(f"{at}[{n}]", f"there is a {kind_of(item)} where a message should be")
         return self._made(name, messages, time, metadata, where, user or self._owner(value, where))
@@ -266,13 +267,17 @@ class MessageReader:
 def _list_of(value: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the name and the value of the list of messages of a session object."""
     if "output" in value and not any(key in value for key in ("turns", "messages")):
-        given = value.get("input")
-        before = given if isinstance(given, list) else [{"role": "user", "content": given}] if given else []
-        return "output", [*before, *value["output"]] if isinstance(value["output"], list) else value["output"]
+        return "output", value["output"]
     key = next(key for key in ("turns", "messages", "choices", "data") if key in value)
     if key == "choices" and isinstance(value[key], list):
         return key, [one.get("message") if isinstance(one, Mapping) else one for one in value[key]]
     return key, value[key]
+
+
+def _given(value: Mapping[str, Any]) -> list[Any]:
+    """Return what a response of the Responses API answers, where it is kept with it."""
+    given = value.get("input")
+    return given if isinstance(given, list) else [{"role": "user", "content": given}] if given else []
 
 
 def _key(item: Mapping[str, Any]) -> str | None:

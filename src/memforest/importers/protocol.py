@@ -35,6 +35,7 @@ def is_protocol_message(message: Mapping[str, Any]) -> bool:
         or ("role" in message and "content" in message and content is None)
         or (isinstance(content, list) and any(isinstance(one, Mapping) and "type" in one for one in content))
         or "choices" in message
+        or "refusal" in message
     )
 
 
@@ -49,10 +50,7 @@ def turns_of(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) ->
     if not is_protocol_message(message):
         return [message]
     shared = {key: message[key] for key in _TIMES if message.get(key) is not None}
-    turns: list[Mapping[str, Any]] = [{**turn, **shared} for turn in _turns(message, tools, skips)]
-    if not turns:
-        skips.leave_out("message without text")
-    return turns
+    return [{**turn, **shared} for turn in _turns(message, tools, skips)]
 
 
 def _turns(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> Iterator[dict[str, Any]]:
@@ -73,7 +71,14 @@ def _turns(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> I
             kind, {key: one for key, one in message.items() if key not in ("id", "type", "status")}
         )
         return
-    yield from _said(message, tools, skips)
+    said = [*_said(message, tools, skips), *_calls(message, tools)]
+    if not said:
+        skips.leave_out("message without text")
+    yield from said
+
+
+def _calls(message: Mapping[str, Any], tools: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the calls beside the words of a message."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, Mapping):

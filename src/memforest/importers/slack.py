@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memforest.importers.drafts import Draft, by_day, in_time_order, session_of
@@ -91,11 +92,15 @@ def _channel(
         for day in days:
             day.shape = "array"
             for where, message in day.objects():
-                draft = _draft(message, names, day, f"{day.source.name}, {where}" if len(days) > 1 else where)
+                draft = _draft(message, names, day, where)
                 thread = message.get("thread_ts")
-                if draft is not None and isinstance(thread, str):
+                if draft is None:
+                    continue
+                if day.source.archive is not None:
+                    draft = replace(draft, where=f"{day.source.name}, {where}")
+                if isinstance(thread, str):
                     threads.setdefault(thread, []).append(draft)
-                elif draft is not None:
+                else:
                     yield draft
 
     yield from by_day(of_the_channel(), whole, channel, metadata=about)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from memforest.display import shown
 from memforest.errors import InputError
@@ -50,11 +50,18 @@ class Source:
     size: int | None = None
     is_named: bool = True
     """Whether the name is the file's own."""
+    archive: str | None = None
+    """The name of the archive that it is in."""
 
     @property
     def stem(self) -> str:
         """The name without folders and ending; nothing for a file without a name of its own."""
-        return "" if not self.is_named else PurePosixPath(self.name.replace("\\", "/")).stem
+        return _stem(self.name) if self.is_named else ""
+
+    @property
+    def archive_stem(self) -> str:
+        """The name of its archive without ending; nothing without one."""
+        return _stem(self.archive or "")
 
     @contextmanager
     def open(self) -> Iterator[Watched]:
@@ -138,17 +145,21 @@ class Archive:
             )
         found = []
         for one in sorted(files, key=lambda entry: entry.filename):
-            label = f"{self.name}/{one.filename}"
             if problem := _problem(one):
-                self.refused.append((label, problem))
+                self.refused.append((one.filename, problem))
             else:
-                found.append(Source(label, partial(self._zip.open, one), one.file_size))  # type: ignore[arg-type]  # it reads
+                start: Any = partial(self._zip.open, one)
+                found.append(Source(one.filename, start, one.file_size, archive=self.name))
         packed = sum(one.compress_size for one in files)
         if whole > RATIO_FROM and whole > MOST_RATIO * max(1, packed):
             raise InputError(
                 f"{self.name}: the archive unpacks to {whole // max(1, packed)} times its size; it looks like a zip bomb"
             )
         return found
+
+
+def _stem(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).stem
 
 
 def _problem(entry: zipfile.ZipInfo) -> str | None:

@@ -70,9 +70,8 @@ def read(reading: Reading) -> Iterator[FileSession]:
 
 def _chat_name(reading: Reading) -> str:
     """Return what to call the chat; iOS calls every file ``_chat.txt``, and the archive after the chat."""
-    if reading.options.session_id or reading.source.stem != "_chat":
-        return reading.name
-    return reading.source.name.split("/")[0].removesuffix(".zip").removesuffix(".txt")
+    own = reading.options.session_id or reading.source.stem != "_chat"
+    return reading.name if own else reading.source.archive_stem or reading.name
 
 
 def _drafts(reading: Reading, day_first: bool) -> Iterator[Draft]:
