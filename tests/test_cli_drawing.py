@@ -19,9 +19,9 @@ from memforest.cli.indexing import behind
 from memforest.cli.ingest import draw_memories
 from memforest.cli.inspecting import draw_facts, draw_timeline, draw_trees
 from memforest.cli.jobs import REASON_CHARS, job_lines
-from memforest.forest import ImportedMemory
 from memforest.cli.screen import Screen
 from memforest.cli.watching import line_of
+from memforest.forest import ImportedMemory
 from memforest.memory.results import (
     AskResult,
     Evidence,
@@ -345,7 +345,9 @@ def test_what_became_of_the_sessions_is_told_in_full() -> None:
 
 def test_what_did_not_happen_is_not_told() -> None:
     """No line for failures, a budget or a model where there were none."""
-    lines = laid_out(lambda screen: draw_memories(screen, [ImportedMemory("me", sessions_new=2)], Path("m"))).splitlines()
+    lines = laid_out(
+        lambda screen: draw_memories(screen, [ImportedMemory("me", sessions_new=2)], Path("m"))
+    ).splitlines()
     assert [" ".join(line.split()) for line in lines] == [
         "me: 2 sessions",
         "turns 0 added in 0.0 s",

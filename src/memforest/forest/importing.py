@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, BinaryIO
 
-from memforest.calendar import numeric_order
+from memforest.calendar import ambiguous_dates, numeric_order
 from memforest.config import Config
 from memforest.display import shown
 from memforest.endpoint import Budget
@@ -25,10 +25,10 @@ from memforest.forest.imported import ImportedFile, ImportedMemory, ImportProgre
 from memforest.forest.options import read_time
 from memforest.forest.pool import MemoryPool
 from memforest.importers import ChatFile, FileSession, ReadOptions, Skips, open_chat
-from memforest.memory.ingest.turns import TurnReader, check_id
+from memforest.memory.ingest.turns import TIME_KEYS, TurnReader, check_id
 from memforest.memory.inspect import views
 from memforest.memory.results import IngestResult
-from memforest.types import Turn
+from memforest.types import Refused, Turn
 
 __all__ = ["FileLike", "ImportRequest", "OnSession", "import_files"]
 
@@ -208,7 +208,7 @@ class _Run:
                     )
                     first, floor = first or turn.said, turn.said
                     ids[turn.id] = index
-                kept.append(item)
+                kept.append(self._dated(item, turn))
             except InputError as exc:
                 wrong.append((session.place(index), str(exc)))
         if first is None:
@@ -216,6 +216,16 @@ class _Run:
         for where, reason in wrong:
             skips.fail(where, reason)
         return kept, (first, floor or first), None
+
+    def _dated(self, item: Mapping[str, Any], turn: Turn | Refused) -> Mapping[str, Any]:
+        """Return a message whose numeric date reads as the caller has stated, whatever the memory's people write."""
+        if self._request.day_first is None or not isinstance(turn, Turn):
+            return item
+        key = next((key for key in TIME_KEYS if item.get(key) is not None), None)
+        if key is None or not isinstance(item[key], str) or not ambiguous_dates(item[key]):
+            return item
+        local = turn.said.astimezone(self._config.zone).replace(tzinfo=None)
+        return {**item, key: (local if turn.time_source == "naive" else turn.said).isoformat()}
 
     def _reader(self, session: FileSession, user: str) -> TurnReader:
         config = self._config

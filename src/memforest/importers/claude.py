@@ -62,7 +62,9 @@ def _branch(conversation: Mapping[str, Any], messages: Sequence[Any]) -> set[str
         return None
     at = conversation.get("current_leaf_message_uuid")
     if at not in known:
-        at = max(known, key=lambda uuid: (str(known[uuid].get("created_at") or ""), list(known).index(uuid)))
+        times = {uuid: str(one.get("created_at")) for uuid, one in known.items()}
+        dated = [uuid for uuid, time in times.items() if time[:1].isdecimal()]
+        at = max(dated, key=times.__getitem__, default=next(reversed(known)))
     path: set[str] = set()
     while isinstance(at, str) and at in known and at not in path:
         path.add(at)

@@ -71,8 +71,8 @@ _FORMATS: list[Format] = [
     Format("langchain", "LangChain messages", langchain.recognises, langchain.read),
     Format("openai", "OpenAI messages", messages.recognises_openai, messages.read),
     Format("messages", "messages", messages.recognises, messages.read, is_plain=True),
-    Format("log", "plain log", plain_log.recognises, plain_log.read, is_plain=True),
     Format("whatsapp", "WhatsApp chat", whatsapp.recognises, whatsapp.read),
+    Format("log", "plain log", plain_log.recognises, plain_log.read, is_plain=True),
     Format("csv", "CSV", table.recognises, table.read, is_plain=True),
 ]
 

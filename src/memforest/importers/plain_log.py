@@ -90,9 +90,9 @@ def _draft(number: int, stamp: str, lines: list[str], reading: Reading) -> Itera
     time = re.sub(
         r"(?<=:\d\d),(?=\d)", ".", stamp
     )  # a comma before fractions, as Python's logging writes them
-    said = reading.read_time(time, where)
-    if said is None:
+    read = reading.unmistakable(time, where)
+    if read is None:
         return
     speaker = (found["nick"] or found["name"]).strip()
     who = {"role": _ROLES[speaker.casefold()]} if speaker.casefold() in _ROLES else {"speaker": speaker}
-    yield Draft(where, {**who, "content": text, "timestamp": time}, said)
+    yield Draft(where, {**who, "content": text, "timestamp": read[1]}, read[0])

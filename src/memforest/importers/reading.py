@@ -44,13 +44,22 @@ class Reading:
 
     def read_time(self, value: object, where: str) -> datetime | None:
         """Return a message's time; None, with the place named, for one that cannot be read."""
+        found = self.unmistakable(value, where)
+        return None if found is None else found[0]
+
+    def unmistakable(self, value: object, where: str) -> tuple[datetime, str] | None:
+        """Return a message's time, and the same as text that reads alike in every order of day and month.
+
+        A time without an offset stays one; None, with the place named, for one that cannot be read.
+        """
         try:
-            return parse_timestamp(
+            said, naive = parse_timestamp(
                 value, timezone=self.options.zone, field="time", day_first=self.options.day_first
-            )[0]
+            )
         except TimestampError as exc:
             self.skips.fail(where, str(exc))
             return None
+        return said, (said.astimezone(self.options.zone).replace(tzinfo=None) if naive else said).isoformat()
 
     @contextmanager
     def json(self) -> Iterator[JsonStream]:

@@ -162,9 +162,11 @@ def _drafts(rows: Iterable[tuple[int, Sequence[str]]], header: _Header, reading:
         if not turn["content"].strip():
             reading.skips.leave_out("empty message")
             continue
-        said = reading.read_time(turn["timestamp"], where) if "timestamp" in turn else None
-        if "timestamp" in turn and said is None:
-            continue
+        said = None
+        if "timestamp" in turn:
+            if (read := reading.unmistakable(turn["timestamp"], where)) is None:
+                continue
+            said, turn["timestamp"] = read
         if "speaker" not in turn and "role" not in turn:
             turn["speaker"] = "unknown"
         yield Draft(where, turn, said)

@@ -29,6 +29,8 @@ _TIME = (
 _HEAD = re.compile(
     rf"[{_MARKS}]*(?P<bracket>\[)?{_DATE}[,،]?[\s\u202f]+{_TIME}(?(bracket)\][\s\u202f]?|(?:\s?[-–]\s|,\s(?=.+ : )))"
 )
+_LOG = re.compile(r"\[\d{4}-\d\d-\d\d[ T]")
+"""How a log begins that has a bracket and no comma behind its date, which no phone writes so."""
 _SPEAKER = re.compile(r"(?P<name>[^:]{1,100}?) ?:(?: |$)(?P<text>.*)", re.DOTALL)
 _MEDIA = re.compile(r"<[^<>\n]{3,60}>|\S+\.\w{2,5} \([^()\n]{3,60}\)")
 """What stands for media that are not in the file, in whichever language, and the name of a file that is attached."""
@@ -47,9 +49,9 @@ _FILLER = frozenset({"às", "as", "um", "à", "at", "a las", "alle", "kl", "klo"
 def recognises(sample: Sample) -> bool:
     """Return whether the first line begins as a message does, and further ones do."""
     lines = sample.lines
-    return (
-        sample.shape is None and bool(lines) and _HEAD.match(lines[0]) is not None and any(map(_said, lines))
-    )
+    if sample.shape is not None or not lines or _LOG.match(lines[0]):
+        return False
+    return _HEAD.match(lines[0]) is not None and any(map(_said, lines))
 
 
 def _said(line: str) -> bool:

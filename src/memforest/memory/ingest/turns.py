@@ -20,6 +20,7 @@ from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
 
 __all__ = [
     "ROLES",
+    "TIME_KEYS",
     "Arrival",
     "Reading",
     "TurnReader",
@@ -34,11 +35,11 @@ ROLES = frozenset((*TURN_ROLES[1:], *_ALIASES))
 """Roles of chat protocols. A person's name belongs in ``speaker``."""
 
 _TEXT = ("content", "text", "message")
-_TIME = ("timestamp", "time", "date", "created_at")
+TIME_KEYS = ("timestamp", "time", "date", "created_at")
 _ID = ("id", "turn_id", "message_id", "dia_id")
 _SPEAKER = ("speaker", "name")
 _CAPTION = ("caption", "blip_caption")
-_KNOWN = frozenset((*_TEXT, *_TIME, *_ID, *_SPEAKER, *_CAPTION, "role"))
+_KNOWN = frozenset((*_TEXT, *TIME_KEYS, *_ID, *_SPEAKER, *_CAPTION, "role"))
 
 MAX_ID_CHARS = 1024
 MAX_METADATA_DEPTH = 64
@@ -186,7 +187,7 @@ class TurnReader:
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
-        given = (_first(item, _TIME) for item in raw if isinstance(item, Mapping))
+        given = (_first(item, TIME_KEYS) for item in raw if isinstance(item, Mapping))
         times = [one[1] for one in given if one is not None and isinstance(one[1], str)]
         if self.day_first is None and (proven := numeric_order(times)) is not None:
             self = replace(self, day_first=proven)
@@ -313,7 +314,7 @@ class TurnReader:
         return text
 
     def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
-        found = _first(item, _TIME)
+        found = _first(item, TIME_KEYS)
         if found is not None:
             name = f"turn {index}: {found[0]}"
             said, naive = parse_timestamp(found[1], timezone=self.zone, field=name, day_first=self.day_first)
