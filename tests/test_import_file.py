@@ -76,7 +76,7 @@ def test_an_open_file_has_no_name_to_give(forest: MemForest, write: Any) -> None
     with write("open.json", [HI]).open("rb") as file:
         assert forest.import_file("u", file).files[0].source == "open.json"
     with write("open.json", [HI]).open() as text, pytest.raises(InputError, match="for reading bytes"):
-        forest.import_file("u", text)  # type: ignore[arg-type]
+        forest.import_file("u", text)
     assert {one.session_id for one in forest.user("u").sessions()} == {"s", "open"}
 
 
@@ -102,9 +102,10 @@ def test_what_cannot_be_read_is_named(forest: MemForest, tmp_path: Path) -> None
     with pytest.raises(InputError, match=r"cannot read '.*gone\.json'?: No such file") as caught:
         forest.import_file("u", tmp_path / "gone.json")
     assert isinstance(caught.value.__cause__, FileNotFoundError)
-    for wrong in (7, [], b"[]", {}):
+    wrongs: list[Any] = [7, [], b"[]", {}]
+    for wrong in wrongs:
         with pytest.raises(InputError, match=r"takes a path|must be a path"):
-            forest.import_file("u", wrong)  # type: ignore[arg-type]
+            forest.import_file("u", wrong)
     with pytest.raises(InputError, match="there is no format 'word'; known: chatgpt, "):
         forest.import_file("u", tmp_path / "gone.json", format="word")
 

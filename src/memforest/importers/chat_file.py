@@ -15,7 +15,7 @@ from memforest.importers.messages import SHAPES
 from memforest.importers.parts import FileSession, ReadOptions, Skips
 from memforest.importers.reading import JsonShape, Reading, kind_of
 from memforest.importers.sample import Sample, take_sample
-from memforest.importers.source import Archive, Source, open_source
+from memforest.importers.source import Archive, DamagedError, Source, open_source
 
 __all__ = ["ChatFile", "open_chat", "read_sessions"]
 
@@ -78,7 +78,8 @@ class ChatFile:
         if self._whole is not None and self._whole.read_archive is not None:
             yield from self._read_whole(options, skips, self._archive)
             return
-        skips.leave_out(NO_CHAT, len(self._archive.files) - len(self._parts))
+        known = {where for where, _ in self._archive.refused} | {part.source.name for part in self._parts}
+        skips.leave_out(NO_CHAT, sum(source.name not in known for source in self._archive.files))
         for part in self._parts:
             own = Skips()
             try:
@@ -147,6 +148,9 @@ def _open_archive(archive: Archive, stated: Format | None) -> ChatFile:
     for source in archive.files:
         try:
             sample = take_sample(source)
+        except DamagedError as exc:
+            archive.refused.append((source.name, str(exc).removeprefix(f"{source.name}: ")))
+            continue
         except InputError:
             continue  # a picture, say; it is counted among the files that are no chat
         found = format_of(sample)

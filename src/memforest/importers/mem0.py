@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memforest.importers.drafts import Draft, in_time_order, session_of
-from memforest.importers.json_stream import BROKEN
 from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading, kind_of
 from memforest.importers.sample import Sample
@@ -67,8 +66,6 @@ def _memories(reading: Reading) -> Iterator[tuple[str, Any]]:
                     yield f"{key}[{number}]", value
             elif key == "relations" and isinstance(relations := stream.value(key), list):
                 reading.skips.leave_out("relation between entities", len(relations))
-            elif key not in (*_LISTS, "relations") and (value := stream.value(key)) is BROKEN:
-                continue
 
 
 def _turn(memory: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memforest.importers.json_stream import BROKEN
 from memforest.importers.parts import FileSession
 from memforest.importers.protocol import is_protocol_message, turns_of
 from memforest.importers.reading import Reading, kind_of
@@ -26,6 +25,9 @@ SHAPES = (
 MESSAGE_KEYS = ("content", "text", "message")
 _LISTS = ("turns", "messages", "input", "output", "choices", "data")
 """Fields of an object that may hold messages."""
+
+_ABOUT = ("session_id", "id", "user", "user_id", "timestamp", "date", "created_at", "created", "metadata")
+"""Fields that tell of a session; lists and objects under other names are passed over."""
 
 Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -92,7 +94,6 @@ class MessageReader:
     def _object(self) -> Iterator[FileSession]:
         """Read an object: sessions, one session, or one message; where it is cut off, what was whole."""
         found: dict[str, Any] = {}
-        places: dict[str, list[str]] = {}
         with self.reading.json() as stream:
             for key in stream.fields():
                 if key == "sessions" and stream.peek() == "[":
@@ -100,9 +101,12 @@ class MessageReader:
                     yield from self._whole(self._objects(records), user=self._user())
                     return
                 if key in _LISTS and stream.peek() == "[":
-                    items = list(stream.values())
-                    found[key], places[key] = [one for _, one in items], [f"{key}[{n}]" for n, _ in items]
-                elif (value := stream.value(key)) is not BROKEN:
+                    found[key] = [one for _, one in stream.values()]
+                elif key in MESSAGE_KEYS:
+                    found[key] = key
+                elif (key in _ABOUT or stream.peek() not in ("[", "{")) and (
+                    value := stream.value(key)
+                ) is not BROKEN:
                     found[key] = value
         if "sessions" in found:
             self.reading.skips.fail(
@@ -112,12 +116,20 @@ class MessageReader:
             session = self._session(found, "", self.reading.name)
             yield from [session] if session else []
         elif any(key in found for key in MESSAGE_KEYS):
-            yield from self._grouped([("", found)], {_key(found): 0})
+            message = list(self._whole_message())
+            yield from self._grouped(message, {_key(one): 0 for _, one in message})
         else:
             keys = ", ".join(repr(str(key)[:20]) for key in list(found)[:5])
             self.reading.skips.fail(
                 "", f"the object has the keys {keys or '(none)'}; it should hold {SHAPES}"
             )
+
+    def _whole_message(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Read the object once more, as the one message that it is."""
+        with self.reading.json() as stream:
+            value = stream.value()
+        if isinstance(value, Mapping):
+            yield "", value
 
     def _objects(self, records: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for where, one in records:
@@ -151,7 +163,9 @@ class MessageReader:
                 count += 1
                 yield from self._one(waiting, f"{self.reading.name}-{count}", user)
             waiting = record
-        if waiting is not None:
+        if waiting is None:
+            self.reading.skips.fail("", "'sessions' is empty; it should be a list with at least one entry")
+        else:
             count += 1
             yield from self._one(
                 waiting, f"{self.reading.name}-{count}" if count > 1 else self.reading.name, user

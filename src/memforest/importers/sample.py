@@ -19,6 +19,8 @@ __all__ = ["Sample", "take_sample"]
 SAMPLE = 1 << 20
 """Characters that are looked at; more where the first value of a JSON file is longer."""
 MOST_SAMPLE = 64 * 1024**2
+_HEAD = 8192
+"""Bytes in which a file that is no text shows a NUL."""
 MOST_ITEMS = 50
 """Elements of a list, or lines of JSON Lines, that are looked at."""
 
@@ -65,6 +67,7 @@ def take_sample(source: Source) -> Sample:
 
     Raises:
         InputError: if it is empty or binary.
+        DamagedError: if nothing of it can be read.
     """
     size = SAMPLE
     while True:
@@ -79,32 +82,29 @@ def _beginning(source: Source, size: int) -> tuple[str, bool]:
     """Return the first characters of a file, and whether these are all."""
     with source.open() as stream:
         try:
-            head = stream.read(64)
+            head = stream.read(_HEAD)
         except DamagedError as exc:
-            raise InputError(f"{source.name}: {exc}") from exc
+            raise DamagedError(f"{source.name}: {exc}") from exc
     if what := next((what for magic, what in _BINARY if head.startswith(magic)), None):
         raise InputError(f"{source.name}: this is {what}")
+    if (at := head.find(b"\0")) >= 0 and encoding_of(head) == "utf-8-sig":
+        raise InputError(
+            f"{source.name}, byte {at}: there is a NUL, so this looks like a binary file; give a text file"
+        )
     text = ""
+    faults: list[str] = []
     with source.open() as stream:
-        for piece in pieces_of(stream, lambda _where, _reason: None):
+        for piece in pieces_of(stream, lambda where, reason: faults.append(reason)):
             text += piece
             if len(text) >= size:
                 break
         else:
-            _check(source.name, text, head)
+            if not text.strip() and faults:
+                raise DamagedError(f"{source.name}: {faults[0]}")
+            if not text.strip():
+                raise InputError(f"{source.name}: the file is empty; it should hold a chat")
             return text, True
-    _check(source.name, text, head)
     return text[:size], False
-
-
-def _check(name: str, text: str, head: bytes) -> None:
-    if not text.strip():
-        raise InputError(f"{name}: the file is empty; it should hold a chat")
-    if (at := text[:SAMPLE].find("\0")) >= 0:
-        what = "character" if encoding_of(head) != "utf-8-sig" else "byte"
-        raise InputError(
-            f"{name}, {what} {at}: there is a NUL, so this looks like a binary file; give a text file"
-        )
 
 
 def _sample(name: str, text: str, *, whole: bool) -> Sample:

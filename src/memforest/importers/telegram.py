@@ -51,7 +51,7 @@ def _chat(reading: Reading, stream: JsonStream, where: str) -> Iterator[FileSess
             yield from by_day(drafts, reading, name, metadata={"chat": metadata} if metadata else {})
         elif key in _LISTS and stream.peek() == "{":
             yield from _listed(reading, stream, key)
-        elif (value := stream.value(key)) is not BROKEN and isinstance(value, (str, int)):
+        elif stream.peek() not in ("[", "{") and (value := stream.value(key)) is not BROKEN:
             about[key] = value
 
 

@@ -58,12 +58,15 @@ def pieces_of(stream: Watched, on_fault: OnFault) -> Iterator[str]:
                 f"behind line {line}", f"this is not {exc.encoding}: {exc.reason}; what follows is not read"
             )
             return
-        for found in _UNDECODED.finditer(text):
-            at = line + text.count("\n", 0, found.start())
-            if at != named:
-                on_fault(f"line {at}", "there are bytes that are no UTF-8; save the file as UTF-8")
-            named = at
-        line += text.count("\n")
+        behind = 0
+        while (found := _UNDECODED.search(text, behind)) is not None:
+            line += text.count("\n", behind, found.start())
+            if line != named:
+                on_fault(f"line {line}", "there are bytes that are no UTF-8; save the file as UTF-8")
+            named = line
+            behind = text.find("\n", found.start())
+            behind = len(text) if behind < 0 else behind
+        line += text.count("\n", behind)
         if text:
             yield text
 
