@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memforest.importers.json_stream import BROKEN
 from memforest.importers.parts import FileSession
 from memforest.importers.protocol import is_protocol_message, turns_of
 from memforest.importers.reading import Reading, kind_of
