@@ -548,11 +548,11 @@ def test_longmemeval(tmp_path: Path) -> None:
     """A memory for each question; its answer, and marks of where that is, are not read."""
     sessions, _, _ = read(DATA / "longmemeval.json")
     assert [(one.user, one.session_id, one.timestamp) for one in sessions] == [
-        ("q-1", "s-a", "2023/05/20 (Sat) 02:21"),
-        ("q-1", "s-b", "2023/05/21 (Sun) 10:00"),
+        ("q-1", "s-a", "2024/02/10 (Sat) 02:21"),
+        ("q-1", "s-b", "2024/02/11 (Sun) 10:00"),
     ]
     assert sessions[0].turns[0] == {"role": "user", "content": "I bought a kettle."}
-    assert stored(tmp_path, DATA / "longmemeval.json")[0][0] == ("s-a", 2, "05-20T00:21:00", "05-20T00:21:00")
+    assert stored(tmp_path, DATA / "longmemeval.json")[0][0] == ("s-a", 2, "02-10T01:21:00", "02-10T01:21:00")
 
 
 def test_realtalk(tmp_path: Path) -> None:
@@ -560,5 +560,5 @@ def test_realtalk(tmp_path: Path) -> None:
     (session,), _, _ = read(DATA / "realtalk.json")
     assert said(session) == [(None, "Emma", "I start my new job today."), (None, "Kofi", "Good luck!")]
     assert stored(tmp_path, DATA / "realtalk.json")[0] == [
-        ("session_1", 2, "12-29T14:44:10", "12-29T14:45:00")
+        ("session_1", 2, "02-27T07:30:10", "02-27T07:31:00")
     ]

@@ -49,7 +49,8 @@ def recognises(sample: Sample) -> bool:
 
 def read(reading: Reading) -> Iterator[FileSession]:
     """Yield a session for each value of the session column; without one, a session a day."""
-    header = next((_header(line) for _, line in reading.lines() if line.strip()), None)
+    scratch = Reading(reading.source, reading.options)
+    header = next((_header(line) for _, line in scratch.lines() if line.strip()), None)
     if header is None:
         raise InputError(
             f"{reading.source.name}: the first line names no column with what was said; name one 'content', and those of "
@@ -60,7 +61,6 @@ def read(reading: Reading) -> Iterator[FileSession]:
     if session is None:
         yield from by_day(_drafts(_rows(reading, header), header, reading), reading, reading.name)
         return
-    scratch = Reading(reading.source, reading.options)
     last = {row[session]: number for number, row in _rows(scratch, header)}
     held: dict[str, list[tuple[int, list[str]]]] = {}
     for number, row in _rows(reading, header):
