@@ -148,7 +148,18 @@ WRONG_COUNT: tuple[Any, ...] = (-1, -(10**5000), 1.5, True, "5", [], float("nan"
 WRONG_BUDGET: tuple[Any, ...] = (0, 5, "5", {"max_calls": 5}, [])
 WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object())
 WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
+IMPORT: dict[str, tuple[Any, ...]] = {
+    "file": (None, 5, b"x", {}, [], [5], object()),
+    "format": ("", "diary", *WRONG_TEXT),
+    **dict.fromkeys(("session_id", "display_name"), ("", *WRONG_TEXT)),
+    "timestamp": WRONG_TIME,
+    "day_first": WRONG_MAYBE,
+    **dict.fromkeys(("infer", "replace", "dry_run"), WRONG_FLAG),
+    "budget": WRONG_BUDGET,
+    "on_session": WRONG_TEXT,
+}
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "import_file": {**IMPORT, **dict.fromkeys(("user_id", "default_user"), ("", *WRONG_TEXT))},
     "ingest_session": {
         **dict.fromkeys(("user_id", "session_id"), (None, "", *WRONG_TEXT)),
         **dict.fromkeys(("infer", "replace"), WRONG_FLAG),
@@ -191,6 +202,7 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 """Verb of a forest -> its arguments -> values that are refused."""
 HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
+    "import_file": IMPORT,
     "add": {
         "content": (None, 5, b"x", [5], {}),
         "session_id": ("", *WRONG_TEXT),
@@ -223,6 +235,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "flush": {"budget": WRONG_BUDGET},
 }
 NEEDED: dict[str, dict[str, Any]] = {
+    "import_file": {"user_id": "u", "file": "none.json"},
     "ingest_session": {"user_id": "u", "session_id": "s", "turns": TURNS},
     "ingest_parallel": {"requests": []},
     "query_parallel": {"requests": []},
@@ -247,8 +260,9 @@ def test_an_argument_of_a_verb_is_checked(forest: MemForest, of: str, verb: str,
     """Every option of every verb, whatever the memory holds: an error of ours that names it, and nothing is stored."""
     forest.ingest_session("u", "known", TURNS)
     target, table = (forest, OPTIONS) if of == "forest" else (forest.user("u"), HANDLE)
+    needed = {key: one for key, one in NEEDED.get(verb, {}).items() if of == "forest" or key != "user_id"}
     for value in table[verb][name]:
-        arguments = {**NEEDED.get(verb, {}), name: value}
+        arguments = {**needed, name: value}
         question = [
             arguments.pop(one) for one in ("user_id", "question") if one in arguments and verb == "query"
         ]

@@ -11,7 +11,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError
 from memforest.forest.imported import ImportResult
 from memforest.forest.importing import FileLike, ImportRequest, OnSession, import_files
-from memforest.forest.options import TimeLike, check_flags, check_text, read_budget, read_time
+from memforest.forest.options import TimeLike, check_flags, read_budget, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory.ingest.turns import check_id
 
@@ -30,8 +30,8 @@ class HasMemory(HasPool, Protocol):
     user_id: str
 
 
-async def import_file(
-    _forest: HasPool,
+async def import_file(  # noqa: D417 - a method, whose self is not described
+    self: HasPool,
     user_id: str | None,
     file: FileLike | Sequence[FileLike],
     *,
@@ -81,14 +81,14 @@ async def import_file(
         "display_name": display_name,
         "default_user": default_user,
     }
-    for name, value in given.items():
-        check_text("import_file", name, value)
-    for name, value in {"user_id": user_id, "session_id": session_id, "display_name": display_name}.items():
+    for name, value in {**given, "user_id": user_id}.items():
         if value is not None:
             check_id(value, name)
+    if on_session is not None and not callable(on_session):
+        raise InputError(f"import_file(on_session=...) takes a function, not {shown(on_session)}")
     if day_first is not None:
         check_flags("import_file", day_first=day_first)
-    config = _forest._pool.config
+    config = self._pool.config
     request = ImportRequest(
         _files(file),
         user_id,
@@ -104,11 +104,11 @@ async def import_file(
         read_budget("import_file", budget) or config.ingest_budget,
         on_session,
     )
-    return await import_files(_forest._pool, request)
+    return await import_files(self._pool, request)
 
 
 async def import_into_memory(
-    _memory: HasMemory,
+    self: HasMemory,
     file: FileLike | Sequence[FileLike],
     *,
     format: str | None = None,
@@ -129,8 +129,8 @@ async def import_into_memory(
         StoreError: if the file of the memory cannot be written; what was counted is stored.
     """
     return await import_file(
-        _memory,
-        _memory.user_id,
+        self,
+        self.user_id,
         file,
         format=format,
         session_id=session_id,
