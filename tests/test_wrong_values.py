@@ -235,7 +235,8 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "flush": {"budget": WRONG_BUDGET},
 }
 NEEDED: dict[str, dict[str, Any]] = {
-    "import_file": {"user_id": "u", "file": "none.json"},
+    "forest import_file": {"user_id": "u", "file": "none.json"},
+    "handle import_file": {"file": "none.json"},
     "ingest_session": {"user_id": "u", "session_id": "s", "turns": TURNS},
     "ingest_parallel": {"requests": []},
     "query_parallel": {"requests": []},
@@ -260,9 +261,8 @@ def test_an_argument_of_a_verb_is_checked(forest: MemForest, of: str, verb: str,
     """Every option of every verb, whatever the memory holds: an error of ours that names it, and nothing is stored."""
     forest.ingest_session("u", "known", TURNS)
     target, table = (forest, OPTIONS) if of == "forest" else (forest.user("u"), HANDLE)
-    needed = {key: one for key, one in NEEDED.get(verb, {}).items() if of == "forest" or key != "user_id"}
     for value in table[verb][name]:
-        arguments = {**needed, name: value}
+        arguments = {**NEEDED.get(f"{of} {verb}", NEEDED.get(verb, {})), name: value}
         question = [
             arguments.pop(one) for one in ("user_id", "question") if one in arguments and verb == "query"
         ]
