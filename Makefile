@@ -59,7 +59,7 @@ soak: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
-	  tests/test_schema.py tests/test_docs_transfer.py
+	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from memforest import Config, IngestResult, MemForest  # noqa: E402
-from memforest.cli.formats import read_chat  # noqa: E402
+from memforest.importers import FileSession, read_sessions  # noqa: E402
 from memforest.memory.open import file_name  # noqa: E402
 from memforest.models import available  # noqa: E402
 from memforest.store.db import Database  # noqa: E402
@@ -96,15 +96,18 @@ def own_chats() -> list[Chat]:
 
 def file_chats(path: Path) -> list[Chat]:
     """Return the conversations of a chat file."""
+    memories: dict[str, list[FileSession]] = {}
+    for session in read_sessions(path):
+        memories.setdefault(session.user or path.stem, []).append(session)
     return [
         Chat(
-            memory.user or path.stem,
+            user,
             [
                 {"session_id": one.session_id, "turns": one.turns, "timestamp": one.timestamp}
-                for one in memory.sessions
+                for one in sessions
             ],
         )
-        for memory in read_chat(path.read_bytes(), name=path.name, session_id=path.stem)
+        for user, sessions in memories.items()
     ]
 
 

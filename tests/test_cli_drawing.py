@@ -17,13 +17,13 @@ from rich.console import Console
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.fact_table import draw_facts
 from memforest.cli.indexing import behind
-from memforest.cli.ingest import draw_loaded
+from memforest.cli.ingest import draw_memories
 from memforest.cli.inspecting import draw_trees
 from memforest.cli.jobs import REASON_CHARS, job_lines
-from memforest.cli.loading import Loaded
 from memforest.cli.over_time import draw_timeline
 from memforest.cli.screen import Screen
 from memforest.cli.watching import line_of
+from memforest.forest import ImportedMemory
 from memforest.memory.results import (
     AskResult,
     Evidence,
@@ -326,12 +326,12 @@ def test_a_summary_that_is_cited_stands_without_marks() -> None:
 
 def test_what_became_of_the_sessions_is_told_in_full() -> None:
     """Known, refused and failed things with their reasons; models and what the budget left."""
-    loaded = Loaded(
+    loaded = ImportedMemory(
         "me", sessions_new=1, sessions_unchanged=2, sessions_failed=3, turns_added=4, turns_refused=5, facts_added=6, facts_merged=7,
         facts_superseded=8, skipped=Counter(question=2, chatter=1), failed_chunks=1, failure="no JSON", left_chunks=9, model_calls=1,
         model_tokens=10, model_failures=11, seconds=1.26, embedded=Counter(turn=3, fact=4), embedder="words", bytes=2048,
     )  # fmt: skip
-    lines = laid_out(lambda screen: draw_loaded(screen, [loaded], Path("memories")), 140).splitlines()
+    lines = laid_out(lambda screen: draw_memories(screen, [loaded], Path("memories")), 140).splitlines()
     assert [" ".join(line.split()) for line in lines] == [
         "me: 1 session, 2 known already, 3 not stored",
         "turns 4 added in 1.3 s, 5 refused",
@@ -347,7 +347,9 @@ def test_what_became_of_the_sessions_is_told_in_full() -> None:
 
 def test_what_did_not_happen_is_not_told() -> None:
     """No line for failures, a budget or a model where there were none."""
-    lines = laid_out(lambda screen: draw_loaded(screen, [Loaded("me", 2)], Path("m"))).splitlines()
+    lines = laid_out(
+        lambda screen: draw_memories(screen, [ImportedMemory("me", sessions_new=2)], Path("m"))
+    ).splitlines()
     assert [" ".join(line.split()) for line in lines] == [
         "me: 2 sessions",
         "turns 0 added in 0.0 s",

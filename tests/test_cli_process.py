@@ -89,6 +89,29 @@ def test_help_needs_none_of_the_heavy_modules() -> None:
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_killed_ingest_goes_on(tmp_path: Path) -> None:
+    """What was stored before each kill is there; the same command completes it, as if it had not been killed."""
+    folder, whole, file = tmp_path / "killed", tmp_path / "whole", many_sessions(tmp_path / "chats.json")
+    assert finished("ingest", str(file), "--embedder", EMBEDDER, folder=whole)[0] == 0
+    with MemForest(folder, Config(embedder=HashEmbedder(64))) as reader:
+        for kill in range(1, 3):
+            with memforest("ingest", str(file), "--embedder", EMBEDDER, folder=folder) as writer:
+                deadline = time.monotonic() + 40
+                while time.monotonic() < deadline and writer.poll() is None:
+                    if reader.has_user("me") and reader.user("me").stats().sessions >= 25 * kill:
+                        break
+                    time.sleep(0.02)
+                writer.kill()
+            assert 25 * kill <= reader.user("me").stats().sessions < SESSIONS
+    assert finished("ingest", str(file), folder=folder)[0] == 0
+    assert finished("verify", folder=folder)[0] == 0
+    pages = [finished("facts", "--json", "--limit", "1000", folder=one)[1] for one in (folder, whole)]
+    facts = [json.loads(page)["data"]["facts"] for page in pages]
+    assert all(fact.pop("stored") for page in facts for fact in page)  # the one thing that the clock decides
+    assert len(facts[0]) == stats(folder)["turns"] == SESSIONS * 8
+    assert facts[0] == facts[1]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 def test_interrupted_ingest_keeps_what_it_stored_and_goes_on(tmp_path: Path) -> None:
     """Ctrl-C exits with 130 and says what is stored; a reader sees it meanwhile; the same command completes."""

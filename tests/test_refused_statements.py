@@ -10,8 +10,8 @@ import pytest
 from tests.test_cli_drawing import laid_out
 
 from memforest import ChatEndpoint, Config, MemForest
-from memforest.cli.ingest import draw_loaded
-from memforest.cli.loading import Loaded
+from memforest.cli.ingest import draw_memories
+from memforest.forest import ImportedMemory
 from memforest.memory.chunks import MOST_REFUSED, ChunkReport, RefusedStatement
 from memforest.memory.results import IngestResult
 from memforest.testing import ChatServer, ScriptedChat
@@ -92,10 +92,10 @@ def test_ingest_lists_them_when_asked(verbose: bool) -> None:
     report = ChunkReport(
         ("1",), "extracted", refused=(RefusedStatement("Ann has 5 cats.", "1", "a number"),) * 15
     )
-    loaded = Loaded("me")
+    loaded = ImportedMemory("me")
     for session in ("a", "b"):
         loaded.count(IngestResult(session, 1, chunks=(report,)))
-    shown = laid_out(lambda screen: draw_loaded(screen, [loaded], Path("m"), verbose=verbose), 140)
+    shown = laid_out(lambda screen: draw_memories(screen, [loaded], Path("m"), verbose=verbose), 140)
     assert shown.count('"Ann has 5 cats." (turn 1): a number') == (MOST_REFUSED if verbose else 0)
 
 

@@ -152,10 +152,21 @@ WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object(
 WRONG_PATH: tuple[Any, ...] = (None, 5, "", b"x", ["x"])
 WRONG_WINDOW: tuple[Any, ...] = (5, "2024", ("2024-01-01",), ("soon", "later"), ("2024-01-02", "2024-01-01"))
 WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
+IMPORT: dict[str, tuple[Any, ...]] = {
+    "file": (None, 5, b"x", {}, [], [5], object()),
+    "format": ("", "diary", *WRONG_TEXT),
+    **dict.fromkeys(("session_id", "display_name"), ("", *WRONG_TEXT)),
+    "timestamp": WRONG_TIME,
+    "day_first": WRONG_MAYBE,
+    **dict.fromkeys(("infer", "replace", "dry_run"), WRONG_FLAG),
+    "budget": WRONG_BUDGET,
+    "on_session": WRONG_TEXT,
+}
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "encrypt": {"progress": (5, "bar")},
     "decrypt": {"progress": (5, "bar")},
     "rekey": {"progress": (5, "bar"), "key": (None, 5, "word", b"short")},
+    "import_file": {**IMPORT, **dict.fromkeys(("user_id", "default_user"), ("", *WRONG_TEXT))},
     "ingest_session": {
         **dict.fromkeys(("user_id", "session_id"), (None, "", *WRONG_TEXT)),
         **dict.fromkeys(("infer", "replace"), WRONG_FLAG),
@@ -201,6 +212,7 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 """Verb of a forest -> its arguments -> values that are refused."""
 HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
+    "import_file": IMPORT,
     "add": {
         "content": (None, 5, b"x", [5], {}),
         "session_id": ("", *WRONG_TEXT),
@@ -257,6 +269,8 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "flush": {"budget": WRONG_BUDGET},
 }
 NEEDED: dict[str, dict[str, Any]] = {
+    "forest import_file": {"user_id": "u", "file": "none.json"},
+    "handle import_file": {"file": "none.json"},
     "ingest_session": {"user_id": "u", "session_id": "s", "turns": TURNS},
     "ingest_parallel": {"requests": []},
     "query_parallel": {"requests": []},

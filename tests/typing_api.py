@@ -25,6 +25,7 @@ from memforest import (
     Embedder,
     EmbeddingEndpoint,
     Evidence,
+    ImportResult,
     IngestResult,
     MemForest,
     MemForestError,
@@ -79,6 +80,7 @@ def blocking(path: Path, turns: Sequence[dict[str, str]]) -> None:
             forest.ingest_session("ana", "s1", turns, timestamp="2023-05-08", replace=True), IngestResult
         )
         assert_type(forest.ingest_parallel([{"user_id": "ana"}]), list[IngestResult | MemForestError])
+        assert_type(forest.import_file("ana", path, dry_run=True), ImportResult)
         assert_type(forest.query("ana", "Where?", as_of="2023-05-08", top_k=5), QueryResult)
         assert_type(forest.query_parallel([]), list[QueryResult | MemForestError])
         assert_type(forest.ask("ana", "Where?"), AskResult)
@@ -96,6 +98,7 @@ def handle(memory: UserMemory) -> None:
     """So do the verbs of a handle."""
     assert_type(memory.user_id, str)
     assert_type(memory.add("I moved to Lisbon."), IngestResult)
+    assert_type(memory.import_file(["chat.zip", "chat.txt"], day_first=True).problems, list[str])
     assert_type(memory.search("Where?", during=("2023-01-01", datetime(2024, 1, 1))), QueryResult)  # noqa: DTZ001
     assert_type(memory.ask("Where?", max_tokens=200), AskResult)
     assert_type(memory.sessions(), list[SessionView])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memforest.cli.formats import FileSession, read_chat
+from memforest.importers import FileSession, read_sessions
 
 __all__ = ["CATEGORIES", "Conversation", "Question", "read_conversations"]
 
@@ -51,17 +51,18 @@ def read_conversations(path: Path) -> list[Conversation]:
     Raises:
         InputError: if the file is no LoCoMo file.
     """
-    data = path.read_bytes()
-    memories = read_chat(data, name=path.name, session_id=None)
-    value = json.loads(data)
+    memories: dict[str | None, list[FileSession]] = {}
+    for session in read_sessions(path, format="locomo"):
+        memories.setdefault(session.user, []).append(session)
+    value = json.loads(path.read_bytes())
     samples = value if isinstance(value, list) else [value]
     return [
         Conversation(
-            id=memory.user or path.stem,
-            sessions=memory.sessions,
-            questions=_questions(sample.get("qa", ()), memory.sessions),
+            id=user or path.stem,
+            sessions=tuple(sessions),
+            questions=_questions(sample.get("qa", ()), tuple(sessions)),
         )
-        for memory, sample in zip(memories, samples, strict=True)
+        for (user, sessions), sample in zip(memories.items(), samples, strict=True)
     ]
 
 

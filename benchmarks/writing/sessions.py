@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from locomo.conversations import read_conversations
-from memforest.cli.formats import read_chat
+from memforest import importers
 
 __all__ = ["DEMO", "USER", "Session", "read_questions", "read_sessions"]
 
@@ -64,15 +65,15 @@ def read_sessions(
         InputError: if the file is no conversation.
         ValueError: if the file has no such conversation.
     """
-    if path is None:
-        data, name = (files("memforest.data") / "demo" / DEMO).read_bytes(), DEMO
-    else:
-        data, name = path.read_bytes(), path.name
-    memories = {memory.user or name: memory for memory in read_chat(data, name=name, session_id=None)}
+    name = DEMO if path is None else path.name
+    file = path or io.BytesIO((files("memforest.data") / "demo" / DEMO).read_bytes())
+    memories: dict[str, list[importers.FileSession]] = {}
+    for one in importers.read_sessions(file, name=name):
+        memories.setdefault(one.user or name, []).append(one)
     chosen = next(iter(memories)) if conversation is None else conversation
     if chosen not in memories:
         raise ValueError(f"there is no conversation {chosen!r}; the file has {', '.join(memories)}")
-    found = memories[chosen].sessions[:most]
+    found = memories[chosen][:most]
     return chosen, [Session(one.session_id, one.turns, one.timestamp) for one in found]
 
 

@@ -23,7 +23,7 @@ if typing.TYPE_CHECKING:
         StoreError,
         TimestampError,
     )
-    from memforest.forest import AsyncMemForest, AsyncUserMemory, MemForest, UserMemory
+    from memforest.forest import AsyncMemForest, AsyncUserMemory, ImportResult, MemForest, UserMemory
     from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Source
     from memforest.models import CallableEmbedder, CallableReranker, Embedder, Reranker
 
@@ -41,6 +41,7 @@ __all__ = [
     "EmbedderMismatchError",
     "EmbeddingEndpoint",
     "Evidence",
+    "ImportResult",
     "IngestResult",
     "InputError",
     "MemForest",
@@ -72,7 +73,7 @@ _HOMES = {
         "StoreError",
         "TimestampError",
     ),
-    "memforest.forest": ("AsyncMemForest", "AsyncUserMemory", "MemForest", "UserMemory"),
+    "memforest.forest": ("AsyncMemForest", "AsyncUserMemory", "ImportResult", "MemForest", "UserMemory"),
     "memforest.memory.results": ("AskResult", "Evidence", "IngestResult", "QueryResult", "Source"),
     "memforest.models": ("CallableEmbedder", "CallableReranker", "Embedder", "Reranker"),
 }

@@ -1,8 +1,8 @@
 """The command line, `memforest`: thin front end of the public surface; see docs/cli.md.
 
     app         the root command, its options, exit codes   call     one run: options, user, where output goes
-    ingest      ingest, resume                              formats  chat files -> sessions (pure)
-    asking      search, ask                                 loading  sessions -> a memory, with counts
+    ingest      ingest, resume
+    asking      search, ask
     listing     users, sessions                             screen   terminal output of untrusted text
     over_time   facts, timeline, changes, diff              wire     values -> JSON
     inspecting  tree, stats, verify                         jobs     due work in words

@@ -6,6 +6,7 @@ comes from another one, or there is none although it was said, the demo says so.
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 import time
@@ -22,14 +23,12 @@ import click
 from memforest.cli.asking import draw_answer
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.fact_table import draw_facts
-from memforest.cli.formats import read_chat
-from memforest.cli.ingest import draw_loaded, progress_of
+from memforest.cli.ingest import draw_memories, progress_bar
 from memforest.cli.inspecting import draw_trees
-from memforest.cli.loading import IngestOptions, Loaded, Plan, load, plan_memories
 from memforest.cli.over_time import draw_timeline
 from memforest.cli.screen import Screen, clean, columns
 from memforest.errors import NotFoundError
-from memforest.forest import UserMemory
+from memforest.forest import ImportedMemory, UserMemory
 from memforest.memory.results import AskResult, FactView, TimelineEntry
 
 __all__ = ["demo"]
@@ -83,21 +82,20 @@ def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> No
     started = time.perf_counter()
     content = (files("memforest.data") / "demo" / FILE).read_bytes()
     script = json.loads(content)
-    plan = plan_memories(read_chat(content, name=FILE, session_id=None), user=None)[0]
-    call.settled_user = plan.user
+    user = call.settled_user = script["user"]
     with _place(keep) as folder:
         call.directory = folder
         with call.forest(embedder=embedder) as forest:
-            loaded = Loaded(plan.user)
-            with progress_of([plan], quiet=call.as_json) as on_session:
-                load(forest, plan, IngestOptions(), loaded, on_session)
-            call.warn((*loaded.warnings, *loaded.errors))
-            answers = _ask(forest.user(plan.user), script["questions"], every=every)
+            with progress_bar(quiet=call.as_json) as on_session:
+                result = forest.import_file(user, io.BytesIO(content), on_session=on_session)
+            (loaded,) = result.memories
+            call.warn((*loaded.warnings, *result.problems))
+            answers = _ask(forest.user(user), script["questions"], every=every)
             seconds = time.perf_counter() - started
             call.show(
                 _data(loaded, answers, keep, seconds),
-                lambda screen: _Tour(replace(screen, laid_out=True), forest.user(plan.user), keep).show(
-                    script["title"], plan, loaded, answers
+                lambda screen: _Tour(replace(screen, laid_out=True), forest.user(user), keep).show(
+                    script, loaded, answers
                 ),
                 forest=forest,
             )
@@ -127,7 +125,9 @@ def _ask(memory: UserMemory, questions: Sequence[Mapping[str, Any]], *, every: b
     ]
 
 
-def _data(loaded: Loaded, answers: Sequence[DemoAnswer], keep: Path | None, seconds: float) -> dict[str, Any]:
+def _data(
+    loaded: ImportedMemory, answers: Sequence[DemoAnswer], keep: Path | None, seconds: float
+) -> dict[str, Any]:
     return {
         "memory": loaded,
         "seconds": round(seconds, 2),
@@ -158,23 +158,25 @@ class _Tour:
     memory: UserMemory
     keep: Path | None
 
-    def show(self, title: str, plan: Plan, loaded: Loaded, answers: Sequence[DemoAnswer]) -> None:
+    def show(self, script: Mapping[str, Any], loaded: ImportedMemory, answers: Sequence[DemoAnswer]) -> None:
         """Print everything."""
-        self._arrival(title, plan, loaded)
+        self._arrival(script, loaded)
         self._facts()
         self._timelines()
         self._trees()
         self._answers(answers)
         self._next()
 
-    def _arrival(self, title: str, plan: Plan, loaded: Loaded) -> None:
+    def _arrival(self, script: Mapping[str, Any], loaded: ImportedMemory) -> None:
         screen = self.screen
         screen.heading("1. What came in")
-        screen.line(f"{title}: {plan.turns} messages in {len(plan.sessions)} conversations, for example")
-        for turn in plan.sessions[0][1].turns[:2]:
+        screen.line(
+            f"{script['title']}: {loaded.turns} messages in {loaded.sessions} conversations, for example"
+        )
+        for turn in script["sessions"][0]["turns"][:2]:
             screen.line(f'{turn["timestamp"][:10]} {turn["speaker"]}: "{turn["text"]}"', "dim", indent=2)
         screen.line("made into")
-        draw_loaded(screen, [loaded], Path("a temporary directory") if self.keep is None else self.keep)
+        draw_memories(screen, [loaded], Path("a temporary directory") if self.keep is None else self.keep)
 
     def _facts(self) -> None:
         self.screen.heading("2. What was learnt: what they said, by the day it is about")

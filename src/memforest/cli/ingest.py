@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,11 +15,16 @@ from memforest.cli.call import Call, StopCommand, pass_call, shared_options
 from memforest.cli.screen import Screen, clean, columns, counted, error_console, size
 
 if TYPE_CHECKING:
-    from memforest.cli.loading import Loaded, OnSession, Plan
+    from memforest.forest import ImportedFile, ImportedMemory, ImportProgress, ImportResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["budget_options", "draw_loaded", "ingest", "progress_of", "resume"]
+__all__ = ["budget_options", "draw_memories", "ingest", "progress_bar", "resume"]
+
+DEFAULT_USER = "me"
+SHOWN_PROBLEMS = 20
+"""Problems that are printed, unless --verbose asks for all."""
+SHOWN_KINDS = 6
 
 
 def budget_options(command: F) -> F:
@@ -37,16 +43,26 @@ def budget_options(command: F) -> F:
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--session", "session_id", metavar="ID", help="Name of the file's only session.")
+@click.option(
+    "--format", "format_name", metavar="NAME", help="Format of the files; told by their content by default."
+)
+@click.option("--dry-run", is_flag=True, help="Show what the files hold, and store nothing.")
+@click.option(
+    "--session", "session_id", metavar="ID", help="Name of the file's only session, or of its chat."
+)
 @click.option("--timestamp", metavar="TIME", help="When messages without a time of their own were said.")
-@click.option("--name", metavar="NAME", help="Who speaks where a message only says 'role: user'.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Who the user is: of messages that say 'role: user', and among the participants.",
+)
 @click.option("--no-infer", is_flag=True, help="Store the messages as they are; extract no facts.")
 @click.option("--replace", is_flag=True, help="Overwrite a stored session that differs.")
 @click.option("--timezone", metavar="ZONE", help="Zone of times without an offset, e.g. Europe/Madrid.")
 @click.option(
     "--day-first/--month-first",
     default=None,
-    help="Whether 03/04/2024 is 3 April; else as the memory's people write.",
+    help="Whether 03/04/2024 is 3 April; else as the file proves, or the memory's people write.",
 )
 @click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
 @budget_options
@@ -55,6 +71,8 @@ def budget_options(command: F) -> F:
 def ingest(
     call: Call,
     files: tuple[Path, ...],
+    format_name: str | None,
+    dry_run: bool,
     session_id: str | None,
     timestamp: str | None,
     name: str | None,
@@ -68,70 +86,90 @@ def ingest(
 ) -> None:
     """Make memory of chat files.
 
-    A FILE is JSON or JSON Lines: a list of messages with role, content and timestamp (one session), an
-    object with "turns" or "sessions", or a LoCoMo file, which fills one memory per sample_id. "-" is
+    A FILE is the export of a chat program (ChatGPT, Claude, Slack, Telegram, WhatsApp, mem0), a list of messages as JSON
+    or JSON Lines, CSV or a plain log: docs/importing.md lists all formats. Zip archives are read as they are. "-" is
     standard input. The same file again changes nothing; a longer one adds what is new.
 
     The memory is that of --user, or of the user that the file names, or "me".
     """
-    from memforest.cli.loading import IngestOptions, Loaded, load, name_user, plan_memories, read_file
-    from memforest.forest.options import read_time
-
-    found = [
-        memory
-        for path in files
-        for memory in read_file(path, session_id=session_id, stdin=lambda: sys.stdin.buffer.read())
-    ]
+    progress: list[ImportProgress] = []
     asked = None if call.user_from_environment else call.user
-    plans = plan_memories(found, user=asked, fallback=call.user)
-    if len(plans) == 1:
-        call.settled_user = plans[0].user
-    done: list[Loaded] = []
     with call.forest(timezone=timezone, day_first=day_first, embedder=embedder) as forest:
-        options = IngestOptions(
-            timestamp=timestamp,
-            infer=not no_infer,
-            replace=replace,
-            budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
-        )
-        read_time(timestamp, forest.config, "--timestamp")  # a wrong one is wrong for every session
         try:
-            with progress_of(plans, quiet=call.as_json) as on_session:
-                for plan in plans:
-                    done.append(Loaded(plan.user))
-                    if name is not None:
-                        name_user(forest, plan, options, name)
-                    load(forest, plan, options, done[-1], on_session)
+            with progress_bar(quiet=call.as_json or dry_run) as show:
+
+                def on_session(one: ImportProgress) -> None:
+                    progress[:] = [one]
+                    show(one)
+
+                result = forest.import_file(
+                    asked,
+                    [_standard_input() if str(path) == "-" else path for path in files],
+                    format=format_name,
+                    session_id=session_id,
+                    timestamp=timestamp,
+                    display_name=name,
+                    default_user=call.user or DEFAULT_USER,
+                    infer=not no_infer,
+                    replace=replace,
+                    dry_run=dry_run,
+                    budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
+                    on_session=on_session,
+                )
         except KeyboardInterrupt:
-            raise StopCommand(_interrupted(plans, done), code=130, data={"memories": done}) from None
-    _finish(call, done)
+            done = list(progress[0].memories) if progress else []
+            raise StopCommand(_interrupted(progress), code=130, data={"memories": done}) from None
+    if len(result.memories) == 1:
+        call.settled_user = result.memories[0].user
+    _finish(call, result)
 
 
-def _finish(call: Call, done: Sequence[Loaded]) -> None:
-    """Print the summary, and fail when a session did."""
-    failures = [error for one in done for error in one.errors]
-    if failures and call.as_json:
-        raise StopCommand(_failed(failures), data={"memories": list(done)})
-    call.warn(text for one in done for text in one.warnings)
-    call.show(
-        {"memories": list(done)}, lambda screen: draw_loaded(screen, done, call.folder, verbose=call.verbose)
-    )
-    if len(failures) > 1:
-        for failure in failures:
-            call.complain(failure)
-    if failures:
-        raise StopCommand(_failed(failures))
+def _standard_input() -> io.BytesIO:
+    content = io.BytesIO(sys.stdin.buffer.read())
+    content.name = "<stdin>"
+    return content
 
 
-def _failed(failures: Sequence[str]) -> str:
-    if len(failures) == 1:
-        return failures[0]
-    return f"{len(failures)} sessions were not stored, all others are; the first: {failures[0]}"
+def _finish(call: Call, result: ImportResult) -> None:
+    """Print what was found and done, and fail when something could not be stored."""
+    problems = [_in_options(problem) for problem in result.problems]
+    data = {"files": result.files, "memories": result.memories, "dry_run": result.dry_run}
+    if problems and call.as_json:
+        raise StopCommand(_failed(problems), data=data)
+    call.warn(text for one in result.memories for text in one.warnings)
+
+    def draw(screen: Screen) -> None:
+        _draw_files(screen, result)
+        if not result.dry_run:
+            draw_memories(screen, result.memories, call.folder, verbose=call.verbose)
+
+    call.show(data, draw)
+    if len(problems) > 1:
+        shown = problems if call.verbose else problems[:SHOWN_PROBLEMS]
+        for problem in shown:
+            call.complain(problem)
+        if len(problems) > len(shown):
+            call.complain(f"and {len(problems) - len(shown)} more; --verbose shows all")
+    if problems:
+        raise StopCommand(_failed(problems))
 
 
-def _interrupted(plans: Sequence[Plan], done: Sequence[Loaded]) -> str:
+def _in_options(problem: str) -> str:
+    """Return a problem in the words of this command's options."""
+    problem = problem.replace("pass replace=True to overwrite it", "give --replace to overwrite it")
+    return problem.replace("or the session one with timestamp=", "or give --timestamp")
+
+
+def _failed(problems: Sequence[str]) -> str:
+    if len(problems) == 1:
+        return problems[0]
+    return f"{len(problems)} parts of the files are not stored, everything else is; the first: {problems[0]}"
+
+
+def _interrupted(progress: Sequence[ImportProgress]) -> str:
     """Say what is stored already, and how to go on."""
-    total = sum(len(plan.sessions) for plan in plans)
+    done = progress[0].memories if progress else []
+    total = progress[0].sessions_total if progress else 0
     stored = sum(one.sessions_new + one.sessions_unchanged for one in done)
     turns = sum(one.turns_added for one in done)
     return (
@@ -141,7 +179,7 @@ def _interrupted(plans: Sequence[Plan], done: Sequence[Loaded]) -> str:
 
 
 @contextmanager
-def progress_of(plans: Sequence[Plan], *, quiet: bool) -> Iterator[OnSession]:
+def progress_bar(*, quiet: bool) -> Iterator[Callable[[ImportProgress], None]]:
     """Show a progress bar over all turns on standard error, when that is a terminal.
 
     Yields:
@@ -149,7 +187,7 @@ def progress_of(plans: Sequence[Plan], *, quiet: bool) -> Iterator[OnSession]:
     """
     console = error_console()
     if quiet or not console.is_terminal:
-        yield lambda _session: None
+        yield lambda _progress: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -160,14 +198,49 @@ def progress_of(plans: Sequence[Plan], *, quiet: bool) -> Iterator[OnSession]:
         TextColumn("turns"),
         TimeElapsedColumn(),
     )
-    with Progress(*parts, console=console, transient=True) as progress:
-        task = progress.add_task("Reading", total=sum(plan.turns for plan in plans))
-        yield lambda session: progress.update(
-            task, advance=len(session.turns), description=f"{clean(session.session_id, 22):22}"
+    with Progress(*parts, console=console, transient=True) as bar:
+        task = bar.add_task("Reading", total=None)
+        yield lambda one: bar.update(
+            task,
+            advance=len(one.session.turns),
+            total=one.turns_total,
+            description=f"{clean(one.session.session_id, 22):22}",
         )
 
 
-def draw_loaded(screen: Screen, done: Sequence[Loaded], folder: Path, *, verbose: bool = False) -> None:
+def _draw_files(screen: Screen, result: ImportResult) -> None:
+    """Print what each file holds; of files that were stored without remark, nothing."""
+    for one in result.files:
+        if not (result.dry_run or one.left_out or one.notes or one.wrong_count):
+            continue
+        screen.line(f"{clean(one.source, 60)}: {clean(one.format, 40)}", "bold")
+        table = columns("dim", "")
+        table.add_row(
+            "  holds", f"{counted(one.sessions, 'session')}, {counted(one.turns, 'turn')}{_span(one)}"
+        )
+        users = ", ".join(clean(user, 40) for user in one.users[:SHOWN_KINDS])
+        more = f" and {len(one.users) - SHOWN_KINDS} more" if len(one.users) > SHOWN_KINDS else ""
+        if result.dry_run:
+            table.add_row("  memories", f"{users}{more}")
+        for label, found in (("left out", one.left_out), ("noted", one.notes)):
+            for what, count in sorted(found.items(), key=lambda pair: -pair[1]):
+                table.add_row(f"  {label}", f"{count} × {clean(what, 100)}")
+        if one.wrong_count:
+            table.add_row("  not read", counted(one.wrong_count, "part"))
+        screen.put(table)
+    if result.dry_run:
+        screen.line("Nothing was stored (--dry-run).", "dim")
+
+
+def _span(one: ImportedFile) -> str:
+    if one.start is None or one.end is None:
+        return ""
+    return f", {one.start:%Y-%m-%d %H:%M} to {one.end:%Y-%m-%d %H:%M} UTC"
+
+
+def draw_memories(
+    screen: Screen, done: Sequence[ImportedMemory], folder: Path, *, verbose: bool = False
+) -> None:
     """Print what became of the sessions, per memory; if verbose, with the statements of a model that were refused."""
     for one in done:
         known = f", {one.sessions_unchanged} known already" if one.sessions_unchanged else ""

@@ -16,7 +16,7 @@ from memforest.errors import StoreWriteError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memforest.memory.transfer.results import BackupResult, ExportResult, ImportResult
+    from memforest.memory.transfer.results import BackupResult, ExportResult, MemoryImport
 
 __all__ = ["backup", "export", "import_", "restore"]
 
@@ -90,7 +90,7 @@ def import_(call: Call, file: Path, max_calls: int | None, max_tokens: int | Non
         call.show(done, lambda screen: screen.line(_imported(done)), forest=forest)
 
 
-def _imported(done: ImportResult) -> str:
+def _imported(done: MemoryImport) -> str:
     made = f"; {counted(done.embedded, 'vector')} made" if done.embedded else ""
     return f"Imported {_contents(done)} as the memory of {clean(done.user_id)}{made}."
 
@@ -139,6 +139,6 @@ def restore(call: Call, file: Path) -> None:
         call.show({"restored": user}, lambda screen: screen.line(f"Restored the memory of {clean(user)}."))
 
 
-def _contents(one: ExportResult | ImportResult | BackupResult) -> str:
+def _contents(one: ExportResult | MemoryImport | BackupResult) -> str:
     named = ((one.sessions, "session"), (one.turns, "turn"), (one.facts, "fact"))
     return ", ".join(counted(count, what) for count, what in named)

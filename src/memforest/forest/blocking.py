@@ -38,6 +38,7 @@ class MemForest:
     has_user = portal.blocking(AsyncMemForest.has_user)
     ingest_session = portal.blocking(AsyncMemForest.ingest_session)
     ingest_parallel = portal.blocking(AsyncMemForest.ingest_parallel)
+    import_file = portal.blocking(AsyncMemForest.import_file)
     flush = portal.blocking(AsyncMemForest.flush)
     resume = portal.blocking(AsyncMemForest.resume)
     rebuild = portal.blocking(AsyncMemForest.rebuild)

@@ -21,6 +21,7 @@ from memforest.forest.deleting import DeletesUsers
 from memforest.forest.encrypting import Encrypting
 from memforest.forest.everybody import for_all
 from memforest.forest.handle import AsyncUserMemory
+from memforest.forest.import_verbs import import_file
 from memforest.forest.merging import MergingForest
 from memforest.forest.options import (
     TimeLike,
@@ -234,6 +235,8 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         jobs = calls.ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget)
         await calls.run_bounded(self._max_workers, jobs)
         return [results[i] for i in range(len(requests))]
+
+    import_file = import_file
 
     async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
         """Finish what interrupted or failed writes left, for one user or for all.

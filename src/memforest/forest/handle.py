@@ -9,6 +9,7 @@ from memforest import portal
 from memforest.endpoint import Budget
 from memforest.forest.correcting import CorrectsMemory
 from memforest.forest.deleting import DeletesFromMemory
+from memforest.forest.import_verbs import import_into_memory
 from memforest.forest.merging import MergingVerbs
 from memforest.forest.options import (
     QueryOptions,
@@ -105,6 +106,8 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOver
             lambda memory: memory.append(new, budget=budget),
             first=lambda label: read_addition(new, config, label, floor_ms(config.clock())),
         )
+
+    import_file = import_into_memory
 
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
@@ -322,6 +325,7 @@ class UserMemory:
         self.user_id = handle.user_id
 
     add = portal.blocking(AsyncUserMemory.add)
+    import_file = portal.blocking(AsyncUserMemory.import_file)
     search = portal.blocking(AsyncUserMemory.search)
     ask = portal.blocking(AsyncUserMemory.ask)
     sessions = portal.blocking(AsyncUserMemory.sessions)

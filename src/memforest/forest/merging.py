@@ -23,7 +23,7 @@ from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
 from memforest.memory.merge.artifact import ArtifactExtractor, read_snapshot
 from memforest.memory.merge.names import Asked
-from memforest.memory.merge.report import ForestMergeResult, ImportResult, MergeResult
+from memforest.memory.merge.report import ForestMergeResult, LegacyImport, MergeResult
 from memforest.memory.merge.run import MergeOptions
 from memforest.memory.open import is_own_name, survey
 from memforest.memory.results import IngestResult
@@ -213,7 +213,7 @@ class MergingForest:
         node_index_dir: str | Path,
         facts_jsonl: str | Path,
         overwrite: bool = False,
-    ) -> ImportResult:
+    ) -> LegacyImport:
         """Make a memory of a snapshot that the paper's artifact has written.
 
         The turns are those in the leaves of its session trees, dated by their chunk, and the facts those that it
@@ -247,12 +247,12 @@ class MergingForest:
             )
         snapshot = await asyncio.to_thread(read_snapshot, *map(Path, given.values()))
 
-        async def store(memory: Memory) -> ImportResult:
+        async def store(memory: Memory) -> LegacyImport:
             arrivals = [replace(one, replace=overwrite) for one in snapshot.arrivals]
             done = await memory.ingest(arrivals, extractor=ArtifactExtractor(snapshot))
             stats = await memory.view(views.stats, user_id)
             stored = [one for one in done if isinstance(one, IngestResult)]
-            return ImportResult(
+            return LegacyImport(
                 user_id=user_id,
                 n_facts=snapshot.facts,
                 n_trees=sum(sum(kinds.values()) for kinds in stats.trees.values()),

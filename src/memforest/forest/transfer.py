@@ -17,7 +17,7 @@ from memforest.memory.memory import Memory
 from memforest.memory.open import embedder_for, make_directory
 from memforest.memory.transfer.backup import backup_memory
 from memforest.memory.transfer.restore import restore_memory
-from memforest.memory.transfer.results import BackupResult, ExportResult, ImportResult
+from memforest.memory.transfer.results import BackupResult, ExportResult, MemoryImport
 from memforest.memory.transfer.verbs import Source, Target, export_memory, import_memory
 
 __all__ = ["Backups", "Transfer"]
@@ -122,7 +122,7 @@ class Transfer:
             ),
         )
 
-    async def import_(self, source: Source, *, budget: Budget | None = None) -> ImportResult:
+    async def import_(self, source: Source, *, budget: Budget | None = None) -> MemoryImport:
         """Make this user's memory from a file that `export` wrote; no chat model is asked.
 
         All of it is stored or nothing. A user without a memory is registered. Vectors that the file lacks are made by

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["CAPTION", "ID", "KNOWN", "SPEAKER", "TEXT", "TIME", "Withheld", "field_of"]
+__all__ = ["CAPTION", "ID", "KNOWN", "SPEAKER", "TEXT", "TIME_KEYS", "Withheld", "field_of"]
 
 TEXT = ("content", "text", "message")
-TIME = ("timestamp", "time", "date", "created_at")
+TIME_KEYS = ("timestamp", "time", "date", "created_at")
 ID = ("id", "turn_id", "message_id", "dia_id")
 SPEAKER = ("speaker", "name")
 CAPTION = ("caption", "blip_caption")
-KNOWN = frozenset((*TEXT, *TIME, *ID, *SPEAKER, *CAPTION, "role"))
+KNOWN = frozenset((*TEXT, *TIME_KEYS, *ID, *SPEAKER, *CAPTION, "role"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

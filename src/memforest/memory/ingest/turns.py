@@ -14,7 +14,7 @@ from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
-from memforest.memory.ingest.fields import CAPTION, ID, KNOWN, SPEAKER, TEXT, TIME, Withheld
+from memforest.memory.ingest.fields import CAPTION, ID, KNOWN, SPEAKER, TEXT, TIME_KEYS, Withheld
 from memforest.memory.numeric_order import month_first_warning
 from memforest.text import cut, is_binary_looking
 from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
@@ -182,7 +182,7 @@ class TurnReader:
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
-        given = (_first(item, TIME) for item in raw if isinstance(item, Mapping))
+        given = (_first(item, TIME_KEYS) for item in raw if isinstance(item, Mapping))
         times = [one[1] for one in given if one is not None and isinstance(one[1], str)]
         if self.day_first is None and (proven := numeric_order(times)) is not None:
             self = replace(self, day_first=proven)
@@ -193,7 +193,7 @@ class TurnReader:
         for index, item in enumerate(raw):
             while is_taken is not None and is_taken(str(number)):
                 number += 1
-            turn = self._turn(item, index, str(number), first + len(turns))
+            turn = self.turn(item, index, str(number), first + len(turns))
             number += 1
             if isinstance(turn, Refused):
                 refused.append(turn)
@@ -204,7 +204,7 @@ class TurnReader:
                 )
             seen[turn.id] = index
             if floor is not None and turn.said < floor:
-                turn = self._not_before(turn, index, floor)
+                turn = self.not_before(turn, index, floor)
             floor = turn.said
             turns.append(turn)
         if refused and not turns:
@@ -212,18 +212,17 @@ class TurnReader:
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
         return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first))
 
-    def _not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
-        """Move a stamped time up to its predecessor's (the clock went back); refuse a stated one."""
-        if turn.time_source == "clock":
-            return Turn(
-                turn.id, turn.speaker, turn.text, floor, turn.ordinal, turn.role, "clock", turn.metadata
-            )
+    def not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
+        """Move the time of a turn that states none up to that of the turn in front of it; refuse one that it states."""
+        if turn.time_source in ("clock", "session"):
+            return replace(turn, said=floor)
         raise TimestampError(
             f"turn {index} is said at {turn.said.isoformat()}, before the turn in front of it "
             f"({floor.isoformat()}); sort the turns by time or correct the timestamp"
         )
 
-    def _turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
+    def turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
+        """Return one turn, which is `number` if it has no id; raises as `read` does."""
         if isinstance(item, Withheld):
             return Refused(index, self._id(item.given, index, number), item.reason)
         if not isinstance(item, Mapping):
@@ -315,7 +314,7 @@ class TurnReader:
         return text
 
     def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
-        found = _first(item, TIME)
+        found = _first(item, TIME_KEYS)
         if found is not None:
             name = f"turn {index}: {found[0]}"
             said, naive = parse_timestamp(found[1], timezone=self.zone, field=name, day_first=self.day_first)

@@ -9,7 +9,7 @@ from typing import Any
 from memforest.memory.plain import Result, plain
 from memforest.memory.results import Usage
 
-__all__ = ["ForestMergeResult", "ImportResult", "MergeResult"]
+__all__ = ["ForestMergeResult", "LegacyImport", "MergeResult"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,7 +126,7 @@ class ForestMergeResult(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImportResult(Result):
+class LegacyImport(Result):
     """The result of `import_user_from_legacy`: what the memory has of a snapshot of the paper's artifact.
 
     `n_facts` are the facts of the snapshot that were stored; `n_trees` and `n_nodes_indexed` count the memory's trees and

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memforest.memory.plain import Result
 
-__all__ = ["BackupResult", "ExportResult", "ImportResult"]
+__all__ = ["BackupResult", "ExportResult", "MemoryImport"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,7 +27,7 @@ class ExportResult(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ImportResult(Result):
+class MemoryImport(Result):
     """What an import stored; `rows` counts all records of the file by name.
 
     `embedded` counts the texts whose vectors were made here. `damaged` names turns that were damaged before they were

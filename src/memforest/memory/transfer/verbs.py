@@ -12,7 +12,7 @@ from memforest.errors import InputError
 from memforest.memory.memory import Memory
 from memforest.memory.transfer.export import write_export
 from memforest.memory.transfer.lines import LineReader
-from memforest.memory.transfer.results import ExportResult, ImportResult
+from memforest.memory.transfer.results import ExportResult, MemoryImport
 from memforest.memory.transfer.take_in import TakeIn
 from memforest.store.faults import mapped_errors
 from memforest.store.publish import new_file
@@ -73,7 +73,7 @@ def _opened_for_writing(target: Target, overwrite: bool) -> Iterator[BinaryIO]:
 
 async def import_memory(
     memory: Memory, source: Source, embedder: Callable[[str], str | None]
-) -> tuple[ImportResult, bool]:
+) -> tuple[MemoryImport, bool]:
     """Read an export into a memory that was never written; see `AsyncUserMemory.import_`.
 
     Args:
@@ -85,7 +85,7 @@ async def import_memory(
         What was stored, and whether the memory had vectors where it was exported.
     """
 
-    def work(check: Callable[[], None]) -> tuple[ImportResult, bool]:
+    def work(check: Callable[[], None]) -> tuple[MemoryImport, bool]:
         with _opened_for_reading(source) as (file, name):
             lines = LineReader(file, name)
             made_with = (lines.header.get("settings") or {}).get("embedder")
@@ -94,7 +94,7 @@ async def import_memory(
                 job = TakeIn(tx, memory.attached, lines, here, check)
                 rows = job.run()
         damaged, warnings = tuple(job.damaged), tuple(job.warnings)
-        result = ImportResult(memory.user_id, *_counts(rows), damaged=damaged, warnings=warnings, rows=rows)
+        result = MemoryImport(memory.user_id, *_counts(rows), damaged=damaged, warnings=warnings, rows=rows)
         return result, made_with is not None
 
     return await in_thread(work)

@@ -1,0 +1,156 @@
+"""The verb that brings in what other programs have exported, of a forest and of the handle on one memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from memforest.display import shown
+from memforest.endpoint import Budget
+from memforest.errors import InputError
+from memforest.forest.imported import ImportResult
+from memforest.forest.importing import FileLike, ImportRequest, OnSession, import_files
+from memforest.forest.options import TimeLike, check_flags, read_budget, read_time
+from memforest.forest.pool import MemoryPool
+from memforest.memory.ingest.turns import check_id
+
+__all__ = ["import_file", "import_into_memory"]
+
+
+class HasPool(Protocol):
+    """A forest."""
+
+    _pool: MemoryPool
+
+
+class HasMemory(HasPool, Protocol):
+    """A handle on one user's memory."""
+
+    user_id: str
+
+
+async def import_file(  # noqa: D417 - a method, whose self is not described
+    self: HasPool,
+    user_id: str | None,
+    file: FileLike | Sequence[FileLike],
+    *,
+    format: str | None = None,
+    session_id: str | None = None,
+    timestamp: TimeLike | None = None,
+    display_name: str | None = None,
+    day_first: bool | None = None,
+    default_user: str | None = None,
+    infer: bool = True,
+    replace: bool = False,
+    dry_run: bool = False,
+    budget: Budget | None = None,
+    on_session: OnSession | None = None,
+) -> ImportResult:
+    """Read chat files of other programs into memories; every session is durable when it is counted.
+
+    The formats are those of docs/importing.md, told by what is in a file. Files are read as streams, twice at least: first
+    what they hold and whether it fits together, then session by session. A part that cannot be read is named in
+    `ImportResult.problems` with its file and place, and everything else is stored. The same file again changes nothing; a
+    longer one adds what is new.
+
+    Args:
+        user_id: whose memory; None for the users that the files name.
+        file: a path, a file open for reading bytes (which is read into memory), or several of them.
+        format: the name of the files' format, if it is not to be told by their content.
+        session_id: names the files' only session, or a chat that is cut into days (``NAME/2024-05-01``).
+        timestamp: the time of messages that have none, neither of their own nor of their session.
+        display_name: who the user is: names what says only ``role: user``, and marks the turns of that participant as the user's.
+        day_first: whether ``03/04/2024`` is 3 April; None is as `Config.day_first` says, else as the file proves.
+        default_user: whose memory where the files do not say.
+        infer: extract statements; False stores the turns as they are.
+        replace: overwrite stored sessions that differ.
+        dry_run: store nothing, and return what would be.
+        budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
+        on_session: called after each session that was stored, or could not be; must not raise.
+
+    Raises:
+        InputError: if a file cannot be read at all or its format or date order is not known, two files have one session, or
+            nothing says whose memory it is. Nothing was stored.
+        StoreError: if a file of a memory cannot be written; what was counted is stored.
+    """
+    check_flags("import_file", infer=infer, replace=replace, dry_run=dry_run)
+    given = {
+        "format": format,
+        "session_id": session_id,
+        "display_name": display_name,
+        "default_user": default_user,
+    }
+    for name, value in {**given, "user_id": user_id}.items():
+        if value is not None:
+            check_id(value, name)
+    if on_session is not None and not callable(on_session):
+        raise InputError(f"import_file(on_session=...) takes a function, not {shown(on_session)}")
+    if day_first is not None:
+        check_flags("import_file", day_first=day_first)
+    config = self._pool.config
+    request = ImportRequest(
+        _files(file),
+        user_id,
+        default_user,
+        format,
+        session_id,
+        read_time(timestamp, config, "timestamp"),
+        display_name,
+        day_first,
+        infer,
+        replace,
+        dry_run,
+        read_budget("import_file", budget) or config.ingest_budget,
+        on_session,
+    )
+    return await import_files(self._pool, request)
+
+
+async def import_into_memory(
+    self: HasMemory,
+    file: FileLike | Sequence[FileLike],
+    *,
+    format: str | None = None,
+    session_id: str | None = None,
+    timestamp: TimeLike | None = None,
+    display_name: str | None = None,
+    day_first: bool | None = None,
+    infer: bool = True,
+    replace: bool = False,
+    dry_run: bool = False,
+    budget: Budget | None = None,
+    on_session: OnSession | None = None,
+) -> ImportResult:
+    """Read chat files of other programs into this memory; the arguments are those of `AsyncMemForest.import_file`.
+
+    Raises:
+        InputError: as there, and if the files hold the memories of several users.
+        StoreError: if the file of the memory cannot be written; what was counted is stored.
+    """
+    return await import_file(
+        self,
+        self.user_id,
+        file,
+        format=format,
+        session_id=session_id,
+        timestamp=timestamp,
+        display_name=display_name,
+        day_first=day_first,
+        infer=infer,
+        replace=replace,
+        dry_run=dry_run,
+        budget=budget,
+        on_session=on_session,
+    )
+
+
+def _files(given: Any) -> tuple[FileLike, ...]:
+    """Return the files of a call, at least one."""
+    if isinstance(given, (str, os.PathLike)) or callable(getattr(given, "read", None)):
+        return (given,)
+    if not isinstance(given, Sequence) or isinstance(given, (bytes, Mapping)) or not given:
+        raise InputError(
+            f"import_file(file) takes a path, a file open for reading bytes, or a list of them, not {shown(given)}"
+        )
+    return tuple(given)

@@ -1,0 +1,68 @@
+"""LangChain's messages, as ``messages_to_dict`` writes them (``type`` and ``data``) and as ``dumpd`` does (``lc``, ``kwargs``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memforest.importers.messages import MessageReader, messages_in
+from memforest.importers.parts import FileSession
+from memforest.importers.reading import Reading
+from memforest.importers.sample import Sample
+
+__all__ = ["read", "recognises"]
+
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "system": "system",
+    "developer": "developer",
+    "tool": "tool",
+    "function": "function",
+}
+_OUTSIDE = ("session_id", "timestamp", "created_at", "time", "date")
+"""What a store of messages may put beside `data`."""
+
+
+def recognises(sample: Sample) -> bool:
+    """Return whether there are messages in one of the two forms."""
+    return any(_fields(message) is not None for one in sample.objects for message in messages_in(one))
+
+
+def read(reading: Reading) -> Iterator[FileSession]:
+    """Yield the sessions of a file."""
+    return MessageReader(reading, convert=_converted).sessions()
+
+
+def _fields(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the type of a message ("human") and its fields; None if it is in neither form."""
+    data, kwargs, name = message.get("data"), message.get("kwargs"), message.get("id")
+    if isinstance(data, Mapping) and "content" in data and isinstance(message.get("type"), str):
+        return str(message["type"]), data
+    if message.get("lc") == 1 and isinstance(kwargs, Mapping) and isinstance(name, list) and name:
+        kind = str(name[-1]).removesuffix("Chunk").removesuffix("Message").lower()
+        return kind, kwargs
+    return None
+
+
+def _converted(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message as OpenAI's protocol has it; as it is when it is in neither form."""
+    found = _fields(message)
+    if found is None:
+        return message
+    kind, data = found
+    kind = kind.removesuffix("MessageChunk").lower()
+    more = data.get("additional_kwargs")
+    more = more if isinstance(more, Mapping) else {}
+    role = _ROLES.get(kind) or _ROLES.get(str(data.get("role")).lower()) or data.get("role") or kind
+    made: dict[str, Any] = {"role": role, "content": data.get("content")}
+    made.update({key: message[key] for key in _OUTSIDE if key in message})
+    made.update({key: data[key] for key in ("id", "name", "tool_call_id") if data.get(key)})
+    calls = data.get("tool_calls") or more.get("tool_calls")
+    if calls:
+        made["tool_calls"] = calls
+    if more.get("function_call"):
+        made["function_call"] = more["function_call"]
+    if isinstance(stamp := more.get("timestamp"), (str, int, float)):
+        made.setdefault("timestamp", stamp)
+    return made

@@ -1,0 +1,218 @@
+"""The beginning of a file, from which its format is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memforest.errors import InputError
+from memforest.importers.json_stream import BROKEN, JsonStream
+from memforest.importers.reading import JsonShape
+from memforest.importers.source import DamagedError, Source
+from memforest.importers.text_stream import encoding_of, pieces_of
+
+__all__ = ["Sample", "take_sample"]
+
+SAMPLE = 1 << 20
+"""Characters that are looked at; more where the first value of a JSON file is longer."""
+MOST_SAMPLE = 64 * 1024**2
+_HEAD = 8192
+"""Bytes in which a file that is no text shows a NUL."""
+MOST_ITEMS = 50
+"""Elements of a list, or lines of JSON Lines, that are looked at."""
+
+_BINARY = (
+    (b"\x1f\x8b", "a gzip archive; unpack it first"),
+    (b"%PDF", "a PDF; export the chat as JSON"),
+    (b"SQLite format 3\0", "a database; give its directory with --dir, or export the chat as JSON"),
+    (b"7z\xbc\xaf", "a 7z archive; unpack it first"),
+    (b"Rar!", "a RAR archive; unpack it first"),
+)
+_MARK = re.compile(r'["\[\]{},:]')
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The beginning of a file.
+
+    `shape` is how it is built if it is JSON. `items` are the first values of a list or of JSON Lines, `fields` the first
+    fields of an object, of which the last may be cut short.
+    """
+
+    name: str
+    text: str
+    shape: JsonShape | None = None
+    items: tuple[Any, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
+    """What is wrong with the first value that is no JSON."""
+
+    @property
+    def objects(self) -> list[Mapping[str, Any]]:
+        """The objects among the first values, or the one object that the file is."""
+        found = [self.fields] if self.shape == "object" else self.items
+        return [one for one in found if isinstance(one, Mapping)]
+
+    @property
+    def lines(self) -> list[str]:
+        """The first lines that are not empty."""
+        return [line.removesuffix("\r") for line in self.text.split("\n") if line.strip()][: 4 * MOST_ITEMS]
+
+
+def take_sample(source: Source) -> Sample:
+    """Read the beginning of a file.
+
+    Raises:
+        InputError: if it is empty or binary.
+        DamagedError: if nothing of it can be read.
+    """
+    size = SAMPLE
+    while True:
+        text, whole = _beginning(source, size)
+        sample = _sample(source.name, text, whole=whole)
+        if whole or size >= MOST_SAMPLE or sample.shape is None or sample.items or sample.fields:
+            return sample
+        size *= 8
+
+
+def _beginning(source: Source, size: int) -> tuple[str, bool]:
+    """Return the first characters of a file, and whether these are all."""
+    with source.open() as stream:
+        try:
+            head = stream.read(_HEAD)
+        except DamagedError as exc:
+            raise DamagedError(f"{source.name}: {exc}") from exc
+    if what := next((what for magic, what in _BINARY if head.startswith(magic)), None):
+        raise InputError(f"{source.name}: this is {what}")
+    if (at := head.find(b"\0")) >= 0 and encoding_of(head) == "utf-8-sig":
+        raise InputError(
+            f"{source.name}, byte {at}: there is a NUL, so this looks like a binary file; give a text file"
+        )
+    text = ""
+    faults: list[str] = []
+    with source.open() as stream:
+        for piece in pieces_of(stream, lambda where, reason: faults.append(reason)):
+            text += piece
+            if len(text) >= size:
+                break
+        else:
+            if not text.strip() and faults:
+                raise DamagedError(f"{source.name}: {faults[0]}")
+            if not text.strip():
+                raise InputError(f"{source.name}: the file is empty; it should hold a chat")
+            return text, True
+    return text[:size], False
+
+
+def _sample(name: str, text: str, *, whole: bool) -> Sample:
+    first = text.lstrip()[:1]
+    faults: list[str] = []
+
+    def fault(where: str, reason: str) -> None:
+        faults.append(f"{where}: {reason}")
+
+    if first == "{" and _is_lines(text):
+        items = tuple(_line_values(text))[:MOST_ITEMS]
+        return Sample(name, text, "lines", items)
+    if first == "{":
+        fields = _prefix(text)
+        return Sample(
+            name,
+            text,
+            "object",
+            fields=fields if isinstance(fields, Mapping) else {},
+            fault=_why(text, whole),
+        )
+    if first == "[" and _looks_like_json(text):
+        stream = JsonStream([text], fault)
+        values = []
+        for _, value in stream.values():
+            values.append(value)
+            if len(values) == MOST_ITEMS:
+                break
+        return Sample(name, text, "array", tuple(values), fault=faults[0] if faults and whole else "")
+    return Sample(name, text)
+
+
+def _looks_like_json(text: str) -> bool:
+    """Return whether a text that begins with a bracket is a JSON list, and no log line such as ``[12:00] Ann: hi``."""
+    second = text.lstrip()[1:].lstrip()[:1]
+    if second in ("{", "[", "]", '"', "") or second == "-":
+        return True
+    return JsonStream([text], lambda *_: None).value() is not BROKEN
+
+
+def _is_lines(text: str) -> bool:
+    """Return whether a text is JSON Lines: several lines, of which one of the first two is an object by itself."""
+    lines = [line for line in text.lstrip().split("\n", 50) if line.strip()]
+    return len(lines) > 1 and any(_is_object(line) for line in lines[:2])
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), Mapping)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _line_values(text: str) -> Iterator[Any]:
+    for line in text.split("\n"):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def _why(text: str, whole: bool) -> str:
+    if not whole:
+        return ""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as exc:
+        return f"line {exc.lineno} column {exc.colno}: this is not JSON: {exc.msg}"
+    except RecursionError:
+        return "the JSON is nested too deeply to be a chat"
+    except ValueError as exc:
+        return str(exc)
+    return ""
+
+
+def _prefix(text: str) -> Any:
+    """Return the value that a text begins with, cut short behind the last comma of it and closed there, if it does not end."""
+    try:
+        return json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))[0]
+    except (ValueError, RecursionError):
+        pass
+    open_brackets: list[str] = []
+    cuts: list[tuple[int, str]] = []
+    at = 0
+    while found := _MARK.search(text, at):
+        at = found.end()
+        sign = found[0]
+        if sign == '"':
+            at = _behind_string(text, at)
+        elif sign in "[{":
+            open_brackets.append("]" if sign == "[" else "}")
+            if len(open_brackets) > 100:
+                break
+        elif sign in "]}" and open_brackets:
+            open_brackets.pop()
+        elif sign == "," and len(open_brackets) < 8:
+            cuts = [*cuts[-3:], (found.start(), "".join(reversed(open_brackets)))]
+    for cut, closing in reversed(cuts):
+        try:
+            return json.loads(text[:cut] + closing)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _behind_string(text: str, at: int) -> int:
+    while found := re.compile(r'["\\]').search(text, at):
+        if found[0] == '"':
+            return found.end()
+        at = found.end() + 1
+    return len(text)
