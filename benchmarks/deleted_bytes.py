@@ -39,7 +39,7 @@ from deleted import scanner
 from locomo.conversations import Conversation, read_conversations
 from locomo.memories import requests_of
 from memforest import Config, MemForest, UserMemory
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
 from memforest.store import connections, packing
 

@@ -27,7 +27,7 @@ import numpy as np
 from locomo import memories
 from locomo.conversations import Conversation, read_conversations
 from memforest import Config, MemForest
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.store.db import Database
 from memforest.systems.memforest import rows as scene_rows
 

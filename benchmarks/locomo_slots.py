@@ -23,7 +23,7 @@ from locomo import memories
 from locomo.conversations import Conversation, read_conversations
 from locomo.measures import MEASURES, interval, measure
 from memforest import Config, MemForest
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.search.load import load_snapshot
 from memforest.store.db import Database
 from memforest.systems.memforest.vocabulary import vocabulary

@@ -35,7 +35,7 @@ from typing import Any
 
 from memforest import Config, MemForest
 from memforest.errors import MemForestError
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
 
 USER = "everyone"

@@ -43,7 +43,7 @@ from random import Random
 import numpy as np
 
 from memforest import Config, MemForest
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.models import MINILM, HashEmbedder
 from memforest.ranking import cosines
 from memforest.search.cache import SnapshotCache

@@ -39,7 +39,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from memforest import Config, IngestResult, MemForest  # noqa: E402
 from memforest.importers import FileSession, read_sessions  # noqa: E402
-from memforest.memory.open import file_name  # noqa: E402
+from memforest.memory.directory import file_name  # noqa: E402
 from memforest.models import available  # noqa: E402
 from memforest.store.db import Database  # noqa: E402
 from memforest.systems.memforest import rows as scene_rows  # noqa: E402

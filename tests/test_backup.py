@@ -30,7 +30,7 @@ from memforest.errors import (
     SomeUsersFailedError,
     StoreWriteError,
 )
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.store import backup as copying
 from memforest.store.connections import Connection
 from memforest.store.db import Database

@@ -15,7 +15,7 @@ from memforest import Config, MemForest, __version__
 from memforest.cli import main
 from memforest.cli.screen import clean
 from memforest.cli.wire import to_json
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.models import MINILM, MS_MARCO, HashEmbedder
 from memforest.steps.llm.prompt import data_block
 

@@ -24,7 +24,7 @@ from memforest import MemForest
 from memforest.chat_steps import registered_steps
 from memforest.config import Config, Ranking
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.settings import hints_of
 from memforest.steps.llm.prompt import all_prompts
 from memforest.store import migrations

@@ -33,7 +33,7 @@ from memforest.errors import (
 )
 from memforest.forest import UserMemory
 from memforest.keys import Key
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.store import engine, salts
 from memforest.store.db import Database
 

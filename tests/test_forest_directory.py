@@ -31,7 +31,7 @@ from memforest.errors import (
     StoreWriteError,
     TimestampError,
 )
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
 
 TURNS = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]

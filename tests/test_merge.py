@@ -27,7 +27,7 @@ from tests.worlds import (
 )
 
 from memforest import MemForest
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 
 SAME_BUT_SCENES = (
     "sessions",

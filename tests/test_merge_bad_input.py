@@ -17,9 +17,9 @@ from tests.worlds import PAPER, differences, dump, eager_config, fast_config, ma
 
 from memforest import EmbedderMismatchError, InputError, MemForest, NotFoundError
 from memforest.errors import CorruptStoreError, SchemaTooNewError, SomeUsersFailedError, StoreError
+from memforest.memory.directory import file_name
 from memforest.memory.merge import run
 from memforest.memory.merge.copy import copy_sessions
-from memforest.memory.open import file_name
 from memforest.models import HashEmbedder
 from memforest.systems import registry
 

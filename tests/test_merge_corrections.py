@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.worlds import eager_config, fast_config, rows, said
 
 from memforest import MemForest
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.store.db import Database
 from memforest.store.provenance import Correction, put_correction, set_verdicts
 

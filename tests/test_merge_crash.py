@@ -18,7 +18,7 @@ from tests.crashing import Crasher
 from tests.worlds import differences, dump, eager_config, fast_folder, make_sessions, rows
 
 from memforest import MemForest
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and kills")
 

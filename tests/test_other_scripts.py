@@ -24,8 +24,8 @@ from memforest.cli import main
 from memforest.config import Ranking
 from memforest.errors import ModelError
 from memforest.memory import words
+from memforest.memory.directory import memory_files
 from memforest.memory.known import known_shares
-from memforest.memory.open import memory_files
 from memforest.models import MINILM, open_embedder
 from memforest.models.wordpiece import WordPiece
 from memforest.store import derived, meta

@@ -29,7 +29,7 @@ from memforest.errors import (
     StoreWriteError,
 )
 from memforest.keys import Key
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.store import recrypt, salts
 from memforest.store.files import beside
 

@@ -340,6 +340,6 @@ def test_all_users_at_once(folder: Path) -> None:
 
 def own_file(user: str) -> str:
     """Return the name of a user's file."""
-    from memforest.memory.open import file_name
+    from memforest.memory.directory import file_name
 
     return file_name(user)

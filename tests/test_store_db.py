@@ -31,7 +31,7 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.store import derived, meta, migrations
 from memforest.store.db import APPLICATION_ID, Database
 from memforest.store.tx import Tx

@@ -19,7 +19,7 @@ from tests.worlds import differences, dump, fast_config, file_of, rows
 
 from memforest import MemForest
 from memforest.errors import StoreError
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.store import migrations
 from memforest.store.tx import Tx
 

@@ -20,7 +20,7 @@ from tests.worlds import differences, dump, fast_config, fast_folder, file_of, m
 
 from memforest import MemForest
 from memforest.errors import NotFoundError
-from memforest.memory.open import file_name
+from memforest.memory.directory import file_name
 from memforest.search.forests import forest_of
 from memforest.search.load import load_snapshot
 from memforest.store.db import Database

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memforest.config import Config
     from memforest.forest import MemForest, UserMemory
     from memforest.keys import Key
-    from memforest.memory.open import Survey
+    from memforest.memory.directory import Survey
 
 __all__ = [
     "Call",
@@ -139,7 +139,7 @@ class Call:
             ConfigError: as `config`.
             StoreError: if the directory is none, or cannot be listed.
         """
-        from memforest.memory.open import survey
+        from memforest.memory.directory import survey
 
         return survey(self.folder, self.key())
 

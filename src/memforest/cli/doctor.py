@@ -23,8 +23,8 @@ from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import MemForestError
 from memforest.forest import MemForest
 from memforest.keys import Key
+from memforest.memory.directory import is_own_name, memory_files, owner_of
 from memforest.memory.known import unknown_note
-from memforest.memory.open import is_own_name, memory_files, owner_of
 from memforest.memory.results import Stats
 from memforest.memory.zone import zone_note
 from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status

@@ -8,8 +8,8 @@ from typing import Any
 
 from memforest.errors import MemForestError, SomeUsersFailedError
 from memforest.forest.pool import MemoryPool
+from memforest.memory.directory import Survey, is_own_name, survey
 from memforest.memory.memory import Memory
-from memforest.memory.open import Survey, is_own_name, survey
 
 __all__ = ["for_all"]
 

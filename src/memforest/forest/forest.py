@@ -34,10 +34,10 @@ from memforest.forest.options import (
 )
 from memforest.forest.pool import MemoryPool
 from memforest.forest.transfer import Backups
+from memforest.memory.directory import Survey, survey
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
-from memforest.memory.open import Survey, survey
 from memforest.memory.results import FlushResult, IngestResult
 from memforest.systems.registry import check_indexes
 from memforest.text import cut

@@ -18,6 +18,7 @@ from memforest.errors import (
 )
 from memforest.forest.options import check_flags, check_mapping, check_refresh, read_budget
 from memforest.forest.pool import MemoryPool
+from memforest.memory.directory import is_own_name, survey
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
@@ -25,7 +26,6 @@ from memforest.memory.merge.artifact import ArtifactExtractor, read_snapshot
 from memforest.memory.merge.names import Asked
 from memforest.memory.merge.report import ForestMergeResult, LegacyImport, MergeResult
 from memforest.memory.merge.run import MergeOptions
-from memforest.memory.open import is_own_name, survey
 from memforest.memory.results import IngestResult
 
 __all__ = ["MergingForest", "MergingVerbs", "merge_options"]

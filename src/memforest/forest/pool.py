@@ -28,11 +28,12 @@ from memforest.errors import (
 )
 from memforest.keys import Key
 from memforest.memory.behind import OneAtATime
+from memforest.memory.directory import file_name, has_memory
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.verb import remove_memory
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
-from memforest.memory.open import file_name, has_memory, label_of, open_memory
+from memforest.memory.open import label_of, open_memory
 from memforest.steps.choose import choose_steps
 from memforest.store.discard import discard_unwritten
 from memforest.text import cut

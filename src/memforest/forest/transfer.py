@@ -13,8 +13,9 @@ from memforest.errors import InputError
 from memforest.forest.everybody import for_all
 from memforest.forest.options import check_flags, check_path, read_budget
 from memforest.forest.pool import MemoryPool
+from memforest.memory.directory import make_directory
 from memforest.memory.memory import Memory
-from memforest.memory.open import embedder_for, make_directory
+from memforest.memory.open import embedder_for
 from memforest.memory.transfer.backup import backup_memory
 from memforest.memory.transfer.restore import restore_memory
 from memforest.memory.transfer.results import BackupResult, ExportResult, MemoryImport

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from memforest.errors import NotFoundError, SomeUsersFailedError, StoreError
 from memforest.keys import Key
-from memforest.memory.open import file_name, is_own_name, memory_files
+from memforest.memory.directory import file_name, is_own_name, memory_files
 from memforest.memory.plain import Result
 from memforest.store.recrypt import recrypt
 from memforest.text import cut

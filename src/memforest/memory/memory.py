@@ -1,4 +1,4 @@
-"""One user's memory: the file, the steps, and the verbs that need both.
+"""One user's memory: the verbs that write it.
 
 Everything here is async; SQLite and other blocking work runs in worker threads, never on the loop, and
 nothing is held across a step that a model may do.
@@ -8,123 +8,57 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from memforest.config import Config
 from memforest.endpoint import Budget
-from memforest.errors import MemForestError, ModelError, StoreError
+from memforest.errors import MemForestError, ModelError
 from memforest.interval import to_ms
 from memforest.memory import indexing
+from memforest.memory.core import MemoryCore
 from memforest.memory.correct import Corrector
 from memforest.memory.erase import deleting
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.targets import Target
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
-from memforest.memory.ingest.receive import Receiver, StoredSession
+from memforest.memory.ingest.receive import StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
-from memforest.memory.inspect.residue import with_residue
-from memforest.memory.inspect.stored import Stale
-from memforest.memory.inspect.trees import shown_nodes, tree_views
-from memforest.memory.inspect.verify import first_problem, verify
-from memforest.memory.inspect.views import ViewContext
-from memforest.memory.jobs import Handlers, run_due
-from memforest.memory.known import known_of
+from memforest.memory.jobs import run_due
 from memforest.memory.merge.names import Owner
 from memforest.memory.merge.report import MergeResult
 from memforest.memory.merge.run import MergeOptions, Other, merge_memory
-from memforest.memory.opened import Opened
-from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.rebuild import Rebuild, rebuild
 from memforest.memory.results import (
-    AskResult,
     FlushResult,
     IndexView,
     IngestResult,
-    QueryResult,
     RepairReport,
-    TreeView,
     Usage,
-    VerifyReport,
 )
-from memforest.memory.staleness import Present, what_is_stale
-from memforest.memory.summaries import Summaries, policy_of
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
-from memforest.memory.vectors import VectorMaker, check_own, keep_embedder
-from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.search.cache import SnapshotCache
+from memforest.memory.vectors import keep_embedder
+from memforest.models.ledger import current_ledger
 from memforest.steps.base import Extractor
-from memforest.store import jobs, meta, sessions, spent
-from memforest.store.db import Database
+from memforest.store import jobs, meta, sessions
 from memforest.store.disposal import purge
-from memforest.store.faults import UNEXPECTED
 from memforest.store.sessions import SessionRow
-from memforest.store.tx import Tx
-from memforest.systems.attached import Attached
-from memforest.systems.moments import Moment, MomentCache
 from memforest.text import cut
-from memforest.types import StepUsage
 
 __all__ = ["Memory"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-R = TypeVar("R", QueryResult, AskResult)
-Row = NDArray[np.float32]
 
 
-class Memory:
+class Memory(MemoryCore):
     """One user's memory; made by `open_memory`."""
-
-    def __init__(self, db: Database, user_id: str, label: str, config: Config, opened: Opened) -> None:
-        self.user_id = user_id
-        self.db = db
-        self.config = config
-        self._steps = opened.steps
-        self._embedder = opened.embedder
-        self._warnings = opened.warnings
-        self.handlers: Handlers = {}
-        """What does the due jobs of indexes, by owner and kind."""
-        self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
-        self._threshold = opened.threshold
-        self._cell_turns = opened.cell_turns
-        self._attached = Attached(config)
-        self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
-        policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
-        self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
-        db.examine_with(partial(first_problem, attached=self._attached))
-
-    def _check_embedder(self, tx: Tx) -> None:
-        """Raise if the memory was given another embedder since it was opened: its vectors do not compare with this one's."""
-        if self._embedder is not None:
-            check_own(tx, self.db.path, self._embedder.model_id)
-
-    @property
-    def label(self) -> str:
-        """The display name of the user, who "I" is and who an unnamed ``user`` turn is by."""
-        return self._receiver.label
-
-    @label.setter
-    def label(self, name: str) -> None:
-        self._receiver = replace(self._receiver, label=name)
-
-    @property
-    def attached(self) -> Attached:
-        """The indexes of the memory."""
-        return self._attached
-
-    # -- writing ------------------------------------------------------------------------------
 
     async def ingest(
         self,
@@ -172,21 +106,6 @@ class Memory:
             ledger = current_ledger()
             await self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens), batch.placed)
 
-    async def _writes(self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[T]]) -> T:
-        """Run a write under a ledger, and keep what it spent with the memory, however it ends."""
-        ledger = Ledger(budget or self.config.ingest_budget, operation)
-        try:
-            with keeping(ledger):
-                return await work()
-        finally:
-            if ledger.steps:
-                await asyncio.to_thread(self._keep_spent, ledger.operation, ledger.steps)
-
-    def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
-        """Add usage to the stored sums; a failure to write them is ignored, because the operation itself succeeded."""
-        with suppress(StoreError), self.db.write() as tx:
-            spent.add(tx, operation, steps)
-
     async def append(self, arrival: Arrival, *, budget: Budget | None = None) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         stored = await self._receiver.append(arrival)
@@ -199,9 +118,6 @@ class Memory:
 
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)
-
-    def _vector_maker(self) -> VectorMaker | None:
-        return None if self._embedder is None else VectorMaker(self.db, self._embedder)
 
     async def delete(self, target: Target, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete something, or count what would go; see `AsyncUserMemory.delete`."""
@@ -290,21 +206,6 @@ class Memory:
         self.config, self._cell_turns = replace(self.config, cell_turns=cell_turns), None
         self._receiver = replace(self._receiver, config=self.config)
 
-    @property
-    def _present(self) -> Present:
-        turns = self._cell_turns or self.config.cell_turns
-        model = None if self._embedder is None else self._embedder.model_id
-        return Present(self._steps.extractor.name, self._steps.summariser.name, turns, model)
-
-    async def stale(self) -> Stale:
-        """Return what would be made otherwise now; see `AsyncUserMemory.stale`."""
-
-        def run() -> Stale:
-            with self.db.read() as tx:
-                return what_is_stale(tx, self.config, self._attached, self._present, self._summaries.describe)
-
-        return await asyncio.to_thread(run)
-
     async def add_index(self, name: str, settings: Any, budget: Budget | None = None) -> IndexView:
         """Add an index; see `AsyncUserMemory.add_index`."""
         work = partial(indexing.add_index, self._writer(), name, settings)
@@ -345,74 +246,6 @@ class Memory:
             jobs.retry_failed(tx, self.handlers.keys(), now_ms=to_ms(self.config.clock()))
             return [sessions.session_with_row(tx, row) for row in sessions.unfinished(tx)]
 
-    # -- reading ------------------------------------------------------------------------------
-
-    @property
-    def query_path(self) -> QueryPath:
-        """The read path."""
-        return QueryPath(
-            self.db,
-            self._cache,
-            self._steps,
-            self._embedder,
-            self._warnings,
-            self._attached,
-            self.config,
-            self._summaries,
-        )
-
-    async def query(self, asked: Query) -> QueryResult:
-        """Return ranked evidence; see `AsyncMemForest.query`."""
-        return await self._asked("query", self.query_path.query(asked, self.label))
-
-    async def ask(self, asked: Query) -> AskResult:
-        """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        return await self._asked("ask", self.query_path.ask(asked, self.label))
-
-    async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
-        """Await a query and store its usage; an error that only damage can cause names the damage."""
-        try:
-            result = await asking
-        except UNEXPECTED as exc:
-            await asyncio.to_thread(self.db.explain, exc)
-            raise
-        if result.usage.steps:
-            await asyncio.to_thread(self._keep_spent, operation, result.usage.steps)
-        return result
-
-    async def view(self, make: Callable[..., T], *args: Any, moment: Moment | None = None, **how: Any) -> T:
-        """Run one of `memforest.memory.inspect.views` in a read transaction, on the memory as it was at a moment."""
-        cache = self._cache if moment is None else MomentCache(self._cache, moment)
-
-        def run() -> T:
-            with self.db.read() as tx:
-                context = ViewContext(
-                    tx, cache, self.config, self._attached, present=self._present, moment=moment
-                )
-                return make(context, *args, **how)
-
-        return await asyncio.to_thread(run)
-
-    async def tree(self, scope: str | None, depth: int, limit: int | None) -> list[TreeView]:
-        """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
-
-        def shown(tx: Tx) -> list[int]:
-            context = ViewContext(tx, self._cache, self.config, self._attached)
-            return shown_nodes(context, scope=scope, depth=depth, limit=limit)
-
-        await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
-        return await self.view(tree_views, scope=scope, depth=depth, limit=limit)
-
-    async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
-        """Check every invariant, and that texts are nowhere; see `memforest.memory.inspect.verify`."""
-
-        def run() -> VerifyReport:
-            with self.db.fresh() as tx:
-                report = verify(tx, self._attached)
-                return report if not deleted else with_residue(tx, self.db.path, report, deleted)
-
-        return await asyncio.to_thread(run)
-
     async def repair(self) -> RepairReport:
         """Rebuild broken derived parts, resume, and reclaim space; see `AsyncUserMemory.repair`."""
         found = await self.verify()
@@ -427,42 +260,3 @@ class Memory:
             did += [f"finished session {cut(repr(one.session_id), 60)}" for one in resumed]
         did += await asyncio.to_thread(reclaim_space, self.db)
         return RepairReport(tuple(did), (await self.verify()).problems)
-
-    async def checkpoint(self) -> None:
-        """Fold the write-ahead log into the file."""
-        await asyncio.to_thread(purge if self.db.unfinished else Database.checkpoint, self.db)
-
-    # -- what is held open --------------------------------------------------------------------
-
-    @property
-    def open_files(self) -> int:
-        """Files that this memory holds open."""
-        return self.db.open_files
-
-    @property
-    def cached_bytes(self) -> int:
-        """Approximate size of the cached snapshot in bytes."""
-        return self._cache.nbytes
-
-    def drop_cache(self) -> int:
-        """Drop the cached snapshot and return its approximate size in bytes; the next query reads it again."""
-        return self._cache.drop()
-
-    @property
-    def at_work(self) -> bool:
-        """Whether summaries are being made behind a write."""
-        return self._summaries.at_work
-
-    async def end(self, *, finish: bool = True) -> None:
-        """Stop background work and close; see `close`. Without `finish` no summary is made first."""
-        try:
-            await self._summaries.close(finish=finish)
-        finally:
-            await asyncio.to_thread(self.close)
-
-    def close(self) -> None:
-        """Fold the log into the file and close it; a second call does nothing."""
-        if self.db.unfinished:
-            with suppress(StoreError):  # it is read still, or somebody else is at work on it
-                purge(self.db)
-        self.db.close()

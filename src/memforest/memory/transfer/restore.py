@@ -8,7 +8,7 @@ from pathlib import Path
 from memforest.concurrency import in_thread
 from memforest.errors import ForeignStoreError, InputError
 from memforest.keys import FileKey, Key
-from memforest.memory.open import file_name, make_directory, owner_of
+from memforest.memory.directory import file_name, make_directory, owner_of
 from memforest.store import salts
 from memforest.store.backup import copy_database
 from memforest.store.db import Database
