@@ -166,7 +166,7 @@ def time_sqlite(directory: Path, k: int, days: Sequence[int]) -> Timed:
     return took, commits
 
 
-_FACT = "INSERT INTO fact VALUES (?, ?, '', '', NULL, NULL, 'unknown', 0, ?, '', '[]', 0, '[]')"
+_FACT = "INSERT INTO fact VALUES (?, ?, '', '', NULL, NULL, 'unknown', 0, ?, '', '[]', 0, '[]', 0)"
 """What a leaf stands for, and has its time from."""
 
 

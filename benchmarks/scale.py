@@ -357,7 +357,7 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
                 at = number if number % 2 else random.randrange(number + 1)
                 # What the leaf stands for, and has its time from.
                 tx.execute(
-                    "INSERT INTO fact VALUES (?, ?, '', '', NULL, NULL, 'unknown', 0, ?, ?, '[]', 0, '[]')",
+                    "INSERT INTO fact VALUES (?, ?, '', '', NULL, NULL, 'unknown', 0, ?, ?, '[]', 0, '[]', 0)",
                     (number + 1, str(number), at, f"{number:08d}"),
                 )
                 started = time.perf_counter()

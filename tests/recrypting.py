@@ -19,7 +19,7 @@ from memforest.store import recrypt
 
 EVENTS = ("open", "os.rename", "os.link", "os.remove", "sqlcipher3.connect")
 _numbers = count()
-_last = int(sys.argv[4])
+_last = int(sys.argv[4]) if __name__ == "__main__" else -1
 
 
 def step() -> None:

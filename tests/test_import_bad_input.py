@@ -237,7 +237,9 @@ def test_a_memory_that_was_written_is_not_overwritten(folder: Path, exported: by
             forest.user("v").import_(folder / "x.jsonl")
 
 
-@pytest.mark.parametrize("value", [None, 7, "", io.StringIO("text"), b"x.jsonl"], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, 7, "", io.StringIO("text"), b"x.jsonl"], ids=lambda one: type(one).__name__
+)
 def test_what_is_no_path_is_refused(forest: MemForest, value: Any) -> None:
     """Import and export take a path or a stream of bytes."""
     forest.ingest_session("u", "s", said("I live in Lima."))

@@ -23,14 +23,18 @@ def db(tmp_path: Path) -> Iterator[Database]:
     made = Database(tmp_path / "m.db")
     migrations.apply(made, CLOCK)
     with made.write() as tx:
-        tx.execute("INSERT INTO session VALUES (1, 's', 'received', 1, 0, '{}')")
+        tx.execute("INSERT INTO session VALUES (1, 's', 'received', 1, 0, '{}', 0)")
         tx.execute(
             "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES (1, 1, 0, 0, 0, 'pending')"
         )
-        tx.execute("INSERT INTO turn VALUES (5, 1, 0, 'a', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{}', x'')")
-        tx.execute("INSERT INTO fact VALUES (7, 'f', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0, '[]')")
+        tx.execute(
+            "INSERT INTO turn VALUES (5, 1, 0, 'a', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{}', x'', NULL)"
+        )
+        tx.execute("INSERT INTO fact VALUES (7, 'f', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0, '[]', 0)")
         tx.execute("INSERT INTO entity VALUES (3, 'ana', 'Ana', 'person')")
-        tx.execute("INSERT INTO occurrence VALUES (9, 7, 1, 'Ana', 0, '[]', NULL, NULL, 'x', NULL, NULL)")
+        tx.execute(
+            "INSERT INTO occurrence VALUES (9, 7, 1, 'Ana', 0, '[]', NULL, NULL, 'x', NULL, NULL, NULL, NULL)"
+        )
         tx.execute("INSERT INTO tree VALUES (2, 'memforest', 'entity', 3, 8, 4, 1, 1)")
         tx.execute("INSERT INTO node VALUES (4, 2, 1, 0, '', 0, 1, 1, x'', 1, 1, NULL, NULL, NULL, NULL)")
         tx.execute("INSERT INTO derived_turn_vector VALUES (5, x'00', x'003c')")

@@ -31,9 +31,9 @@ from memforest.systems.attached import Attached
 INDEX, OTHER = "memforest", "other"
 
 INSERTS = {
-    "turn": "INSERT INTO turn VALUES ({0}, 1, {0}, 't{0}', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{{}}', x'')",
+    "turn": "INSERT INTO turn VALUES ({0}, 1, {0}, 't{0}', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{{}}', x'', NULL)",
     "cell": "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES ({0}, 1, {0}, 0, 0, 'pending')",
-    "fact": "INSERT INTO fact VALUES ({0}, 'f{0}', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0, '[]')",
+    "fact": "INSERT INTO fact VALUES ({0}, 'f{0}', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0, '[]', 0)",
     "entity": "INSERT INTO entity VALUES ({0}, 'e{0}', 'E{0}', 'unknown')",
 }
 CHANGES = {
@@ -49,7 +49,7 @@ def make(path: Path) -> None:
     db = Database(path)
     migrations.apply(db, CLOCK)
     with db.write() as tx:
-        tx.execute("INSERT INTO session VALUES (1, 's', 'received', 1, 0, '{}')")
+        tx.execute("INSERT INTO session VALUES (1, 's', 'received', 1, 0, '{}', 0)")
         Attached(fast_config()).begin(tx)
         (row,) = indexes.rows(tx)
         indexes.add(tx, row._replace(name=OTHER))
@@ -89,7 +89,9 @@ def noted(tx: Tx, after: int) -> set[Noted]:
 # -- what is noted ----------------------------------------------------------------------------------
 
 MAKE = "; ".join(INSERTS[kind].format(7) for kind in INSERTS)
-OCCURRENCE = "INSERT INTO occurrence VALUES (9, 7, 7, 'Ana', 0, '[]', NULL, NULL, 'x', NULL, NULL)"
+OCCURRENCE = (
+    "INSERT INTO occurrence VALUES (9, 7, 7, 'Ana', 0, '[]', NULL, NULL, 'x', NULL, NULL, NULL, NULL)"
+)
 
 
 @pytest.mark.parametrize(

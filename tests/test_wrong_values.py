@@ -55,6 +55,7 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "redact_patterns": lambda value: value in ([], ()),
     "trace": lambda value: value is None or isinstance(value, (str, Path)),
     "key": lambda value: value is None or value is len,
+    "retention": lambda value: value is None,
 }
 """Field of `Config` -> which of these it takes; the others take none."""
 
@@ -181,6 +182,32 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "query_parallel": {"requests": (None, 5, "x", {})},
     "backup": {"directory": WRONG_PATH, "user_id": ("", *WRONG_TEXT), "overwrite": WRONG_FLAG},
     "restore": {"source": WRONG_PATH},
+    "delete_turn": {
+        "user_id": (None, "", *WRONG_TEXT),
+        **dict.fromkeys(("session_id", "turn_id"), (None, *WRONG_TEXT)),
+    },
+    "delete_session": {"user_id": (None, "", *WRONG_TEXT), "session_id": (None, *WRONG_TEXT)},
+    "delete_user": {"user_id": (None, "", *WRONG_TEXT)},
+    "merge_user_forests": {
+        "source_user_ids": (None, 5, "u", [], [5], {}),
+        "target_user_id": (None, "", *WRONG_TEXT),
+        "same_person": WRONG_MAYBE,
+        **dict.fromkeys(("overwrite", "dry_run"), WRONG_FLAG),
+        "refresh": WRONG_MAYBE,
+        "budget": WRONG_BUDGET,
+    },
+    "merge_directory": {
+        "path": WRONG_PATH,
+        "same_person": WRONG_MAYBE,
+        "dry_run": WRONG_FLAG,
+        "refresh": WRONG_MAYBE,
+        "budget": WRONG_BUDGET,
+    },
+    "import_user_from_legacy": {
+        "user_id": (None, "", *WRONG_TEXT),
+        **dict.fromkeys(("facts_jsonl", "tree_store_dir", "node_index_dir"), WRONG_PATH[1:]),
+        "overwrite": WRONG_FLAG,
+    },
     "register_user": {
         "user_id": (None, "", *WRONG_TEXT),
         "display_name": ("", *WRONG_TEXT),
@@ -234,8 +261,36 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         **dict.fromkeys(("offset", "limit"), WRONG_COUNT),
         "filters": WRONG_MAPPING,
         **dict.fromkeys(("entity", "session_id"), WRONG_TEXT),
+        "verdict": ("deleted", *WRONG_TEXT),
         **dict.fromkeys(("as_of", "said_by", "known_at"), WRONG_TIME),
         "during": WRONG_WINDOW,
+    },
+    "update": {
+        "fact_id": (None, *WRONG_TEXT),
+        "text": ("", " ", *WRONG_TEXT),
+        **dict.fromkeys(("valid_from", "valid_to"), WRONG_TIME),
+    },
+    **{key: {"fact_id": (None, *WRONG_TEXT)} for key in ("history", "pin", "forget")},
+    "undo": {"key": (None, *WRONG_TEXT)},
+    "delete": {
+        "fact_id": WRONG_TEXT,
+        "turn": (5, "s", ("s",), ("s", 5), ["s", None]),
+        "session_id": WRONG_TEXT,
+        "entity": WRONG_TEXT,
+        "during": (*WRONG_WINDOW, ("2024-01-01", None)),
+        "dry_run": WRONG_FLAG,
+    },
+    **{key: {"dry_run": WRONG_FLAG} for key in ("delete_all", "expire")},
+    "verify": {"deleted": ("text", 5, [""], [5], ["\ud800"])},
+    "merge": {
+        "from_user": (None, "", *WRONG_TEXT),
+        "same": (5, "a=b", ["a"]),
+        "apart": (5, "Ana", [5]),
+        "directory": WRONG_PATH[1:],
+        "same_person": WRONG_MAYBE,
+        "dry_run": WRONG_FLAG,
+        "refresh": WRONG_MAYBE,
+        "budget": WRONG_BUDGET,
     },
     "timeline": {
         "entity": (None, *WRONG_TEXT),
@@ -255,8 +310,9 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "tree": {"scope": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
     "rebuild": {
-        **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
+        **dict.fromkeys(("scopes", "stale", "embedder"), WRONG_FLAG),
         "index": WRONG_TEXT,
+        "progress": (5, "bar"),
         "budget": WRONG_BUDGET,
     },
     "add_index": {
@@ -288,6 +344,19 @@ NEEDED: dict[str, dict[str, Any]] = {
     "add_index": {"name": "flat"},
     "drop_index": {"name": "flat"},
     "rekey": {"key": bytes(range(32))},
+    "delete_turn": {"user_id": "u", "session_id": "s", "turn_id": "t"},
+    "delete_session": {"user_id": "u", "session_id": "s"},
+    "delete_user": {"user_id": "v"},
+    "merge_user_forests": {"source_user_ids": ["v"], "target_user_id": "u"},
+    "merge_directory": {"path": "nowhere"},
+    "import_user_from_legacy": {
+        "user_id": "u",
+        **dict.fromkeys(("facts_jsonl", "tree_store_dir", "node_index_dir"), "nowhere"),
+    },
+    "update": {"fact_id": "f", "text": "Hello."},
+    **{key: {"fact_id": "f"} for key in ("history", "pin", "forget")},
+    "undo": {"key": "k"},
+    "merge": {"from_user": "v"},
 }
 
 

@@ -131,7 +131,7 @@ def added(tx: Tx, name: str = "told", given: Any = None, *, current: bool = True
 def turn(tx: Tx, text: str = "Hello.") -> int:
     """Store a turn, without anything else, and return its row."""
     (row,) = tx.execute("SELECT max(id) + 1 FROM turn").fetchone()
-    sql = """INSERT INTO turn SELECT ?, session, ?, ?, speaker, role, ?, said_ms, time_source, stored_ms, metadata, digest
+    sql = """INSERT INTO turn SELECT ?, session, ?, ?, speaker, role, ?, said_ms, time_source, stored_ms, metadata, digest, origin
              FROM turn WHERE id = 1"""
     tx.execute(sql, (row, row, f"x{row}", text))
     return int(row)

@@ -121,6 +121,8 @@ class DeletesUsers:
             NotFoundError: if there is no such user, session or turn.
             StoreError: if the file cannot be written.
         """
+        for name, value in (("session_id", session_id), ("turn_id", turn_id)):
+            check_text("delete_turn", name, value, optional=False)
         return await self._handle(user_id).delete(turn=(session_id, turn_id))
 
     async def delete_session(self, user_id: str, session_id: str) -> DeleteReceipt:
@@ -130,6 +132,7 @@ class DeletesUsers:
             NotFoundError: if there is no such user or session.
             StoreError: if the file cannot be written.
         """
+        check_text("delete_session", "session_id", session_id, optional=False)
         return await self._handle(user_id).delete(session_id=session_id)
 
     async def delete_user(self, user_id: str) -> DeleteReceipt:

@@ -16,7 +16,14 @@ from memforest.errors import (
     NotFoundError,
     SomeUsersFailedError,
 )
-from memforest.forest.options import check_flags, check_mapping, check_refresh, read_budget
+from memforest.forest.options import (
+    check_flags,
+    check_mapping,
+    check_path,
+    check_refresh,
+    check_texts,
+    read_budget,
+)
 from memforest.forest.pool import MemoryPool
 from memforest.memory.directory import is_own_name, survey
 from memforest.memory.ingest.turns import check_id
@@ -51,8 +58,7 @@ def merge_options(
     if same_person is not None:
         check_flags(verb, same_person=same_person)
     check_mapping(verb, "same", same)
-    if isinstance(apart, (str, bytes)) or not isinstance(apart, Collection):
-        raise InputError(f"{verb}(): apart must be a list of names, not {shown(apart)}")
+    check_texts(verb, "apart", apart)
     return MergeOptions(Asked(same_person, same or {}, tuple(apart)), dry_run, overwrite, refresh)
 
 
@@ -144,6 +150,7 @@ class MergingVerbs:
         read_budget("merge", budget)
         if directory is None:
             return await merge_from(self._pool, self.user_id, self._pool, from_user, options, budget)
+        check_path("merge", "directory", directory)
         other = MemoryPool(_existing(directory), self._pool.config)
         try:
             return await merge_from(self._pool, self.user_id, other, from_user, options, budget)
@@ -186,6 +193,7 @@ class MergingForest:
         if isinstance(source_user_ids, (str, bytes)) or not isinstance(source_user_ids, Sequence):
             raise InputError(f"source_user_ids must be a list of user ids, not {shown(source_user_ids)}")
         wanted = [check_id(one, "source_user_ids") for one in source_user_ids]
+        check_id(target_user_id, "target_user_id")
         if len(set(wanted)) < len(wanted) or not wanted:
             raise InputError("source_user_ids must name each user once, and at least one")
         options = merge_options(
@@ -238,8 +246,8 @@ class MergingForest:
             "node_index_dir": node_index_dir,
             "facts_jsonl": facts_jsonl,
         }
-        if wrong := [name for name, path in given.items() if not isinstance(path, (str, Path))]:
-            raise InputError(f"import_user_from_legacy(): {wrong[0]} must be a path")
+        for name, path in given.items():
+            check_path("import_user_from_legacy", name, path)
         if not overwrite and await asyncio.to_thread(self._pool.exists, user_id):
             raise InputError(
                 f"user {shown(user_id)} has a memory already; pass overwrite=True to replace the sessions of the snapshot "
@@ -305,6 +313,7 @@ class MergingForest:
             refresh=refresh,
         )
         read_budget("merge_directory", budget)
+        check_path("merge_directory", "path", path)
         directory = _existing(path)
         if directory.resolve() == self._pool.directory.resolve():
             raise InputError("a directory cannot be merged into itself; name another one")
@@ -332,11 +341,8 @@ def _existing(directory: str | Path) -> Path:
     """Return a directory that is there.
 
     Raises:
-        InputError: if it is no path.
         NotFoundError: if there is none.
     """
-    if not isinstance(directory, (str, Path)):
-        raise InputError(f"the other directory must be a path, not {shown(directory)}")
     path = Path(directory)
     if not path.is_dir():
         raise NotFoundError(

@@ -18,7 +18,6 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError
 from memforest.interval import to_ms
 from memforest.memory import indexing
-from memforest.memory.core import MemoryCore
 from memforest.memory.correct import Corrector
 from memforest.memory.erase import deleting
 from memforest.memory.erase.receipt import DeleteReceipt
@@ -32,6 +31,7 @@ from memforest.memory.jobs import run_due
 from memforest.memory.merge.names import Owner
 from memforest.memory.merge.report import MergeResult
 from memforest.memory.merge.run import MergeOptions, Other, merge_memory
+from memforest.memory.readable import ReadableMemory
 from memforest.memory.rebuild import Rebuild, rebuild
 from memforest.memory.results import (
     FlushResult,
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Memory(MemoryCore):
+class Memory(ReadableMemory):
     """One user's memory; made by `open_memory`."""
 
     async def ingest(

@@ -46,13 +46,13 @@ from memforest.systems.attached import Attached
 from memforest.systems.moments import Moment, MomentCache
 from memforest.types import StepUsage
 
-__all__ = ["MemoryCore"]
+__all__ = ["ReadableMemory"]
 
 T = TypeVar("T")
 R = TypeVar("R", QueryResult, AskResult)
 
 
-class MemoryCore:
+class ReadableMemory:
     """One user's memory as far as it is read; `memforest.memory.memory.Memory` writes it too."""
 
     def __init__(self, db: Database, user_id: str, label: str, config: Config, opened: Opened) -> None:
