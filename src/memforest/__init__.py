@@ -11,7 +11,8 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from memforest.config import Config, Ranking, load_default_config
+    from memforest.config import Config, Ranking
+    from memforest.default_config import load_default_config
     from memforest.endpoint import Budget, ChatEndpoint, EmbeddingEndpoint
     from memforest.errors import (
         ConfigError,
@@ -61,7 +62,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "memforest.config": ("Config", "Ranking", "load_default_config"),
+    "memforest.config": ("Config", "Ranking"),
+    "memforest.default_config": ("load_default_config",),
     "memforest.endpoint": ("Budget", "ChatEndpoint", "EmbeddingEndpoint"),
     "memforest.errors": (
         "ConfigError",

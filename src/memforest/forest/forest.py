@@ -12,7 +12,8 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memforest.config import Config, load_default_config
+from memforest.config import Config
+from memforest.default_config import load_default_config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest import requests as calls
