@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from memforest.errors import ConfigError
 
-__all__ = ["KEY_BYTES", "FileKey", "Key", "KeySetting"]
+__all__ = ["KEY_BYTES", "AnyKey", "FileKey", "Key", "KeySetting"]
 
 KEY_BYTES = 32
 """Least length of a key, and the length of the key of a file (AES-256)."""
@@ -120,3 +120,7 @@ def _read(source: object) -> bytes:
     if len(source) < KEY_BYTES:
         raise ConfigError(f"the key is too short: {_HOW}")
     return bytes(source)
+
+
+AnyKey: TypeAlias = Key | FileKey
+"""The key of all memories, or that of one file."""

@@ -14,7 +14,7 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from memforest.keys import FileKey, Key
+from memforest.keys import AnyKey, Key
 from memforest.memory.plain import Result
 from memforest.store import meta, migrations
 from memforest.store.db import Database
@@ -96,7 +96,7 @@ def is_own_name(name: str) -> bool:
     return _OWN_NAME.fullmatch(name) is not None
 
 
-def owner_of(path: Path, key: Key | FileKey | None = None) -> str | None:
+def owner_of(path: Path, key: AnyKey | None = None) -> str | None:
     """Return the id of the user whose memory a file is, None when it was never begun. Writes nothing, makes no file.
 
     Waits up to `LOOK_S` for a file that is being made or locked. The id in an encrypted file takes its key to read.
@@ -140,7 +140,7 @@ def _state(path: Path) -> State | None:
         return None
 
 
-def _owner(path: Path, key: Key | FileKey | None) -> str | None:
+def _owner(path: Path, key: AnyKey | None) -> str | None:
     db = Database(path, busy_timeout_s=LOOK_S, readonly=True, key=key)
     try:
         with db.read() as tx:

@@ -23,7 +23,7 @@ from memforest.memory.erase import deleting
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.targets import Target
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
-from memforest.memory.ingest.receive import StoredSession
+from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts

@@ -28,7 +28,7 @@ from memforest.errors import (
     StoreLockedError,
     TimestampError,
 )
-from memforest.keys import FileKey, Key
+from memforest.keys import AnyKey
 from memforest.store.connections import Connection, set_up_reader, set_up_writer, transaction
 from memforest.store.engine import errors, library
 from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
@@ -65,12 +65,7 @@ class Database:
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        busy_timeout_s: float = 30.0,
-        readonly: bool = False,
-        key: Key | FileKey | None = None,
+        self, path: Path, *, busy_timeout_s: float = 30.0, readonly: bool = False, key: AnyKey | None = None
     ) -> None:
         library(encrypted=key is not None)  # before a file is made
         self.path = path = path.absolute()  # what SQLite has opened, wherever the process goes

@@ -21,7 +21,7 @@ from memforest.errors import (
     StoreReplacedError,
     StoreWriteError,
 )
-from memforest.keys import FileKey, Key
+from memforest.keys import AnyKey, FileKey, Key
 from memforest.store import salts
 from memforest.store.connections import Connection, connect
 from memforest.store.engine import errors, not_a_database
@@ -83,7 +83,7 @@ class DatabaseFile:
         OSError: if it cannot be made.
     """
 
-    def __init__(self, path: Path, *, readonly: bool, key: Key | FileKey | None = None) -> None:
+    def __init__(self, path: Path, *, readonly: bool, key: AnyKey | None = None) -> None:
         self.path = path
         self._salt_made = False
         self.plain_with_key = False

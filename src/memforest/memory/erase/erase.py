@@ -19,9 +19,9 @@ from typing import Any
 
 from memforest.interval import from_ms
 from memforest.memory.erase.sentences import content_words, quoted, spelled, word_runs
-from memforest.memory.ingest.receive import CONTEXT_TURNS
 from memforest.memory.ingest.restate import drop_unnamed, lessen_facts
 from memforest.memory.ingest.retract import demote_silent
+from memforest.memory.ingest.stored_session import CONTEXT_TURNS
 from memforest.search.texts import index_tokens
 from memforest.store import derived, erase, erase_traces, feed, meta, sessions
 from memforest.store import facts as fact_rows

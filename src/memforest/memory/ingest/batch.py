@@ -11,7 +11,7 @@ from typing import Literal
 
 from memforest.errors import MemForestError, ModelError
 from memforest.memory.ingest.commit import CommittedSession
-from memforest.memory.ingest.receive import StoredSession
+from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.results import IngestResult, Usage

@@ -21,13 +21,13 @@ from memforest.memory.chunks import ChunkReport
 from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.mentions import write_mentions
-from memforest.memory.ingest.receive import CONTEXT_TURNS, overwritten
 from memforest.memory.ingest.restate import (
     ensure_wordings,
     fact_signature,
     insert_fact,
     restate_fact,
 )
+from memforest.memory.ingest.stored_session import CONTEXT_TURNS, overwritten
 from memforest.models.ledger import Ledger
 from memforest.search.texts import digest, turn_text
 from memforest.store import derived, meta, sessions

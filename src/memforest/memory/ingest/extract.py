@@ -16,7 +16,7 @@ from memforest.concurrency import all_of
 from memforest.facts.canonical import Said, Same
 from memforest.interval import to_ms
 from memforest.memory.chunks import MOST_REFUSED, ChunkReport, RefusedStatement
-from memforest.memory.ingest.receive import StoredSession
+from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import is_remote

@@ -16,8 +16,8 @@ from memforest.interval import to_ms
 from memforest.memory.ingest.commit import CommittedSession, commit
 from memforest.memory.ingest.extract import ExtractedSession, extract
 from memforest.memory.ingest.judge import find_same
-from memforest.memory.ingest.receive import StoredSession, load
 from memforest.memory.ingest.retract import retract_cell
+from memforest.memory.ingest.stored_session import StoredSession, load
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.progress import Progress, Report
 from memforest.memory.vectors import check_own

@@ -22,8 +22,8 @@ from memforest.memory.ingest.extract import extract
 from memforest.memory.ingest.fill import fill_vectors
 from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.parts import commit_in_parts
-from memforest.memory.ingest.receive import StoredSession, load
 from memforest.memory.ingest.repeats import with_first_result
+from memforest.memory.ingest.stored_session import StoredSession, load
 from memforest.memory.results import IngestResult
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer

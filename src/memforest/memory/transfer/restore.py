@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memforest.concurrency import in_thread
 from memforest.errors import ForeignStoreError, InputError
-from memforest.keys import FileKey, Key
+from memforest.keys import AnyKey, Key
 from memforest.memory.directory import file_name, make_directory, owner_of
 from memforest.store import salts
 from memforest.store.backup import copy_database
@@ -26,7 +26,7 @@ async def restore_memory(source: Path, directory: Path, key: Key | None) -> str:
     def work(check: Callable[[], None]) -> str:
         if not source.is_file():
             raise InputError(f"there is no file {str(source)!r}")
-        own: Key | FileKey | None = None if key is None else key.now()
+        own: AnyKey | None = None if key is None else key.now()
         salt = None
         if isinstance(own, Key) and (beside := _salt_of(source, directory)) is not None:
             of_file = own.of_file(beside.salt)

@@ -333,7 +333,7 @@ class MemForestIndex(Index):
         pairs = snapshot.facts.pairs  # by fact
         for rank, fact in enumerate(answer.facts):
             first, end = np.searchsorted(pairs[:, 0], (fact, fact + 1))
-            for turn in _within(snapshot, pairs[first:end, 1], answer):
+            for turn in answer.turns_within(snapshot, pairs[first:end, 1]):
                 if turn not in chosen and keep.facts[fact]:  # and so its turns pass
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
@@ -368,18 +368,6 @@ def _sessions_lead(
 def _browses(request: Search) -> bool:
     """Return whether the ranking recalls and browses trees: only where that counts, or is to be explained."""
     return request.explain or request.ranking.browse != 0
-
-
-def _within(snapshot: Snapshot, turns: NDArray[np.int64], answer: Answer) -> list[int]:
-    """Return the turns that support a fact within the time that is asked about; all if none does.
-
-    The same words may have been said again in another time: "I live in Davis", and after years away once more.
-    """
-    said = snapshot.turns.said_ms[turns]
-    start = answer.start_ms if answer.start_ms is not None else int(said.min())
-    inside = (said >= start) & (said < answer.end_ms if answer.end_ms is not None else True)
-    found: list[int] = turns[inside].tolist()
-    return found or turns.tolist()
 
 
 def _diversify(

@@ -54,6 +54,17 @@ class Answer:
     day: tuple[int, int] | None = None
     sure: bool = False
 
+    def turns_within(self, snapshot: Snapshot, turns: NDArray[np.int64]) -> list[int]:
+        """Return the turns that support a fact within the time that is asked about; all if none does.
+
+        The same words may have been said again in another time: "I live in Davis", and after years away once more.
+        """
+        said = snapshot.turns.said_ms[turns]
+        start = self.start_ms if self.start_ms is not None else int(said.min())
+        inside = (said >= start) & (said < self.end_ms if self.end_ms is not None else True)
+        found: list[int] = turns[inside].tolist()
+        return found or turns.tolist()
+
 
 def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) -> Answer:
     """Return the facts that answer a question about change.
