@@ -21,7 +21,6 @@ from memforest import Config, Evidence, MemForest
 from memforest.facts.timeline import Observation, Segment, timeline
 from memforest.language.phrases import read_statement
 from memforest.models import HashEmbedder
-from memforest.systems.memforest.index import _within
 from memforest.systems.memforest.kinds import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
 from memforest.systems.memforest.threads import Choice, DatedObservation, Thread, order_observations
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
@@ -408,11 +407,11 @@ def test_turns_within_the_asked_time() -> None:
     """Of the turns that say the same, those of the asked stretch support it; all, if none is of it."""
     snapshot = hand_made([Said("Ana", day, session=day) for day in (1, 20, 60)], [Fact((0, 1, 2))])
     turns = np.array([0, 1, 2])
-    assert _within(snapshot, turns, Answer((0,))) == [0, 1, 2]
-    assert _within(snapshot, turns, Answer((0,), start_ms=20 * DAY)) == [1, 2]
-    assert _within(snapshot, turns, Answer((0,), start_ms=20 * DAY, end_ms=60 * DAY)) == [1]
-    assert _within(snapshot, turns, Answer((0,), end_ms=20 * DAY)) == [0]
-    assert _within(snapshot, turns, Answer((0,), start_ms=90 * DAY)) == [0, 1, 2]
+    assert Answer((0,)).turns_within(snapshot, turns) == [0, 1, 2]
+    assert Answer((0,), start_ms=20 * DAY).turns_within(snapshot, turns) == [1, 2]
+    assert Answer((0,), start_ms=20 * DAY, end_ms=60 * DAY).turns_within(snapshot, turns) == [1]
+    assert Answer((0,), end_ms=20 * DAY).turns_within(snapshot, turns) == [0]
+    assert Answer((0,), start_ms=90 * DAY).turns_within(snapshot, turns) == [0, 1, 2]
 
 
 # -- end to end -------------------------------------------------------------------------------
