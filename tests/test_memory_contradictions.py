@@ -150,6 +150,7 @@ TABLES = [
     "session",
     "spent",
     "state",
+    "tombstone",
     "tree",
     "turn",
     "write_key",

@@ -30,6 +30,7 @@ from memforest.memory.erase.targets import Target
 from memforest.memory.ingest.batch import Batch, Refresh, groups_of
 from memforest.memory.ingest.receive import Receiver, StoredSession
 from memforest.memory.ingest.turns import Arrival
+from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.inspect.residue import with_residue
@@ -382,7 +383,7 @@ class Memory:
 
     async def view(self, make: Callable[..., T], *args: Any, moment: Moment | None = None, **how: Any) -> T:
         """Run one of `memforest.memory.inspect.views` in a read transaction, on the memory as it was at a moment."""
-        cache = self._cache if moment is None else MomentCache(self._cache, moment)
+        cache = self._cache if moment is None else MomentCache(self._cache, moment, verdicts_at)
 
         def run() -> T:
             with self.db.read() as tx:

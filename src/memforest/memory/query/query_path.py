@@ -18,6 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
+from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.query.answer import answered, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
@@ -122,7 +123,7 @@ class QueryPath:
         """Return the path that answers from what there was at a moment."""
         if moment is None or not isinstance(self.cache, SnapshotCache):
             return self
-        return replace(self, cache=MomentCache(self.cache, moment))
+        return replace(self, cache=MomentCache(self.cache, moment, verdicts_at))
 
     async def _query(self, asked: Query, label: str, ledger: Ledger) -> QueryResult:
         mode = choose_mode(asked.mode, self.steps)
@@ -339,10 +340,11 @@ class QueryPath:
     async def ask(self, asked: Query, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
         with keeping(Ledger(asked.budget, "ask")) as ledger:
+            path = self._at(asked.moment)
             with keeping(ledger.part()) as part:
-                result = await self._at(asked.moment)._query(asked, label, part)
+                result = await path._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
-            before = await asyncio.to_thread(turns_before, self.db, told)
+            before = await asyncio.to_thread(turns_before, self.db, path.cache, told)
             made = await _timed(
                 timer,
                 "answer",
