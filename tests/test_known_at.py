@@ -5,10 +5,8 @@ The promise is told by a second memory, in which the history ends at that moment
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, file_of, make_sessions, said
+from tests.worlds import fast_config, make_sessions, said
 
 from memforest import MemForest, NotFoundError
 from memforest.forest import UserMemory

@@ -121,3 +121,42 @@ def test_the_present_is_the_last_moment(whole: tuple[MemForest, list[str]]) -> N
     """Nothing differs when nothing came later."""
     forest, times = whole
     assert told(forest.user("u"), known_at=times[-1]) == told(forest.user("u"))
+
+
+def test_an_update_that_was_taken_back_is_warned_of(tmp_path: Path) -> None:
+    """While it held, what it corrected is not shown; what it said is not kept, and a warning says so."""
+    forest, times = run(tmp_path, [*HISTORY[:4], ("undo", lambda m: undo(m, "Acme", "corrected"))])
+    with forest:
+        memory = forest.user("u")
+        for at, shown in zip(times[2:], (True, False, True), strict=True):
+            found = memory.list(known_at=at)
+            assert any("Acme" in one.text for one in found) == shown
+            assert any("taken back since" in one for one in found.warnings) != shown
+        assert not any("Acme" in one.text for one in memory.search("Who works at Acme?", known_at=times[3]))
+
+
+def test_changes_tell_of_what_was_decided_and_merged(
+    whole: tuple[MemForest, list[str]],
+) -> None:
+    """Each at the time of its verb, and what came by a merge at that of the merge."""
+    forest, times = whole
+    at = dict(zip((name for name, _ in HISTORY), times, strict=True))
+    found = [
+        (one.at.isoformat(), one.kind, one.what)
+        for one in forest.user("u").changes(START, limit=1000)
+        if one.kind in ("corrected", "undone")
+    ]
+    assert found == [
+        (at["forget"], "corrected", "forget"),
+        (at["update"], "corrected", "update"),
+        (at["pin"], "corrected", "pin"),
+        (at["undo the forgetting"], "undone", "forget"),
+        (at["update again"], "corrected", "update"),
+        (at["undo the pin"], "undone", "pin"),
+        (at["forget Miami"], "corrected", "forget"),
+        (at["merge"], "corrected", "forget"),
+    ]
+    brought = [one.session_id for one in forest.user("u").changes(at["merge"]) if one.kind == "stored"]
+    assert brought == ["d"]
+    memory = forest.user("u")
+    assert next(one.kind for one in memory.changes(at["update"], at["pin"])) == "learnt"

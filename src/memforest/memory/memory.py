@@ -360,6 +360,7 @@ class Memory:
             self._attached,
             self.config,
             self._summaries,
+            verdicts_at,
         )
 
     async def query(self, asked: Query) -> QueryResult:

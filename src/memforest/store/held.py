@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from memforest.store.corrections import HELD_FROM
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
@@ -21,6 +22,7 @@ __all__ = [
     "mentions_without",
     "states_of",
     "supports_without",
+    "updates_taken_back",
 ]
 
 
@@ -92,6 +94,15 @@ def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
     """Return the row ids of the observations of states that some occurrences make."""
     found = tx.execute(f"SELECT id FROM state WHERE occurrence {AMONG}", (tx.ids(occurrences),))
     return {row for (row,) in found}
+
+
+def updates_taken_back(tx: Tx, known_ms: int) -> int:
+    """Return how many updates held at a moment and were undone since: what they said is deleted then."""
+    found = tx.execute(
+        f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
+        (known_ms, known_ms),
+    )
+    return int(found.fetchone()[0])
 
 
 def deleted_since(tx: Tx, known_ms: int) -> Deleted:

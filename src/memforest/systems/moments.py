@@ -34,7 +34,7 @@ from memforest.store.facts import FactRow
 from memforest.store.snapshot import EntityName, muted_turns, turns_with_hidden_places
 from memforest.store.tx import Tx
 
-__all__ = ["Moment", "MomentCache", "deleted_warning", "snapshot_at"]
+__all__ = ["Moment", "MomentCache", "VerdictsAt", "deleted_warning", "snapshot_at"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -270,13 +270,19 @@ def _entities(base: Snapshot, mentions: Ints, speakers: Sequence[str]) -> dict[i
 
 
 def deleted_warning(tx: Tx, moment: Moment | None) -> list[str]:
-    """Return a warning that names how much of what was held at a moment has been deleted since; none if nothing was."""
+    """Return warnings that name how much of what was held at a moment is not kept: deleted, or an update that was taken back."""
     if moment is None or moment.known_ms is None:
         return []
-    gone = held.deleted_since(tx, moment.known_ms)
+    gone, told = held.deleted_since(tx, moment.known_ms), []
+    if taken_back := held.updates_taken_back(tx, moment.known_ms):
+        told.append(
+            f"{taken_back} statement(s) by which others were corrected then have been taken back since, and are not among "
+            "what is found; history() has them"
+        )
     if not any(gone):
-        return []
+        return told
     return [
+        *told,
         f"{gone.turns} turn(s) and {gone.facts} statement(s) that this memory held then have been deleted since, and "
-        "are not among what is found"
+        "are not among what is found",
     ]

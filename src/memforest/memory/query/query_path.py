@@ -18,7 +18,6 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
-from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.query.answer import answered, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
@@ -63,7 +62,7 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
-from memforest.systems.moments import Moment, MomentCache, deleted_warning
+from memforest.systems.moments import Moment, MomentCache, VerdictsAt, deleted_warning
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -113,6 +112,7 @@ class QueryPath:
     attached: Attached
     config: Config
     summaries: Summaries
+    verdicts_at: VerdictsAt
 
     async def query(self, asked: Query, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
@@ -123,7 +123,7 @@ class QueryPath:
         """Return the path that answers from what there was at a moment."""
         if moment is None or not isinstance(self.cache, SnapshotCache):
             return self
-        return replace(self, cache=MomentCache(self.cache, moment, verdicts_at))
+        return replace(self, cache=MomentCache(self.cache, moment, self.verdicts_at))
 
     async def _query(self, asked: Query, label: str, ledger: Ledger) -> QueryResult:
         mode = choose_mode(asked.mode, self.steps)
