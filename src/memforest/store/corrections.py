@@ -131,11 +131,11 @@ def decided_facts(tx: Tx) -> list[FactRow]:
 def decided_since(tx: Tx, at_ms: int) -> bool:
     """Return whether a correction came or was taken back after a moment."""
     found = tx.execute(
-        f"""SELECT EXISTS (SELECT 1 FROM correction c WHERE {HELD_FROM} > ?)
-            OR EXISTS (SELECT 1 FROM correction WHERE undone_ms > ?)""",
+        f"""SELECT c.id FROM correction c WHERE {HELD_FROM} > ?
+            UNION ALL SELECT id FROM correction WHERE undone_ms > ? LIMIT 1""",
         (at_ms, at_ms),
     )
-    return bool(found.fetchone()[0])
+    return found.fetchone() is not None
 
 
 def facts_looked_at(tx: Tx) -> list[FactRow]:
