@@ -5,10 +5,8 @@ The promise is told by a second memory, in which the history ends at that moment
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, file_of, make_sessions, said
+from tests.worlds import fast_config, make_sessions, said
 
 from memforest import MemForest, NotFoundError
 from memforest.forest import UserMemory
@@ -233,45 +231,40 @@ def test_the_cut_comes_after_the_moment(told_twice: MemForest) -> None:
 
 
 def test_deletions_since_are_counted(told_twice: MemForest) -> None:
-    """Of what was held then, and not of what came and went later; search, ask and list say so."""
-    with told_twice as forest, closing(sqlite3.connect(file_of(Path(forest._async.directory)))) as db:
-        forest.save()
-        for kind, n, stored, deleted in (
-            ("turn", 3, 6, 8),
-            ("fact", 2, 6, 8),
-            ("turn", 7, 7, 8),
-            ("turn", 9, 6, 6),
-        ):
-            times = [
-                f"unixepoch('2024-{month:02}-{day}') * 1000" for month, day in ((stored, 11), (deleted, 12))
-            ]
-            db.execute(
-                "INSERT INTO tombstone (kind, count, stored_ms, deleted_ms) VALUES (?, ?, "
-                + ", ".join(times).replace("06-12", "06-13")
-                + ")",
-                (kind, n),
-            )
-        db.commit()
-        memory = forest.user("u")
+    """Of what was held then, and not of what came and went later; search, ask, list and diff say so."""
+    with told_twice as forest:
+        memory, clock = forest.user("u"), forest._async._pool.config.clock
+        assert isinstance(clock, FrozenClock)
+        clock.set("2024-08-10T00:00:00+00:00")
+        memory.delete(session_id="june")
+        forest.ingest_session("u", "august", [turn("I like tea.", "2024-08-01T00:00:00Z")])
+        clock.set("2024-08-15T00:00:00+00:00")
+        memory.delete(session_id="august")
         when: Any = {"known_at": "2024-06-20"}
-        told = "3 turn(s) and 2 statement(s) that this memory held then have been deleted since"
+        told = "1 turn(s) and 1 statement(s) that this memory held then have been deleted since"
         assert any(told in one for one in memory.search("Davis", **when).warnings)
         assert any(told in one for one in memory.ask("Davis?", **when).result.warnings)
         assert any(told in one for one in memory.list(**when).warnings)
+        assert any(told in one for one in memory.diff("2024-01-01", "2024-06-01", **when).warnings)
         assert not any("deleted" in one for one in memory.search("Davis").warnings)
         assert not any("deleted" in one for one in memory.search("Davis", known_at="2024-08-20").warnings)
+        assert any(told in one for one in memory.search("Davis", known_at="2024-07-20").warnings)
 
 
 def test_a_hidden_statement_is_hidden_while_it_was(told_twice: MemForest) -> None:
-    """From the correction on until it is undone."""
-    with told_twice as forest, closing(sqlite3.connect(file_of(Path(forest._async.directory)))) as db:
-        memory = forest.user("u")
+    """From the correction on until it is undone; `verdict` finds it meanwhile."""
+    with told_twice as forest:
+        memory, clock = forest.user("u"), forest._async._pool.config.clock
+        assert isinstance(clock, FrozenClock)
         [davis, _] = memory.list()
-        db.execute(
-            """INSERT INTO correction (key, kind, fact_id, precision, made_ms, undone_ms) VALUES ('k', 'forget', ?, 'day',
-               unixepoch('2024-06-20') * 1000, unixepoch('2024-06-30') * 1000)""",
-            (davis.fact_id,),
-        )
-        db.commit()
-        held = {day: len(memory.list(known_at=f"2024-06-{day}")) for day in (15, 19, 20, 29, 30)}
-        assert held == {15: 1, 19: 1, 20: 0, 29: 0, 30: 1}
+        clock.set("2024-08-20T00:00:00+00:00")
+        made = memory.forget(davis.fact_id)
+        clock.set("2024-08-30T00:00:00+00:00")
+        memory.undo(made.key)
+        for day, shown in ((19, True), (20, False), (29, False), (30, True)):
+            when: Any = {"known_at": f"2024-08-{day}T00:00:00Z"}
+            assert len(memory.list(**when)) == 1 + shown
+            hidden = [(one.text, one.verdict) for one in memory.list(verdict="forgotten", **when)]
+            assert hidden == ([] if shown else [("I live in Davis.", "forgotten")])
+            assert [one.value for one in memory.timeline("Ana", **when)] == ["Davis"] * shown + ["Miami"]
+            assert any("Davis" in one.text for one in memory.search("Davis", **when)) == shown

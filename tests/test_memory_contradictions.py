@@ -27,7 +27,7 @@ from memforest.systems.memforest.place import ForestPlacing
 
 UNSEEN = {
     "cell": {"maker", "reason"},
-    "correction": {"key", "made_ms", "precision", "said"},
+    "correction": {"key", "made_ms", "precision", "said", "stored_ms"},
     "correction_place": {"correction", "quote", "session_id", "turn_id"},
     "change": {"item", "kind", "seq"},
     "fact": {"stored_ms"},
@@ -94,6 +94,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shown = [one.fact_id for one in user.list()]
         user.pin(shown[0])
         user.forget(shown[1])
+        forest.ingest_session("u", "gone", said("I like tea.", "I like jazz."))
+        user.delete(session_id="gone")
         user.update(shown[2], "Ana likes tea.", valid_from="2023-01-01", valid_to="2023-02-01")
         forest.ingest_session("u", "k", said("Bob works at Globex.", speaker="Bob"), idempotency_key="a key")
         forest.ingest_session(
@@ -150,6 +152,7 @@ TABLES = [
     "session",
     "spent",
     "state",
+    "tombstone",
     "tree",
     "turn",
     "write_key",

@@ -36,7 +36,7 @@ def decide(folder: Path, user: str, kind: str, statement: str, *, undone_ms: int
             (statement,),
         ).fetchone()
         one = Correction(0, f"c:{kind}", kind, fact_id, None, None, None, None, "unknown", 5_000, undone_ms)
-        put_correction(tx, one._replace(places=((session_id, turn_id, quote),)))
+        put_correction(tx, one._replace(places=((session_id, turn_id, quote),)), 5_000)
         set_verdicts(tx, {fact_id: 0 if undone_ms else KINDS[kind]})
     db.close()
     return str(fact_id)

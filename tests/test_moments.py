@@ -18,6 +18,7 @@ from tests.worlds import PAPER, eager_config, fast_config, file_of, make_session
 from memforest import MemForest
 from memforest.config import Ranking
 from memforest.interval import to_ms
+from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.results import QueryResult
 from memforest.search.cache import MOMENTS, SnapshotCache
 from memforest.search.forest import FACT, INNER
@@ -116,8 +117,8 @@ def test_nothing_is_made_where_nothing_came_later(tmp_path: Path) -> None:
     forest.close()
     db, cache = Database(file_of(tmp_path)), SnapshotCache()
     with db.read() as tx:
-        assert MomentCache(cache, Moment(known_ms=to_ms(times[-1]))).get(tx) is cache.get(tx)
-        assert MomentCache(cache, Moment()).get(tx) is cache.get(tx)
+        assert MomentCache(cache, Moment(known_ms=to_ms(times[-1])), verdicts_at).get(tx) is cache.get(tx)
+        assert MomentCache(cache, Moment(), verdicts_at).get(tx) is cache.get(tx)
     db.close()
 
 
@@ -128,7 +129,7 @@ def test_few_moments_are_kept_and_a_write_forgets_them(tmp_path: Path) -> None:
     db, cache = Database(file_of(tmp_path)), SnapshotCache()
     with db.read() as tx:
         alone = cache.get(tx).nbytes
-        made = [MomentCache(cache, Moment(known_ms=to_ms(at))) for at in times[:-1]]
+        made = [MomentCache(cache, Moment(known_ms=to_ms(at)), verdicts_at) for at in times[:-1]]
         first = [one.get(tx) for one in made]
         assert all(one.get(tx) is was for one, was in zip(made[-MOMENTS:], first[-MOMENTS:], strict=True))
         assert made[0].get(tx) is not first[0]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from memforest.language.sentences import split_sentences
 from memforest.search.texts import digest
-from memforest.store.corrections import corrections_at
+from memforest.store.corrections import NOW, corrections_at
 from memforest.store.tx import Tx
 from memforest.text import fold, words
 
@@ -39,9 +39,9 @@ def sentences_of(text: str, quote: str | None) -> frozenset[bytes]:
     )
 
 
-def hidden_sentences(tx: Tx, turns: Collection[int]) -> dict[int, frozenset[bytes]]:
-    """Return turn -> the digests of its sentences that corrections hide."""
-    made, places = corrections_at(tx, turns)
+def hidden_sentences(tx: Tx, turns: Collection[int], at_ms: int = NOW) -> dict[int, frozenset[bytes]]:
+    """Return turn -> the digests of its sentences that corrections hid at a moment."""
+    made, places = corrections_at(tx, turns, at_ms)
     found: dict[int, set[bytes]] = {}
     for place in places:
         if made[place.correction].hides:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from memforest.language.quoting import MARK, is_bare, open_question, quoted
 from memforest.memory.places import hidden_sentences, sentences_of
+from memforest.search.snapshot import Snapshot
+from memforest.store.corrections import HIDDEN, NOW
 from memforest.store.digests import DamagedTurn, damaged_turns
 from memforest.store.evidence import Saying, TurnText, fact_sayings, turn_texts
 from memforest.store.leaves import QUOTED_MAKERS
@@ -46,9 +48,9 @@ class Quotes:
     _damaged: Mapping[int, DamagedTurn]
 
     @classmethod
-    def read(cls, tx: Tx, facts: Collection[int], without: Collection[int] = ()) -> Quotes:
-        """Read the occurrences of facts, by row id, and their turns; occurrences with the ids `without` are left out."""
-        sayings = _without_hidden(tx, fact_sayings(tx, facts, without))
+    def read(cls, tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Quotes:
+        """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
+        sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
         found = {one for several in sayings.values() for one in several}
         turns, damaged = _sound(tx, {one.turns[-1] for one in found})
         said = {one: _words(one, turns[one.turns[-1]]) for one in found if one.turns[-1] in turns}
@@ -57,7 +59,7 @@ class Quotes:
             for one, words in said.items()
             if one.before is not None and _is_answer(one, words.text, turns[one.turns[-1]].text)
         }
-        asked, _ = _sound(tx, set(asked_in.values()).difference(muted_turns(tx)))
+        asked, _ = _sound(tx, set(asked_in.values()).difference(_muted(tx, at)))
         before = {one: asked[row] for one, row in asked_in.items() if row in asked}
         return cls(
             sayings, {one: _with_question(words, before.get(one)) for one, words in said.items()}, damaged
@@ -111,20 +113,34 @@ CORRECTED, WITHHELD = "corrected", "withheld"
 """Stand for what made a statement, where a person did, and where its words may not be shown."""
 
 
-def _without_hidden(tx: Tx, sayings: Mapping[int, Sequence[Saying]]) -> dict[int, list[Saying]]:
+def _muted(tx: Tx, at: Snapshot | None) -> Collection[int]:
+    found: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
+    return found
+
+
+def _without_hidden(
+    tx: Tx, sayings: Mapping[int, Sequence[Saying]], at: Snapshot | None
+) -> dict[int, list[Saying]]:
     """Return the sayings, with `CORRECTED` or `WITHHELD` as the maker of those that are not told by their words."""
-    turns = {one.turns[-1] for found in sayings.values() for one in found if one.shown}
-    hidden = hidden_sentences(tx, turns)
+    then = None if at is None else at.verdicts
+
+    def shown(fact: int, one: Saying) -> bool:
+        return one.shown if then is None else then.get(fact, 0) < HIDDEN
+
+    turns = {one.turns[-1] for fact, found in sayings.items() for one in found if shown(fact, one)}
+    hidden = hidden_sentences(tx, turns, NOW if at is None else at.known_ms)
     texts = turn_texts(tx, hidden)
 
-    def told(one: Saying) -> Saying:
+    def told(fact: int, one: Saying) -> Saying:
         if one.corrected_ms is not None:
             return one._replace(maker=CORRECTED)
         turn = one.turns[-1]
-        overlaps = one.shown and turn in hidden and hidden[turn] & sentences_of(texts[turn].text, one.quote)
+        if not shown(fact, one) or turn not in hidden:
+            return one
+        overlaps = hidden[turn] & sentences_of(texts[turn].text, one.quote)
         return one._replace(maker=WITHHELD) if overlaps else one
 
-    return {fact: [told(one) for one in found] for fact, found in sayings.items()}
+    return {fact: [told(fact, one) for one in found] for fact, found in sayings.items()}
 
 
 def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int, DamagedTurn]]:

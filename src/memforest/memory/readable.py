@@ -16,6 +16,7 @@ from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import StoreError
 from memforest.memory.ingest.receive import Receiver
+from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.inspect.residue import with_residue
 from memforest.memory.inspect.stored import Stale
 from memforest.memory.inspect.trees import shown_nodes, tree_views
@@ -104,6 +105,7 @@ class ReadableMemory:
             self._attached,
             self.config,
             self._summaries,
+            verdicts_at,
         )
 
     async def query(self, asked: Query) -> QueryResult:
@@ -127,7 +129,7 @@ class ReadableMemory:
 
     async def view(self, make: Callable[..., T], *args: Any, moment: Moment | None = None, **how: Any) -> T:
         """Run one of `memforest.memory.inspect.views` in a read transaction, on the memory as it was at a moment."""
-        cache = self._cache if moment is None else MomentCache(self._cache, moment)
+        cache = self._cache if moment is None else MomentCache(self._cache, moment, verdicts_at)
 
         def run() -> T:
             with self.db.read() as tx:

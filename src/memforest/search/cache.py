@@ -33,6 +33,7 @@ class Snapshots(Protocol):
 
 
 Check = Callable[[Tx], object]
+Whole = Callable[[], Snapshot]
 
 
 def _no_check(_tx: Tx) -> None:
@@ -53,6 +54,8 @@ class SnapshotCache:
         self._check = check
         self._lock = threading.Lock()
         self._kept: Snapshot | None = None
+        self._whole: Snapshot | None = None
+        """The kept one with what is hidden now."""
         self._earlier: OrderedDict[Hashable, Snapshot] = OrderedDict()
         """Made from the kept one, by what they are of; the one used last stands last."""
 
@@ -80,24 +83,25 @@ class SnapshotCache:
                 made = advance(tx, kept, self.known) or load_snapshot(tx, self.known)
                 carry_words(kept, made)
                 carry_forests(kept, made)
-            self._kept = made
+            self._kept, self._whole = made, None
             self._earlier = OrderedDict()
             return made
 
-    def earlier(self, tx: Tx, key: Hashable, make: Callable[[Snapshot], Snapshot]) -> Snapshot:
+    def earlier(self, tx: Tx, key: Hashable, make: Callable[[Snapshot, Whole], Snapshot]) -> Snapshot:
         """Return what is made from the snapshot of the transaction's state, kept for as long as that is the current one.
 
         Args:
             tx: a read transaction in which nothing else was read.
             key: what is made.
-            make: makes it, in one thread at a time.
+            make: makes it, in one thread at a time. It is also given what returns the snapshot with what is hidden now, in
+                which no turn is muted: that is kept beside the current one.
         """
         base = self.get(tx)
         with self._lock:
             current = self._kept is base
             found = self._earlier.get(key) if current else None
             if found is None:
-                found = make(base)
+                found = make(base, lambda: self._with_hidden(tx, base))
             if current:
                 self._earlier[key] = found
                 self._earlier.move_to_end(key)
@@ -105,16 +109,23 @@ class SnapshotCache:
                     self._earlier.popitem(last=False)
             return found
 
+    def _with_hidden(self, tx: Tx, base: Snapshot) -> Snapshot:
+        if self._whole is not None and self._kept is base:
+            return self._whole
+        whole = load_snapshot(tx, self.known, hidden=True)
+        carry_words(base, whole)
+        if self._kept is base:
+            self._whole = whole
+        return whole
+
     @property
     def nbytes(self) -> int:
         """Bytes of the kept snapshots and of their forests, about; 0 when there is none."""
         kept = self._kept
-        own = (
-            [] if kept is None else [kept, *(one for one in list(self._earlier.values()) if one is not kept)]
-        )
+        own = {one for one in (kept, self._whole, *list(self._earlier.values())) if one is not None}
         return sum(one.nbytes + forest_bytes(one) for one in own)
 
     def drop(self) -> int:
         """Forget the kept snapshot and return how many bytes it was; who still reads it keeps it."""
-        nbytes, self._kept, self._earlier = self.nbytes, None, OrderedDict()
+        nbytes, self._kept, self._whole, self._earlier = self.nbytes, None, None, OrderedDict()
         return nbytes

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memforest.ranking import sums_below
 from memforest.search.forest import FACT, INNER, NONE, EmbeddedForest, Forest, Inner
 from memforest.search.snapshot import Snapshot
-from memforest.search.splice import rows_of
+from memforest.search.splice import as_array, rows_of
 from memforest.search.vectors import VectorTable
 
 __all__ = ["forest_without", "vectors_without"]
@@ -73,7 +73,8 @@ def _items(whole: Forest, snapshot: Snapshot) -> tuple[Ints, Ints, NDArray[np.bo
     # Turns stand in one order at every moment, so those of a run that were held stand side by side.
     item[runs] = np.where(held > 0, before[first], NONE)
     end[runs] = np.where(held > 0, before[first] + held, NONE)
-    torn[runs] = held < last - first
+    retold = np.r_[0, np.cumsum(np.isin(whole.turns.ids, as_array(snapshot.retold)))]
+    torn[runs] = (held < last - first) | (retold[last] > retold[first])
     return item, end, torn
 
 

@@ -8,7 +8,7 @@ index's are read when it is asked (`memforest.search.forests`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from memforest.search.vectors import VectorTable
 from memforest.store import snapshot as rows
+from memforest.store.corrections import NOW
 from memforest.store.facts import FactRow
 
 __all__ = [
@@ -181,6 +182,14 @@ class Snapshot:
     """Occurrences that were not held then, of facts that were."""
     restated: Mapping[int, FactRow] = field(default_factory=dict)
     """The facts that said something else of themselves then, by row id of the store."""
+    known_ms: int = NOW
+    """The moment, UTC ms, whose corrections hold in this."""
+    verdicts: Mapping[int, int] | None = None
+    """What was decided then of facts of which anything ever was, by row id of the store; None for what is decided now."""
+    later: Set[int] = frozenset()
+    """Facts that were not held then, by row id of the store."""
+    retold: Set[int] = frozenset()
+    """Turns of which something is hidden now or was then: what is told above them is of now."""
 
     @property
     def nbytes(self) -> int:

@@ -11,7 +11,10 @@ from memforest.store.facts import FactRow, facts_with_ids
 from memforest.store.tx import Tx
 
 __all__ = [
+    "HELD_FROM",
     "HIDDEN",
+    "HOLDS",
+    "NOW",
     "PINNED",
     "VERDICTS",
     "Correction",
@@ -29,10 +32,12 @@ __all__ = [
     "corrections_at",
     "corrections_of",
     "decided_facts",
+    "decided_since",
     "drop_places",
     "drop_said_instead",
     "exists",
     "facts_in_cells",
+    "facts_looked_at",
     "facts_said_instead",
     "ordinal_of_cell",
     "places_of",
@@ -50,6 +55,14 @@ VERDICTS = ("", "pinned", "forgotten", "corrected")
 """What is decided of a fact, by its code in `fact.verdict`."""
 PINNED, HIDDEN = 1, 2
 """A fact of this code is evidence of every question; one of this code or more is not shown."""
+
+NOW = 2**63 - 1
+"""As a moment in UTC ms: after everything that was stored."""
+
+HELD_FROM = "coalesce(c.stored_ms, c.made_ms)"
+"""From when on this memory has a correction `c`: one that came by a merge was made earlier elsewhere."""
+HOLDS = f"({HELD_FROM} <= ? AND coalesce(c.undone_ms > ?, 1))"
+"""Whether a correction `c` held at a moment, which is bound twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,28 @@ def decided_facts(tx: Tx) -> list[FactRow]:
     return list(facts_with_ids(tx, [row[0] for row in rows]).values())
 
 
+def decided_since(tx: Tx, at_ms: int) -> bool:
+    """Return whether a correction came or was taken back after a moment."""
+    found = tx.execute(
+        f"""SELECT c.id FROM correction c WHERE {HELD_FROM} > ?
+            UNION ALL SELECT id FROM correction WHERE undone_ms > ? LIMIT 1""",
+        (at_ms, at_ms),
+    )
+    return found.fetchone() is not None
+
+
+def facts_looked_at(tx: Tx) -> list[FactRow]:
+    """Return the facts that corrections may decide of, undone ones too: by identity, and by where they were said."""
+    rows = tx.execute(
+        """SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.fact_id
+           UNION SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.made
+           UNION SELECT o.fact FROM correction_place p JOIN session s ON s.session_id = p.session_id
+               JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
+               JOIN occurrence_turn x ON x.turn = t.id JOIN occurrence o ON o.id = x.occurrence ORDER BY 1"""
+    ).fetchall()
+    return list(facts_with_ids(tx, [row[0] for row in rows]).values())
+
+
 def add_correction(tx: Tx, one: Correction) -> int:
     """Insert a correction and return its row id."""
     return tx.insert(
@@ -159,21 +194,24 @@ def correction_with_row(tx: Tx, row: int) -> Correction:
     return Correction(*found)
 
 
-def corrections_of(tx: Tx, fact_ids: Collection[str], *, undone: bool = False) -> list[Correction]:
+def corrections_of(
+    tx: Tx, fact_ids: Collection[str], *, undone: bool = False, at_ms: int = NOW
+) -> list[Correction]:
     """Return the corrections that are about statements or made them, by identity, in the order they were made.
 
     Args:
         tx: a transaction.
         fact_ids: identities.
         undone: also those that were taken back.
+        at_ms: those that held at this moment.
     """
     wanted = tx.ids(fact_ids)
     rows = tx.execute(
         f"""SELECT {_COLUMNS} FROM correction c WHERE c.id IN (
                 SELECT id FROM correction WHERE fact_id {AMONG} UNION
                 SELECT id FROM correction WHERE made IS NOT NULL AND made {AMONG})
-            AND (c.undone_ms IS NULL OR ?) ORDER BY c.made_ms, c.id""",
-        (wanted, wanted, undone),
+            AND (? OR {HOLDS}) ORDER BY c.made_ms, c.id""",
+        (wanted, wanted, undone, at_ms, at_ms),
     )
     return [Correction(*row) for row in rows]
 
@@ -208,14 +246,16 @@ def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
     return [HeldPlace(*row) for row in rows]
 
 
-def corrections_at(tx: Tx, turns: Collection[int]) -> tuple[dict[int, Correction], list[HeldPlace]]:
-    """Return the corrections that hold and have a place in some turns, by row, and those places."""
+def corrections_at(
+    tx: Tx, turns: Collection[int], at_ms: int = NOW
+) -> tuple[dict[int, Correction], list[HeldPlace]]:
+    """Return the corrections that held at a moment and have a place in some turns, by row, and those places."""
     rows = tx.execute(
         f"""SELECT p.correction, t.id, p.quote, {_COLUMNS} FROM turn t JOIN session s ON s.id = t.session
            JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
-           JOIN correction c ON c.id = p.correction AND c.undone_ms IS NULL
+           JOIN correction c ON c.id = p.correction AND {HOLDS}
            WHERE t.id {AMONG} ORDER BY c.made_ms, c.id, t.id, p.quote""",
-        (tx.ids(turns),),
+        (at_ms, at_ms, tx.ids(turns)),
     ).fetchall()
     return {row[0]: Correction(*row[3:]) for row in rows}, [HeldPlace(*row[:3]) for row in rows]
 
@@ -269,15 +309,15 @@ def stored_times(tx: Tx, fact: int) -> dict[int, StoredTurns]:
     return found
 
 
-def cells_with_places(tx: Tx, facts: Collection[int]) -> list[int]:
-    """Return the cells from which facts were extracted and in which a correction that holds has a place."""
+def cells_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list[int]:
+    """Return the cells from which facts were extracted and in which a correction that held at a moment has a place."""
     rows = tx.execute(
         f"""SELECT DISTINCT o.cell FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
            JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session
            JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
-           JOIN correction c ON c.id = p.correction AND c.undone_ms IS NULL
+           JOIN correction c ON c.id = p.correction AND {HOLDS}
            WHERE o.correction IS NULL AND o.fact {AMONG} ORDER BY o.cell""",
-        (tx.ids(facts),),
+        (at_ms, at_ms, tx.ids(facts)),
     )
     return [row[0] for row in rows]
 

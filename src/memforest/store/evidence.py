@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from memforest.store.dates import read_dates
 from memforest.store.dialect import AMONG
-from memforest.store.snapshot import muted_turns
 from memforest.store.trees import nodes_with_ids
 from memforest.store.tx import Tx
 from memforest.types import Precision, ResolvedDate
@@ -78,12 +77,14 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
     return {row[0]: TurnText(row[1], row[2], row[3], row[4], row[5], json.loads(row[6])) for row in found}
 
 
-def turns_before(tx: Tx, turns: Collection[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
+def turns_before(
+    tx: Tx, turns: Collection[tuple[str, str]], muted: Collection[int]
+) -> dict[tuple[str, str], tuple[str, str]]:
     """Return (session id, turn id) -> speaker and text of the turn before it in its session, where there is one.
 
-    A turn that says what is hidden is left out.
+    Those of the `muted` ones are left out.
     """
-    found, muted = {}, set(muted_turns(tx))
+    found = {}
     for session_id, turn_id in turns:
         row = tx.execute(
             """SELECT p.speaker, p.text, p.id FROM turn t JOIN session s ON s.id = t.session

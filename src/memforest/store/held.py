@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from memforest.store.corrections import HELD_FROM
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
@@ -16,12 +17,12 @@ __all__ = [
     "Deleted",
     "deleted_since",
     "facts_beside",
-    "hidden_facts",
     "later_occurrences",
     "later_turns",
     "mentions_without",
     "states_of",
     "supports_without",
+    "updates_taken_back",
 ]
 
 
@@ -57,7 +58,7 @@ def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> l
                WHERE f.stored_ms > ? AND o.stored_ms IS NULL
                UNION ALL SELECT id, fact FROM occurrence WHERE stored_ms > ?
                UNION ALL SELECT o.id, o.fact FROM correction k JOIN occurrence o ON o.correction = k.id
-               WHERE k.made_ms > ?""",
+               WHERE coalesce(k.stored_ms, k.made_ms) > ?""",
             (known_ms, known_ms, known_ms),
         ).fetchall()
     return sorted(set(found))
@@ -95,14 +96,13 @@ def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
     return {row for (row,) in found}
 
 
-def hidden_facts(tx: Tx, known_ms: int) -> set[str]:
-    """Return the identities of the facts that a correction hid at a moment: forgotten or replaced, and not undone by then."""
+def updates_taken_back(tx: Tx, known_ms: int) -> int:
+    """Return how many updates held at a moment and were undone since: what they said is deleted then."""
     found = tx.execute(
-        """SELECT fact_id FROM correction WHERE made_ms <= ? AND coalesce(undone_ms > ?, 1)
-           AND kind IN ('update', 'forget')""",
+        f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
         (known_ms, known_ms),
     )
-    return {fact_id for (fact_id,) in found}
+    return int(found.fetchone()[0])
 
 
 def deleted_since(tx: Tx, known_ms: int) -> Deleted:

@@ -106,13 +106,17 @@ def corrections_with_keys(tx: Tx) -> dict[str, int]:
     return dict(tx.execute("SELECT key, id FROM correction").fetchall())
 
 
-def put_correction(tx: Tx, one: Correction) -> int:
-    """Insert a correction (its `row` is ignored), or note that a stored one of its key was undone; return its row id."""
+def put_correction(tx: Tx, one: Correction, merged_ms: int) -> int:
+    """Insert a correction (its `row` is ignored), or note that a stored one of its key was undone; return its row id.
+
+    This memory knows of both from the merge on.
+    """
     tx.execute(
-        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT (key) DO UPDATE SET undone_ms = coalesce(undone_ms, excluded.undone_ms)""",
-        one[1:11],
+        """INSERT INTO correction
+           (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, stored_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
+           undone_ms = coalesce(undone_ms, iif(excluded.undone_ms IS NULL, NULL, excluded.stored_ms))""",
+        (*one[1:11], merged_ms),
     )
     (row,) = tx.execute("SELECT id FROM correction WHERE key = ?", (one.key,)).fetchone()
     tx.executemany(

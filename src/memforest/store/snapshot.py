@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from memforest.store.corrections import HOLDS, NOW
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
@@ -33,6 +34,7 @@ __all__ = [
     "states_with_ids",
     "supports",
     "turn_rows",
+    "turns_with_hidden_places",
     "values_before",
     "values_of",
     "wordings",
@@ -199,11 +201,18 @@ def muted_turns(tx: Tx) -> list[int]:
     others too.
     """
     rows = tx.execute(
-        f"""SELECT t.id FROM correction c JOIN correction_place p ON p.correction = c.id
-                JOIN session s ON s.session_id = p.session_id JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
-                WHERE c.undone_ms IS NULL AND c.kind != 'pin'
-            UNION SELECT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-                WHERE o.fact IN {_HIDDEN} ORDER BY 1"""
+        f"""SELECT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id WHERE o.fact IN {_HIDDEN}"""
+    )
+    return sorted({row[0] for row in rows}.union(turns_with_hidden_places(tx)))
+
+
+def turns_with_hidden_places(tx: Tx, at_ms: int = NOW) -> list[int]:
+    """Return the turns in which a correction that held at a moment, and hides what it is about, has a place."""
+    rows = tx.execute(
+        f"""SELECT DISTINCT t.id FROM correction c JOIN correction_place p ON p.correction = c.id
+            JOIN session s ON s.session_id = p.session_id JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
+            WHERE {HOLDS} AND c.kind != 'pin' ORDER BY t.id""",
+        (at_ms, at_ms),
     )
     return [row[0] for row in rows]
 

@@ -6,12 +6,13 @@ finds by index (`memforest.store.held`): a turn that was said or stored later; a
 that was stored later; a fact without an occurrence; the observations of states that these make. A fact of which some
 occurrences are left out says of itself what the others say (`memforest.facts.restating`).
 
-Statements that were hidden by a correction at the time are left out too; those that were hidden since are there.
+What people had decided by then holds in it: a statement that was hidden at the time is left out, one that was hidden since is there.
+So where anything was decided since, it is made from a snapshot that has what is hidden now as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from memforest.facts.entities import speaker_key
 from memforest.facts.restating import restated
-from memforest.search.cache import SnapshotCache
+from memforest.search.cache import SnapshotCache, Whole
 from memforest.search.lexical import carry_words
 from memforest.search.load import FactColumns, TurnColumns, by_appearance, dated_turns, make_turns
 from memforest.search.snapshot import Delta, Facts, Snapshot, carry_over
@@ -28,14 +29,17 @@ from memforest.search.splice import as_array, rows_of
 from memforest.search.vectors import VectorTable
 from memforest.store import facts as fact_rows
 from memforest.store import held
+from memforest.store.corrections import HIDDEN, NOW, PINNED
 from memforest.store.facts import FactRow
-from memforest.store.snapshot import EntityName
+from memforest.store.snapshot import EntityName, muted_turns, turns_with_hidden_places
 from memforest.store.tx import Tx
 
-__all__ = ["Moment", "MomentCache", "deleted_warning", "snapshot_at"]
+__all__ = ["Moment", "MomentCache", "VerdictsAt", "deleted_warning", "snapshot_at"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+VerdictsAt = Callable[[Tx, int], Mapping[int, int] | None]
+"""Returns what was decided at a moment of facts, by row id; None if it is the same now."""
 
 
 class Moment(NamedTuple):
@@ -51,6 +55,7 @@ class MomentCache:
 
     cache: SnapshotCache
     moment: Moment
+    verdicts_at: VerdictsAt
 
     @property
     def known(self) -> Any:
@@ -59,7 +64,13 @@ class MomentCache:
 
     def get(self, tx: Tx) -> Snapshot:
         """Return the snapshot of the moment, in the transaction's state."""
-        return self.cache.earlier(tx, self.moment, lambda base: snapshot_at(tx, base, self.moment))
+
+        def make(base: Snapshot, whole: Whole) -> Snapshot:
+            known_ms = self.moment.known_ms
+            decided = None if known_ms is None else self.verdicts_at(tx, known_ms)
+            return snapshot_at(tx, base if decided is None else whole(), self.moment, decided)
+
+        return self.cache.earlier(tx, self.moment, make)
 
 
 class _Out(NamedTuple):
@@ -69,42 +80,50 @@ class _Out(NamedTuple):
     """Rows of the base."""
     facts: Flags
     """Rows of the base."""
+    later: Set[int]
+    """The facts that were not held, by row id; others were hidden."""
     occurrences: frozenset[int]
     """Of facts that stay."""
     partly: Mapping[int, FactRow]
-    """The facts that stay and lose an occurrence, as they said of themselves."""
+    """The facts that lose an occurrence and not all, as they said of themselves; hidden ones too."""
     states: Collection[int]
     """Row ids of observations."""
 
 
-def snapshot_at(tx: Tx, base: Snapshot, moment: Moment) -> Snapshot:
-    """Return the snapshot of a moment; the base itself when nothing is left out.
+def snapshot_at(
+    tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int] | None = None
+) -> Snapshot:
+    """Return the snapshot of a moment; the base itself when nothing is left out and the same is decided now.
 
     Args:
         tx: a read transaction of the base's state.
-        base: of all that the memory holds.
+        base: of all that the memory holds; with `verdicts` of what is hidden now, too.
         moment: which one.
+        verdicts: what was decided then of all facts of which anything ever was, by row id; None for what is decided now.
     """
-    out = _left_out(tx, base, moment)
-    if not (out.turns.any() or out.facts.any() or out.partly):
+    out = _left_out(tx, base, moment, verdicts or {})
+    if verdicts is None and not (out.turns.any() or out.facts.any() or out.partly):
         return base
+    told = base if verdicts is None else _as_decided(tx, base, moment.known_ms or 0, verdicts)
     turns, facts = np.flatnonzero(~out.turns), np.flatnonzero(~out.facts)
     turn_now, fact_now = _now(out.turns), _now(out.facts)
     fact_ids = base.facts.ids[facts]
-    partly = rows_of(fact_ids, as_array(out.partly))
+    shown = set(fact_ids.tolist())
+    partly_told = {row: fact for row, fact in out.partly.items() if row in shown}
+    told_ids, partly = list(partly_told), rows_of(fact_ids, as_array(partly_told))
     pairs = _joined(
         _renumbered(base.facts.pairs, fact_now, turn_now, partly),
-        held.supports_without(tx, out.partly, out.occurrences),
+        held.supports_without(tx, told_ids, out.occurrences),
         fact_ids,
         base.turns.ids[turns],
     )
     mentions = _joined(
         _renumbered(base.mentions, fact_now, None, partly),
-        held.mentions_without(tx, out.partly, out.occurrences),
+        held.mentions_without(tx, told_ids, out.occurrences),
         fact_ids,
         None,
     )
-    columns = _fact_columns(base, facts, partly, list(out.partly.values()), mentions)
+    columns = _fact_columns(told, facts, partly, list(partly_told.values()), mentions)
     kept_facts = set(fact_ids.tolist())
     states = tuple(s for s in base.states if s.fact in kept_facts and s.row not in out.states)
     speaker, speakers = by_appearance(base.turns.speaker[turns], base.speakers)
@@ -116,7 +135,7 @@ def snapshot_at(tx: Tx, base: Snapshot, moment: Moment) -> Snapshot:
         entities=entities,
         names={key: entity for key, entity in base.names.items() if entity in entities},
         turns=make_turns(
-            replace(_columns(TurnColumns, base.turns, turns), speaker=speaker),
+            replace(_columns(TurnColumns, told.turns, turns), speaker=speaker),
             dated_turns(len(turns), pairs, columns.stated),
             _vectors(base.turns.vectors, turns),
         ),
@@ -131,6 +150,12 @@ def snapshot_at(tx: Tx, base: Snapshot, moment: Moment) -> Snapshot:
         base=base,
         without=out.occurrences,
         restated=out.partly,
+        known_ms=NOW if moment.known_ms is None else moment.known_ms,
+        verdicts=verdicts,
+        later=out.later,
+        retold=frozenset()
+        if verdicts is None
+        else {*muted_turns(tx), *told.turns.ids[told.turns.muted].tolist()},
     )
     stayed = {s.row for s in states}
     touched = frozenset((s.entity, s.attribute) for s in base.states if s.row not in stayed)
@@ -139,35 +164,43 @@ def snapshot_at(tx: Tx, base: Snapshot, moment: Moment) -> Snapshot:
     return made
 
 
-def _left_out(tx: Tx, base: Snapshot, moment: Moment) -> _Out:
+def _as_decided(tx: Tx, base: Snapshot, known_ms: int, verdicts: Mapping[int, int]) -> Snapshot:
+    """Return the base with what was pinned and muted at a moment."""
+    facts, turns = base.facts, base.turns
+    muted = np.isin(turns.ids, as_array(turns_with_hidden_places(tx, known_ms)))
+    muted[facts.pairs[_decided(base, verdicts, HIDDEN, NOW)[facts.pairs[:, 0]], 1]] = True
+    pinned = _decided(base, verdicts, PINNED, HIDDEN)
+    return replace(base, facts=replace(facts, pinned=pinned), turns=replace(turns, muted=muted))
+
+
+def _decided(base: Snapshot, verdicts: Mapping[int, int], least: int, below: int) -> Flags:
+    """Return the facts whose verdict is in [least, below)."""
+    return np.isin(base.facts.ids, as_array([row for row, one in verdicts.items() if least <= one < below]))
+
+
+def _left_out(tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int]) -> _Out:
     turns = np.zeros(len(base.turns.ids), dtype=np.bool_)
     if moment.said_ms is not None:
         turns |= base.turns.said_ms > moment.said_ms
-    hidden: set[str] = set()
     if moment.known_ms is not None:
         later = rows_of(base.turns.ids, as_array(held.later_turns(tx, moment.known_ms)))
         turns[later[later >= 0]] = True
-        hidden = held.hidden_facts(tx, moment.known_ms)
     lost = held.later_occurrences(tx, moment.known_ms, base.turns.ids[turns].tolist())
     occurrences, touched = {row for row, _ in lost}, {fact for _, fact in lost}
     beside = set(held.facts_beside(tx, touched, occurrences))
     facts = np.zeros(len(base.facts.ids), dtype=np.bool_)
-    gone = rows_of(base.facts.ids, as_array(touched - beside))
+    later_facts = touched - beside
+    gone = rows_of(base.facts.ids, as_array(later_facts))
     facts[gone[gone >= 0]] = True
-    facts |= _hidden(tx, base, hidden)
+    facts |= _decided(base, verdicts, HIDDEN, NOW)
     return _Out(
         turns,
         facts,
+        later_facts,
         frozenset(row for row, fact in lost if fact in beside),
-        _partly(tx, beside - set(base.facts.ids[facts].tolist()), occurrences),
+        _partly(tx, beside, occurrences),
         held.states_of(tx, occurrences),
     )
-
-
-def _hidden(tx: Tx, base: Snapshot, identities: set[str]) -> Flags:
-    """Return which facts have one of some identities."""
-    found = [fact.row for one in sorted(identities) if (fact := fact_rows.fact_by_id(tx, one)) is not None]
-    return np.isin(base.facts.ids, np.array(found, dtype=np.int64))
 
 
 def _partly(tx: Tx, facts: Collection[int], without: Collection[int]) -> dict[int, FactRow]:
@@ -237,13 +270,19 @@ def _entities(base: Snapshot, mentions: Ints, speakers: Sequence[str]) -> dict[i
 
 
 def deleted_warning(tx: Tx, moment: Moment | None) -> list[str]:
-    """Return a warning that names how much of what was held at a moment has been deleted since; none if nothing was."""
+    """Return warnings that name how much of what was held at a moment is not kept: deleted, or an update that was taken back."""
     if moment is None or moment.known_ms is None:
         return []
-    gone = held.deleted_since(tx, moment.known_ms)
+    gone, told = held.deleted_since(tx, moment.known_ms), []
+    if taken_back := held.updates_taken_back(tx, moment.known_ms):
+        told.append(
+            f"{taken_back} statement(s) by which others were corrected then have been taken back since, and are not among "
+            "what is found; history() has them"
+        )
     if not any(gone):
-        return []
+        return told
     return [
+        *told,
         f"{gone.turns} turn(s) and {gone.facts} statement(s) that this memory held then have been deleted since, and "
-        "are not among what is found"
+        "are not among what is found",
     ]

@@ -2,7 +2,8 @@
 
 A correction is about a statement: about every fact of its identity, and where none of that identity is extracted from its
 sentence any more, about the fact that is. Of several corrections of one fact the newest counts. All of it follows from the
-corrections and from what is stored, so verdicts can be derived again at any time; `verify` does.
+corrections and from what is stored, so verdicts can be derived again at any time (`verify` does), and those of an earlier moment
+too: from the corrections that held then.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from memforest.memory.places import sentences_of, sentences_said
 from memforest.store import corrections as rows
 from memforest.store import evidence
 from memforest.store import facts as fact_rows
-from memforest.store.corrections import PINNED, Correction, HeldPlace, Place
+from memforest.store.corrections import NOW, PINNED, Correction, HeldPlace, Place
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.text import fold, words
 
-__all__ = ["CellsSaid", "corrections_about", "verdicts"]
+__all__ = ["CellsSaid", "corrections_about", "verdicts", "verdicts_at"]
 
 ALIKE = 0.5
 """Least share of a statement's words that are in the corrected one, for it to be the same statement in other words."""
@@ -45,8 +46,8 @@ class CellsSaid:
     """Correction -> what was extracted and it is about."""
 
     @classmethod
-    def read(cls, tx: Tx, cells: Collection[int]) -> CellsSaid:
-        """Read what some cells say."""
+    def read(cls, tx: Tx, cells: Collection[int], at_ms: int = NOW) -> CellsSaid:
+        """Read what some cells say, and the corrections that held at a moment."""
         turns = rows.turns_of_cells(tx, cells)
         texts = evidence.turn_texts(tx, turns)
         facts = fact_rows.facts_with_ids(tx, rows.facts_in_cells(tx, cells))
@@ -57,9 +58,9 @@ class CellsSaid:
             for one in several
             if one.cell in here
         ]
-        corrections, places = rows.corrections_at(tx, turns)
+        corrections, places = rows.corrections_at(tx, turns, at_ms)
         identities = {facts[one.fact].fact_id for one in found}
-        corrections |= {one.row: one for one in rows.corrections_of(tx, identities)}
+        corrections |= {one.row: one for one in rows.corrections_of(tx, identities, at_ms=at_ms)}
         made = cls(
             turns,
             texts,
@@ -132,17 +133,28 @@ def _likeness(text: str, said: str) -> float:
 # -- verdicts -------------------------------------------------------------------------------------
 
 
-def verdicts(tx: Tx, facts: Iterable[FactRow]) -> dict[int, int]:
-    """Return what the corrections that hold decide of facts, by row id; see `memforest.store.corrections.VERDICTS`."""
+def verdicts(tx: Tx, facts: Iterable[FactRow], at_ms: int = NOW) -> dict[int, int]:
+    """Return what the corrections decide of facts, by row id; see `memforest.store.corrections.VERDICTS`.
+
+    Args:
+        tx: a transaction.
+        facts: which.
+        at_ms: the moment at which the corrections hold, UTC ms.
+    """
     found = list(facts)
-    about = corrections_about(tx, [fact.row for fact in found])
-    own = rows.corrections_of(tx, {fact.fact_id for fact in found})
-    return {fact.row: _verdict(tx, fact, own, about[fact.row]) for fact in found}
+    about = corrections_about(tx, [fact.row for fact in found], at_ms)
+    own = rows.corrections_of(tx, {fact.fact_id for fact in found}, at_ms=at_ms)
+    return {fact.row: _verdict(tx, fact, own, about[fact.row], at_ms) for fact in found}
 
 
-def corrections_about(tx: Tx, facts: Collection[int]) -> dict[int, list[Correction]]:
-    """Return the corrections that hold and are about facts by where those were said, in the order they were made, by row id."""
-    said = CellsSaid.read(tx, rows.cells_with_places(tx, facts))
+def verdicts_at(tx: Tx, at_ms: int) -> dict[int, int] | None:
+    """Return what was decided at a moment, UTC ms, of all facts of which anything ever was; None if it is the same now."""
+    return verdicts(tx, rows.facts_looked_at(tx), at_ms) if rows.decided_since(tx, at_ms) else None
+
+
+def corrections_about(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> dict[int, list[Correction]]:
+    """Return the corrections that are about facts by where those were said, in the order they were made, by row id."""
+    said = CellsSaid.read(tx, rows.cells_with_places(tx, facts, at_ms), at_ms)
     about: dict[int, list[Correction]] = {fact: [] for fact in facts}
     for number in sorted(said.hits, key=lambda one: (said.corrections[one].made_ms, one)):
         for fact in {one.fact for one in said.hits[number]}.intersection(about):
@@ -150,23 +162,25 @@ def corrections_about(tx: Tx, facts: Collection[int]) -> dict[int, list[Correcti
     return about
 
 
-def _verdict(tx: Tx, fact: FactRow, own: Sequence[Correction], there: Sequence[Correction]) -> int:
+def _verdict(
+    tx: Tx, fact: FactRow, own: Sequence[Correction], there: Sequence[Correction], at_ms: int
+) -> int:
     about = {one.row: one for one in (*own, *there) if one in there or one.fact_id == fact.fact_id}
     makes = [one for one in own if one.made == fact.fact_id]
     hides = [one for one in about.values() if one.hides]
     last = max((*hides, *makes), key=lambda one: (one.made_ms, one.row), default=None)
     if last in hides:
         return rows.VERDICTS.index("corrected" if last.kind == "update" else "forgotten")
-    pinned = any(one.kind == "pin" for one in about.values()) or _pinned_before(tx, makes)
+    pinned = any(one.kind == "pin" for one in about.values()) or _pinned_before(tx, makes, at_ms)
     return PINNED if pinned else 0
 
 
-def _pinned_before(tx: Tx, makes: Sequence[Correction]) -> bool:
+def _pinned_before(tx: Tx, makes: Sequence[Correction], at_ms: int) -> bool:
     """Return whether a statement that these put another one in the place of was pinned: the pin goes on."""
     seen: set[str] = set()
     wanted = {one.fact_id for one in makes}
     while wanted:
-        found = rows.corrections_of(tx, wanted)
+        found = rows.corrections_of(tx, wanted, at_ms=at_ms)
         if any(one.kind == "pin" and one.fact_id in wanted for one in found):
             return True
         seen |= wanted

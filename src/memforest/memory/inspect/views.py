@@ -42,6 +42,7 @@ from memforest.store import trees as tree_rows
 from memforest.store.corrections import HIDDEN, VERDICTS
 from memforest.store.digests import damaged_turns
 from memforest.store.facts import FactRow
+from memforest.store.held import mentions_without
 from memforest.store.provenance import session_origins
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
@@ -82,11 +83,21 @@ class ViewContext:
         return self.cache.get(self.tx)
 
     def told(self, facts: Iterable[FactRow]) -> list[FactRow]:
-        """Return those facts that there were at the moment, as they were told then."""
+        """Return those facts that there were at the moment, hidden ones too, as they were told then."""
         if self.moment is None:
             return list(facts)
-        held, restated = self.snapshot.fact_row, self.snapshot.restated
-        return [restated.get(fact.row, fact) for fact in facts if fact.row in held]
+        snapshot = self.snapshot
+        return [
+            snapshot.restated.get(fact.row, fact)
+            for fact in facts
+            if fact.row in snapshot.fact_row
+            or (self.verdict(fact) >= HIDDEN and fact.row not in snapshot.later)
+        ]
+
+    def verdict(self, fact: FactRow) -> int:
+        """Return what was decided of a fact at the moment; see `memforest.store.corrections.VERDICTS`."""
+        decided = self.snapshot.verdicts
+        return fact.verdict if decided is None else decided.get(fact.row, 0)
 
 
 def session_views(context: ViewContext) -> list[SessionView]:
@@ -188,11 +199,11 @@ def facts_page(
         raise InputError(
             f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to 1000"
         )
-    facts = fact_rows.iter_facts(context.tx)
-    if verdict is not None:
-        facts = (fact for fact in facts if VERDICTS[fact.verdict] == verdict)
-    elif context.moment is None:
-        facts = (fact for fact in facts if fact.verdict < HIDDEN)
+    decided = ((fact, context.verdict(fact)) for fact in fact_rows.iter_facts(context.tx))
+    if verdict is None:
+        facts = (fact for fact, code in decided if code < HIDDEN)
+    else:
+        facts = (fact for fact, code in decided if VERDICTS[code] == verdict)
     found = sorted(context.told(facts), key=lambda f: f.leaf_key)
     if entity is not None:
         row = entity_row(context, entity)
@@ -244,7 +255,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
     labels = {entity.row: entity.label for entity in fact_rows.entities(context.tx)}
     until = valid_end(context.snapshot)
     after = _successors(context.snapshot)
-    quotes = Quotes.read(context.tx, rows, without)
+    quotes = Quotes.read(context.tx, rows, context.snapshot)
     named = _named(context, rows)
     found = []
     for fact in facts:
@@ -271,7 +282,7 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
                 dates=fact.dates,
                 statement=fact.text,
                 spoken=quotes.of(fact.row) or (),
-                verdict=VERDICTS[fact.verdict],
+                verdict=VERDICTS[context.verdict(fact)],
                 corrected=None if corrected_ms is None else from_ms(corrected_ms),
             )
         )
@@ -280,12 +291,13 @@ def _views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
 
 def _named(context: ViewContext, facts: Sequence[int]) -> dict[int, list[int]]:
     """Return the entities that facts name."""
-    snapshot, found = context.snapshot, {}
-    for fact in facts:
-        row = snapshot.fact_row.get(fact)
-        if row is None:  # it is hidden
-            found[fact] = [entity for entity, _ in fact_rows.mentions_of(context.tx, fact)]
-            continue
+    snapshot = context.snapshot
+    found: dict[int, list[int]] = {fact: [] for fact in facts}
+    hidden = [fact for fact in facts if fact not in snapshot.fact_row]
+    for fact, entity in mentions_without(context.tx, hidden, snapshot.without):
+        found[fact].append(entity)
+    for fact in found.keys() - hidden:
+        row = snapshot.fact_row[fact]
         first, end = np.searchsorted(snapshot.mentions[:, 0], (row, row + 1))
         found[fact] = snapshot.mentions[first:end, 1].tolist()
     return found
@@ -377,7 +389,7 @@ def timeline_of(context: ViewContext, name: str, *, attribute: str | None) -> li
 def _state(context: ViewContext, attribute: str, segment: Any) -> TimelineEntry:
     row, without = segment.facts[0], context.snapshot.without
     [fact] = context.told(fact_rows.facts_with_ids(context.tx, [row]).values())
-    quotes = Quotes.read(context.tx, [row], without)
+    quotes = Quotes.read(context.tx, [row], context.snapshot)
     sources = texts.fact_sources(context.tx, segment.facts, without)
     pairs = [pair for row in segment.facts for pair in sources[row]]
     return TimelineEntry(

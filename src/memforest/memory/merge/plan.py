@@ -150,7 +150,7 @@ def _kept(tx: Tx, plan: Plan, origin: Origin, merged_ms: int) -> int | None:
     return put_origin(tx, origin, merged_ms)
 
 
-def merge_corrections(tx: Tx, source: Tx, plan: Plan) -> tuple[dict[int, int], int]:
+def merge_corrections(tx: Tx, source: Tx, plan: Plan, merged_ms: int) -> tuple[dict[int, int], int]:
     """Store what people have decided of statements there, and the verdicts on those that are here already.
 
     Returns rows there -> here, and how many are new.
@@ -163,7 +163,7 @@ def merge_corrections(tx: Tx, source: Tx, plan: Plan) -> tuple[dict[int, int], i
     found, new, told = {}, 0, set[str]()
     for one in _renamed(source, corrections(source), plan.names):
         places = tuple((ids.get(place[0], place[0]), *place[1:]) for place in one.places)
-        found[one.row] = put_correction(tx, one._replace(places=places))
+        found[one.row] = put_correction(tx, one._replace(places=places), merged_ms)
         new += one.key not in known
         told.add(one.fact_id)
     set_verdicts(tx, live_verdicts(tx, told))  # of sessions too that were merged before

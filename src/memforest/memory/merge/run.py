@@ -208,7 +208,7 @@ class _Merge:
             cursors = current_indexes(tx)
             stored_ms = to_ms(self._writer.config.clock())
             origins = planning.keep_origins(tx, plan, stored_ms)
-            corrections, new = planning.merge_corrections(tx, source, plan)
+            corrections, new = planning.merge_corrections(tx, source, plan, stored_ms)
             merging = self._merging(tx, source, plan, origins, corrections)
             meta.bump(tx)
         return merging, new, cursors

@@ -9,6 +9,7 @@ from datetime import datetime
 from memforest.errors import ModelRefusedError
 from memforest.memory.results import Evidence
 from memforest.search.budget import fit
+from memforest.search.cache import Snapshots
 from memforest.search.texts import asks
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.choose import Steps
@@ -39,10 +40,12 @@ def without_questions(evidence: Sequence[Evidence]) -> list[Evidence]:
     return [one for one in evidence if one.kind != "turn" or not asks(one.text)]
 
 
-def turns_before(db: Database, evidence: Sequence[Evidence]) -> Mapping[Place, Place]:
+def turns_before(db: Database, cache: Snapshots, evidence: Sequence[Evidence]) -> Mapping[Place, Place]:
     """Return where evidence was said -> speaker and text of the turn before it in its session, where there is one."""
     with db.read() as tx:
-        return rows.turns_before(tx, [_place(one) for one in evidence if one.kind != "memory"])
+        turns = cache.get(tx).turns
+        places = [_place(one) for one in evidence if one.kind != "memory"]
+        return rows.turns_before(tx, places, set(turns.ids[turns.muted].tolist()))
 
 
 async def answered(

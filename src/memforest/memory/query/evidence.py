@@ -187,7 +187,7 @@ def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence
         turns=rows.turn_texts(tx, turn_ids),
         facts=_fact_texts(tx, snapshot, fact_ids),
         supports=rows.fact_sources(tx, fact_ids, snapshot.without),
-        quotes=Quotes.read(tx, fact_ids, snapshot.without),
+        quotes=Quotes.read(tx, fact_ids, snapshot),
         paths=_leaf_paths(tx, snapshot, index, hits),
     )
     until = valid_end(snapshot)

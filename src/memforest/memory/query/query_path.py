@@ -62,7 +62,7 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
-from memforest.systems.moments import Moment, MomentCache, deleted_warning
+from memforest.systems.moments import Moment, MomentCache, VerdictsAt, deleted_warning
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -112,6 +112,7 @@ class QueryPath:
     attached: Attached
     config: Config
     summaries: Summaries
+    verdicts_at: VerdictsAt
 
     async def query(self, asked: Query, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
@@ -122,7 +123,7 @@ class QueryPath:
         """Return the path that answers from what there was at a moment."""
         if moment is None or not isinstance(self.cache, SnapshotCache):
             return self
-        return replace(self, cache=MomentCache(self.cache, moment))
+        return replace(self, cache=MomentCache(self.cache, moment, self.verdicts_at))
 
     async def _query(self, asked: Query, label: str, ledger: Ledger) -> QueryResult:
         mode = choose_mode(asked.mode, self.steps)
@@ -339,10 +340,11 @@ class QueryPath:
     async def ask(self, asked: Query, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
         with keeping(Ledger(asked.budget, "ask")) as ledger:
+            path = self._at(asked.moment)
             with keeping(ledger.part()) as part:
-                result = await self._at(asked.moment)._query(asked, label, part)
+                result = await path._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
-            before = await asyncio.to_thread(turns_before, self.db, told)
+            before = await asyncio.to_thread(turns_before, self.db, path.cache, told)
             made = await _timed(
                 timer,
                 "answer",
