@@ -156,6 +156,7 @@ _CORRECTIONS: tuple[Check, ...] = (
         f"""SELECT id, kind FROM correction WHERE key = '' OR kind NOT IN ('update', 'pin', 'forget')
             OR (kind = 'update') != (made IS NOT NULL AND text IS NOT NULL) OR (made IS NULL) != (text IS NULL)
             OR made = fact_id OR precision NOT IN ({_any_of(get_args(Precision))}) OR {_no_time("made_ms")}
+            OR {_no_time("stored_ms")}
             OR (undone_ms IS NOT NULL AND ({_no_time("undone_ms")})) OR end_ms <= start_ms
             OR (start_ms IS NULL AND end_ms IS NOT NULL) OR (made IS NULL AND start_ms IS NOT NULL)
             OR substr(fact_id, 1, 3) != 'f1:' OR length(fact_id) != 35""",

@@ -34,6 +34,7 @@ __all__ = [
     "exists",
     "facts_in_cells",
     "facts_said_instead",
+    "named_places",
     "ordinal_of_cell",
     "places_of",
     "put_verdict",
@@ -57,7 +58,8 @@ class Correction:
     """A correction as stored; `row` is ignored when it is added.
 
     `fact_id` is the identity of the statement that it is about, and `said` how that was worded. `made` is the identity of the
-    statement that an update put in its place, with the text, stated time and precision of that.
+    statement that an update put in its place, with the text, stated time and precision of that. `stored_ms` is when it was
+    merged, if it was made in another memory.
     """
 
     row: int
@@ -72,6 +74,12 @@ class Correction:
     made_ms: int
     undone_ms: int | None
     said: str
+    stored_ms: int | None = None
+
+    @property
+    def held_ms(self) -> int:
+        """Since when this memory has it, UTC ms."""
+        return self.made_ms if self.stored_ms is None else self.stored_ms
 
     @property
     def hides(self) -> bool:
@@ -95,7 +103,8 @@ class HeldPlace(NamedTuple):
     quote: bytes
 
 
-_COLUMNS = "c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said"
+_COLUMNS = """c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said,
+    c.stored_ms"""
 
 
 def exists(tx: Tx) -> bool:
@@ -118,8 +127,8 @@ def decided_facts(tx: Tx) -> list[FactRow]:
 def add_correction(tx: Tx, one: Correction) -> int:
     """Insert a correction and return its row id."""
     return tx.insert(
-        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, said)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, said,
+           stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
         (
             one.key,
             one.kind,
@@ -132,6 +141,7 @@ def add_correction(tx: Tx, one: Correction) -> int:
             one.made_ms,
             one.undone_ms,
             one.said,
+            one.stored_ms,
         ),
     )
 
@@ -206,6 +216,17 @@ def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
         (correction,),
     )
     return [HeldPlace(*row) for row in rows]
+
+
+def named_places(tx: Tx) -> dict[int, list[Place]]:
+    """Return correction -> its places, of all corrections, also in turns that are not stored."""
+    found: dict[int, list[Place]] = {}
+    rows = tx.execute(
+        "SELECT correction, session_id, turn_id, quote FROM correction_place ORDER BY 1, 2, 3, 4"
+    )
+    for correction, *place in rows:
+        found.setdefault(correction, []).append(Place(*place))
+    return found
 
 
 def corrections_at(tx: Tx, turns: Collection[int]) -> tuple[dict[int, Correction], list[HeldPlace]]:

@@ -57,7 +57,7 @@ def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> l
                WHERE f.stored_ms > ? AND o.stored_ms IS NULL
                UNION ALL SELECT id, fact FROM occurrence WHERE stored_ms > ?
                UNION ALL SELECT o.id, o.fact FROM correction k JOIN occurrence o ON o.correction = k.id
-               WHERE k.made_ms > ?""",
+               WHERE coalesce(k.stored_ms, k.made_ms) > ?""",
             (known_ms, known_ms, known_ms),
         ).fetchall()
     return sorted(set(found))
@@ -98,7 +98,7 @@ def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
 def hidden_facts(tx: Tx, known_ms: int) -> set[str]:
     """Return the identities of the facts that a correction hid at a moment: forgotten or replaced, and not undone by then."""
     found = tx.execute(
-        """SELECT fact_id FROM correction WHERE made_ms <= ? AND coalesce(undone_ms > ?, 1)
+        """SELECT fact_id FROM correction WHERE coalesce(stored_ms, made_ms) <= ? AND coalesce(undone_ms > ?, 1)
            AND kind IN ('update', 'forget')""",
         (known_ms, known_ms),
     )

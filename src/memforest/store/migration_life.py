@@ -32,7 +32,6 @@ _LIFE = (
     ) STRICT""",
     "CREATE INDEX correction_fact ON correction (fact_id)",
     "CREATE INDEX correction_made ON correction (made) WHERE made IS NOT NULL",
-    "CREATE INDEX correction_when ON correction (made_ms)",
     # `quote` is a digest of a sentence that the statement was made from.
     """CREATE TABLE correction_place (
         correction INTEGER NOT NULL REFERENCES correction (id) ON DELETE CASCADE,
@@ -125,6 +124,9 @@ _LIFE = (
     "ALTER TABLE occurrence ADD COLUMN stored_ms INTEGER",
     "CREATE INDEX correction_undone ON correction (undone_ms) WHERE undone_ms IS NOT NULL",
     "CREATE INDEX occurrence_stored ON occurrence (stored_ms) WHERE stored_ms IS NOT NULL",
+    # When a correction was stored, if not when it was made: it was merged.
+    "ALTER TABLE correction ADD COLUMN stored_ms INTEGER",
+    "CREATE INDEX correction_when ON correction (coalesce(stored_ms, made_ms))",
 )
 
 

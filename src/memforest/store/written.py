@@ -62,7 +62,7 @@ _SOURCES: Mapping[str, tuple[str, str, str]] = {
     # kind: columns, table, time
     "learnt": ("id, ''", "fact", "stored_ms"),
     "merged": ("id, ''", "occurrence", "stored_ms"),
-    "corrected": ("id, kind", "correction", "made_ms"),
+    "corrected": ("id, kind", "correction", "coalesce(stored_ms, made_ms)"),
     "undone": ("id, kind", "correction", "undone_ms"),
 }
 
