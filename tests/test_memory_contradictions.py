@@ -27,7 +27,7 @@ from memforest.systems.memforest.place import ForestPlacing
 
 UNSEEN = {
     "cell": {"maker", "reason"},
-    "correction": {"key", "made_ms", "precision", "said"},
+    "correction": {"key", "made_ms", "precision", "said", "stored_ms"},
     "correction_place": {"correction", "quote", "session_id", "turn_id"},
     "change": {"item", "kind", "seq"},
     "fact": {"stored_ms"},
