@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.test_memory_near import config as near_config
 from tests.worlds import CLOCK, eager_config, fast_config, rows, said
 
 from memforest import MemForest
@@ -254,3 +255,18 @@ def test_trees_of_what_is_decided_otherwise_here_are_made_anew(folder: Path) -> 
             taken[name] = forest.user("a").merge("b", directory=folder).trees_copied
             assert forest.user("a").verify().problems == ()
     assert taken["forgotten"] == taken["as it is"] - 1
+
+
+def test_what_an_update_made_is_not_merged_with_what_is_near(folder: Path) -> None:
+    """It stands as it was given, so that undoing takes just that back; what was said is merged with what is near."""
+    near, made = "I bought 2 boats in Oslo.", "Ana bought two boats in Oslo!"
+    with MemForest(folder, near_config()) as forest:
+        a, b = forest.user("a"), forest.user("b")
+        forest.ingest_session("a", "s", said(near, speaker="Ana"))
+        forest.ingest_session("b", "s", said("I live in Miami.", speaker="Ana", day=2))
+        b.update(fact(b, MIAMI), made)
+        a.merge("b")
+        assert shown(a) == {near.replace("I", "Ana", 1), made}
+        forest.ingest_session("b", "t", said(made.replace("Ana", "I"), speaker="Ana", day=3))
+        assert a.merge("b").facts_merged > 0
+        assert shown(a) == {near.replace("I", "Ana", 1), made}
