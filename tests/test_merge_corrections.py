@@ -108,6 +108,17 @@ def test_a_correction_made_after_the_first_merge_comes_with_the_next(folder: Pat
         assert all(one.fact_id and one.verdict == "" for one in a.list())
 
 
+def test_an_update_that_was_undone_here_stays_undone_when_its_session_grows(folder: Path) -> None:
+    """What it put there comes along with the chunk again, and does not stand here."""
+    with memories(folder) as (forest, a, b, _):
+        key = b.update(fact(b, MIAMI), TAMPA).key
+        a.merge("b")
+        a.undo(key)
+        forest.ingest_session("b", "s", said("I live in Miami.", "I bought a tent.", speaker="Ana", day=2))
+        assert a.merge("b").sessions_grown == 1
+        assert shown(a) == {DAVIS, MIAMI, "Ana bought a tent."}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_correction_that_was_undone_decides_nothing(folder: Path, kind: str) -> None:
     """It is in the history here too."""

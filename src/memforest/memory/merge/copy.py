@@ -10,7 +10,7 @@ from memforest.errors import CorruptStoreError
 from memforest.facts.canonical import Same, fact_identity, tie_end
 from memforest.facts.entities import speaker_key
 from memforest.interval import from_ms
-from memforest.memory.ingest.corrections import Settled, settle_corrections
+from memforest.memory.ingest.corrections import Settled, settle_cells, settle_corrections
 from memforest.memory.ingest.restate import ensure_wordings, fact_signature, restate_fact
 from memforest.memory.ingest.retract import retract_cell, retract_session
 from memforest.memory.merge.match import Match, Reading, match, read_facts
@@ -227,7 +227,9 @@ def _copy_statements(
     )
     resolve_aliases(tx, {one.key for one in called})
     _restate(tx, source, placings, merging, reading, found)
-    merging.settle(settle_corrections(tx, placings, [merging.cells[cell] for cell in cells]))
+    # What an update put somewhere there is not to stand here where the update was undone here, also if no other holds.
+    settle = settle_cells if any(one.correction is not None for one in found) else settle_corrections
+    merging.settle(settle(tx, placings, [merging.cells[cell] for cell in cells]))
 
 
 def match_new(tx: Tx, reading: Reading, merging: Merging) -> dict[int, Match]:
