@@ -15,6 +15,7 @@ from memforest.errors import (
     MemForestError,
     NotFoundError,
     SomeUsersFailedError,
+    StoreKeyError,
 )
 from memforest.forest.options import (
     check_flags,
@@ -87,6 +88,10 @@ async def merge_from(
         raise EmbedderMismatchError(
             f"{exc}; to merge memories of two embedders, re-embed one of them first with that of the other"
         ) from exc
+    except StoreKeyError as exc:
+        raise StoreKeyError(
+            f"{exc}; memories are merged under one key: encrypt, rekey or decrypt the other one first"
+        ) from exc
     if options.dry_run:
         return await target.use_existing(target_user, into)
     return await target.use(target_user, into)
@@ -141,6 +146,7 @@ class MergingVerbs:
             NotFoundError: if the other user has no memory, or this one in a dry run.
             EmbedderMismatchError: if the vectors of the two are of different embedders.
             CorruptStoreError: if the other memory is damaged; sessions that were merged before are whole.
+            StoreKeyError: if it is encrypted with another key than this one, or only one of both is.
             SchemaTooNewError: if a newer version has written it.
             StoreError: if a file cannot be read, or this one not be written.
         """
@@ -317,7 +323,7 @@ class MergingForest:
         directory = _existing(path)
         if directory.resolve() == self._pool.directory.resolve():
             raise InputError("a directory cannot be merged into itself; name another one")
-        survey_of = await asyncio.to_thread(survey, directory)
+        survey_of = await asyncio.to_thread(survey, directory, self._pool.key)
         other = MemoryPool(directory, self._pool.config)
         found: dict[str, MergeResult] = {}
         errors: dict[str, MemForestError] = {}

@@ -22,7 +22,7 @@ from memforest.errors import CorrectionError, InputError, ModelError, NotFoundEr
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms, to_ms
 from memforest.memory.corrected import CorrectionView
-from memforest.memory.ingest.corrections import note_places, settle_cells
+from memforest.memory.ingest.corrections import cells_about, note_places, settle_cells
 from memforest.memory.ingest.fill import fill_vectors
 from memforest.memory.ingest.verdicts import corrections_about
 from memforest.memory.vectors import VectorMaker, keep_embedder
@@ -139,11 +139,7 @@ class Corrector:
                 f"what correction {key} made was itself corrected; undo({after[-1].key!r}) takes that back first"
             )
         done = replace(found, undone_ms=to_ms(self.config.clock()))
-        cells = {cell for _, cell in rows.facts_said_instead(tx, found.row)}
-        cells |= set(rows.cells_of_turns(tx, {place.turn for place in rows.places_of(tx, found.row)}))
-        fact = fact_rows.fact_by_id(tx, found.fact_id)
-        if fact is not None:
-            cells |= {one.cell for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
+        cells = cells_about(tx, [found])
         rows.undo_correction(tx, found.row, done.undone_ms or 0)
         return self._settle(tx, done, cells, {})
 

@@ -81,6 +81,7 @@ class OccurrenceCopy(NamedTuple):
     tie: str | None
     dates: str | None
     correction: int | None
+    stored_ms: int | None
 
 
 class MentionCopy(NamedTuple):
@@ -253,7 +254,7 @@ def insert_turns(tx: Tx, session: int, new: Sequence[TurnCopy], stored_ms: int) 
 def occurrences(tx: Tx, cells: Collection[int]) -> list[OccurrenceCopy]:
     """Return the occurrences of cells."""
     rows = tx.execute(
-        f"""SELECT id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction
+        f"""SELECT id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction, stored_ms
             FROM occurrence WHERE cell {AMONG} ORDER BY id""",
         (tx.ids(cells),),
     )
@@ -305,7 +306,7 @@ def entities(tx: Tx, rows: Collection[int]) -> dict[int, EntityRow]:
     return {row[0]: EntityRow(*row) for row in found}
 
 
-def insert_facts(tx: Tx, new: Iterable[tuple[int, FactRow]], stored_ms: int) -> None:
+def insert_facts(tx: Tx, new: Iterable[tuple[int, FactRow]]) -> None:
     """Insert facts under row ids that were taken before."""
     tx.executemany(
         """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
@@ -323,7 +324,7 @@ def insert_facts(tx: Tx, new: Iterable[tuple[int, FactRow]], stored_ms: int) -> 
                 fact.said_ms,
                 fact.tie,
                 json.dumps(fact.topics, ensure_ascii=False),
-                stored_ms,
+                fact.stored_ms,
                 write_dates(fact.dates),
             )
             for row, fact in new
@@ -346,8 +347,8 @@ def insert_occurrences(
     (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()
     own = {one.row: last + at for at, one in enumerate(found, 1)}
     tx.executemany(
-        """INSERT INTO occurrence (id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO occurrence (id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction,
+           stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         [(own[one.row], *one[1:]) for one in found],
     )
     tx.executemany(

@@ -39,6 +39,7 @@ __all__ = [
     "facts_in_cells",
     "facts_looked_at",
     "facts_said_instead",
+    "named_places",
     "ordinal_of_cell",
     "places_of",
     "put_verdict",
@@ -70,7 +71,8 @@ class Correction:
     """A correction as stored; `row` is ignored when it is added.
 
     `fact_id` is the identity of the statement that it is about, and `said` how that was worded. `made` is the identity of the
-    statement that an update put in its place, with the text, stated time and precision of that.
+    statement that an update put in its place, with the text, stated time and precision of that. `stored_ms` is when it was
+    merged, if it was made in another memory.
     """
 
     row: int
@@ -85,6 +87,12 @@ class Correction:
     made_ms: int
     undone_ms: int | None
     said: str
+    stored_ms: int | None = None
+
+    @property
+    def held_ms(self) -> int:
+        """Since when this memory has it, UTC ms."""
+        return self.made_ms if self.stored_ms is None else self.stored_ms
 
     @property
     def hides(self) -> bool:
@@ -108,7 +116,8 @@ class HeldPlace(NamedTuple):
     quote: bytes
 
 
-_COLUMNS = "c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said"
+_COLUMNS = """c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said,
+    c.stored_ms"""
 
 
 def exists(tx: Tx) -> bool:
@@ -153,8 +162,8 @@ def facts_looked_at(tx: Tx) -> list[FactRow]:
 def add_correction(tx: Tx, one: Correction) -> int:
     """Insert a correction and return its row id."""
     return tx.insert(
-        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, said)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+        """INSERT INTO correction (key, kind, fact_id, made, text, start_ms, end_ms, precision, made_ms, undone_ms, said,
+           stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
         (
             one.key,
             one.kind,
@@ -167,6 +176,7 @@ def add_correction(tx: Tx, one: Correction) -> int:
             one.made_ms,
             one.undone_ms,
             one.said,
+            one.stored_ms,
         ),
     )
 
@@ -244,6 +254,17 @@ def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
         (correction,),
     )
     return [HeldPlace(*row) for row in rows]
+
+
+def named_places(tx: Tx) -> dict[int, list[Place]]:
+    """Return correction -> its places, of all corrections, also in turns that are not stored."""
+    found: dict[int, list[Place]] = {}
+    rows = tx.execute(
+        "SELECT correction, session_id, turn_id, quote FROM correction_place ORDER BY 1, 2, 3, 4"
+    )
+    for correction, *place in rows:
+        found.setdefault(correction, []).append(Place(*place))
+    return found
 
 
 def corrections_at(

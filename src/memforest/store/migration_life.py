@@ -124,7 +124,7 @@ _LIFE = (
     "ALTER TABLE occurrence ADD COLUMN stored_ms INTEGER",
     "CREATE INDEX correction_undone ON correction (undone_ms) WHERE undone_ms IS NOT NULL",
     "CREATE INDEX occurrence_stored ON occurrence (stored_ms) WHERE stored_ms IS NOT NULL",
-    # When a correction came that was made in another memory.
+    # When a correction was stored, if not when it was made: it was merged.
     "ALTER TABLE correction ADD COLUMN stored_ms INTEGER",
     "CREATE INDEX correction_when ON correction (coalesce(stored_ms, made_ms))",
 )

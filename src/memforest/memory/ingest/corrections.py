@@ -38,7 +38,7 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = ["Settled", "note_places", "settle_cells", "settle_corrections", "settle_verdicts"]
+__all__ = ["Settled", "cells_about", "note_places", "settle_cells", "settle_corrections", "settle_verdicts"]
 
 _TIE_END = len(tie_end("f1:00000000"))
 
@@ -116,6 +116,18 @@ def note_places(tx: Tx, correction: int, fact: int, cells: Collection[int]) -> N
     rows.add_places(
         tx, correction, (place for one in said.said if one.fact == fact for place in said.places(one))
     )
+
+
+def cells_about(tx: Tx, corrections: Iterable[Correction]) -> set[int]:
+    """Return the cells that corrections are about: where the statements and their places are, and what was put there."""
+    cells: set[int] = set()
+    for one in corrections:
+        cells |= {cell for _, cell in rows.facts_said_instead(tx, one.row)}
+        cells |= rows.cells_of_turns(tx, {place.turn for place in rows.places_of(tx, one.row)})
+        fact = fact_rows.fact_by_id(tx, one.fact_id)
+        if fact is not None:
+            cells |= {said.cell for said in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
+    return cells
 
 
 def _said_again(said: CellsSaid) -> Iterable[str]:
@@ -263,7 +275,7 @@ class _Instead:
                     said_ms=spot.said_ms,
                     tie=tie,
                     topics=statement.topics,
-                    stored_ms=correction.made_ms,
+                    stored_ms=correction.held_ms,
                 ),
             )
         occurrence = fact_rows.add_occurrence(

@@ -10,6 +10,7 @@ from memforest.errors import CorruptStoreError
 from memforest.facts.canonical import Same, fact_identity, tie_end
 from memforest.facts.entities import speaker_key
 from memforest.interval import from_ms
+from memforest.memory.ingest.corrections import Settled, settle_cells, settle_corrections
 from memforest.memory.ingest.restate import ensure_wordings, fact_signature, restate_fact
 from memforest.memory.ingest.retract import retract_cell, retract_session
 from memforest.memory.merge.match import Match, Reading, match, read_facts
@@ -23,7 +24,6 @@ from memforest.store.copying import OccurrenceCopy, TurnCopy
 from memforest.store.dates import read_dates, write_dates
 from memforest.store.digests import AGAIN, damaged_turns, turn_digest
 from memforest.store.facts import FactRow
-from memforest.store.provenance import live_verdicts, set_verdicts
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
@@ -57,11 +57,22 @@ class Merging:
     """Rows there of the entities that were made here."""
     reworded: bool = False
     """Whether there is a fact or a turn without a vector now."""
+    warnings: dict[str, None] = field(default_factory=dict)
+    """What the caller should know of corrections; each once."""
+
+    def settle(self, settled: Settled) -> None:
+        """Note the outcome of applying corrections."""
+        self.reworded |= settled.unembedded
+        self.warnings |= dict.fromkeys(settled.warnings)
 
     def tie(self, tie: str) -> str:
         """Return the place of a statement, which begins with the id of its session, as it is here."""
         session_id, sign, rest = tie.partition("\x1f")
         return f"{self.session_ids.get(session_id, session_id)}{sign}{rest}" if self.session_ids else tie
+
+    def placed(self, fact: FactRow) -> FactRow:
+        """Return a fact that is new here as it is stored here."""
+        return replace(fact, tie=self.tie(fact.tie), stored_ms=self.stored_ms)
 
 
 def copy_sessions(
@@ -216,7 +227,9 @@ def _copy_statements(
     )
     resolve_aliases(tx, {one.key for one in called})
     _restate(tx, source, placings, merging, reading, found)
-    _judge_anew(tx, {fact.fact_id for fact in reading.facts.values()})
+    # What an update put somewhere there is not to stand here where the update was undone here, also if no other holds.
+    settle = settle_cells if any(one.correction is not None for one in found) else settle_corrections
+    merging.settle(settle(tx, placings, [merging.cells[cell] for cell in cells]))
 
 
 def match_new(tx: Tx, reading: Reading, merging: Merging) -> dict[int, Match]:
@@ -233,7 +246,7 @@ def _insert_facts(
     new = sorted(reading.facts.keys() - joined.keys())
     first = meta.take_ids(tx, "fact", len(new))
     rows = {there: first + at for at, there in enumerate(new)}
-    facts = {there: replace(reading.facts[there], tie=merging.tie(reading.facts[there].tie)) for there in new}
+    facts = {there: merging.placed(reading.facts[there]) for there in new}
     merging.new_facts |= rows.keys()
     merging.facts |= rows
     for there, one in joined.items():
@@ -242,7 +255,7 @@ def _insert_facts(
     for there, one in joined.items():
         if one.there is not None:
             merging.facts[there] = merging.facts[one.there]
-    copying.insert_facts(tx, [(row, facts[there]) for there, row in rows.items()], merging.stored_ms)
+    copying.insert_facts(tx, [(row, facts[there]) for there, row in rows.items()])
     renamed = {there for there in new if there in reading.called}
     words = derived.words_of(source, "fact", [there for there in new if there not in renamed])
     derived.copy_words(
@@ -277,13 +290,16 @@ class _Place:
     text: str
     tie: str
     dates: str
+    stored_ms: int
 
 
 def _places(tx: Tx, merging: Merging, reading: Reading, new: Mapping[int, FactRow]) -> dict[int, _Place]:
     """Return wording, tie and dates of the facts here, by their rows there."""
     stored = fact_rows.facts_with_ids(tx, {merging.facts[row] for row in reading.facts if row not in new})
     found = {row: new.get(row) or stored[merging.facts[row]] for row in reading.facts}
-    return {row: _Place(one.text, one.tie, write_dates(one.dates)) for row, one in found.items()}
+    return {
+        row: _Place(one.text, one.tie, write_dates(one.dates), one.stored_ms) for row, one in found.items()
+    }
 
 
 def _occurrence(
@@ -317,6 +333,7 @@ def _occurrence(
         tie=None if tie == place.tie else tie,
         dates=None if dates == place.dates else dates,
         correction=None if one.correction is None else merging.corrections[one.correction],
+        stored_ms=None if place.stored_ms == merging.stored_ms else merging.stored_ms,
     )
 
 
@@ -347,13 +364,6 @@ def _restate(
         if given:
             derived.copy_vectors(tx, "fact", [(here, *reading.vectors[given[0]])])
         merging.reworded |= not given
-
-
-def _judge_anew(tx: Tx, identities: Collection[str]) -> None:
-    """Write the verdicts that corrections, of either memory, have given on statements."""
-    verdicts = live_verdicts(tx, identities)
-    if any(verdicts.values()):
-        set_verdicts(tx, verdicts)
 
 
 class _Entities:

@@ -20,6 +20,7 @@ from memforest.memory.ingest.restate import fact_signature
 from memforest.memory.merge.names import Names
 from memforest.store import copying, derived
 from memforest.store import facts as fact_rows
+from memforest.store.corrections import corrections_of
 from memforest.store.facts import EntityRow, FactRow
 from memforest.store.faults import RESTORE
 from memforest.store.packing import unpack_vectors
@@ -161,8 +162,11 @@ def match(
             found[row] = Match(there=first[identity])
         else:
             first[identity] = row
-    maybe = _maybe_near(tx, reading, first, threshold)
-    judged = [identity for identity in first if identity in same]
+    # What an update put somewhere stands as it was given, and is never said to be another statement.
+    made = {one.made for one in corrections_of(tx, first.keys())}
+    free = {identity: row for identity, row in first.items() if identity not in made}
+    maybe = _maybe_near(tx, reading, free, threshold)
+    judged = [identity for identity in free if identity in same]
     doubtful = {identity: first[identity] for identity in (*maybe, *judged)}
     if doubtful:
         found |= _planned(tx, reading, names, doubtful, stored, threshold, same)

@@ -8,25 +8,14 @@ from pathlib import Path
 
 from memforest.display import shown
 from memforest.errors import CorruptStoreError, EmbedderMismatchError, InputError
-from memforest.memory.merge.match import read_facts
 from memforest.memory.merge.names import Asked, Names, Owner, names_of
 from memforest.memory.merge.sessions import Becomes, becomes
 from memforest.memory.zone import stored_zone
-from memforest.store import copying, meta, sessions
 from memforest.store import facts as fact_rows
+from memforest.store import meta, sessions
 from memforest.store.db import Database
 from memforest.store.faults import RESTORE
-from memforest.store.provenance import (
-    Correction,
-    Origin,
-    corrections,
-    corrections_with_keys,
-    live_verdicts,
-    origins,
-    put_correction,
-    put_origin,
-    set_verdicts,
-)
+from memforest.store.provenance import Origin, origins, put_origin
 from memforest.store.tx import Tx
 
 __all__ = [
@@ -34,8 +23,6 @@ __all__ = [
     "check_source",
     "joined",
     "keep_origins",
-    "merge_corrections",
-    "new_corrections",
     "plan_merge",
 ]
 
@@ -148,52 +135,6 @@ def _kept(tx: Tx, plan: Plan, origin: Origin, merged_ms: int) -> int | None:
     if (origin.memory, origin.user_id) == (plan.owner.memory, plan.owner.user_id):
         return None
     return put_origin(tx, origin, merged_ms)
-
-
-def merge_corrections(tx: Tx, source: Tx, plan: Plan, merged_ms: int) -> tuple[dict[int, int], int]:
-    """Store what people have decided of statements there, and the verdicts on those that are here already.
-
-    Returns rows there -> here, and how many are new.
-
-    Raises:
-        CorruptStoreError: if a statement is not what its identity was made of.
-    """
-    known = corrections_with_keys(tx)
-    ids = {one.there.session_id: one.session_id for one in plan.sessions}
-    found, new, told = {}, 0, set[str]()
-    for one in _renamed(source, corrections(source), plan.names):
-        places = tuple((ids.get(place[0], place[0]), *place[1:]) for place in one.places)
-        found[one.row] = put_correction(tx, one._replace(places=places), merged_ms)
-        new += one.key not in known
-        told.add(one.fact_id)
-    set_verdicts(tx, live_verdicts(tx, told))  # of sessions too that were merged before
-    return found, new
-
-
-def _renamed(source: Tx, found: list[Correction], names: Names) -> list[Correction]:
-    """Return corrections with the identities and texts that their statements have here."""
-    if not names or not found:
-        return found
-    wanted = {fact_id for one in found for fact_id in (one.fact_id, one.made) if fact_id is not None}
-    rows = copying.facts_with_identities(source, wanted)
-    reading = read_facts(source, rows.values(), names, vectors=False)
-    made = []
-    for one in found:
-        fact = reading.facts.get(rows.get(one.fact_id, 0))
-        new = reading.facts.get(rows.get(one.made or "", 0))
-        made.append(
-            one._replace(
-                fact_id=one.fact_id if fact is None else fact.fact_id,
-                made=one.made if new is None else new.fact_id,
-                text=one.text if new is None or one.text is None else new.text,
-            )
-        )
-    return made
-
-
-def new_corrections(tx: Tx, source: Tx) -> int:
-    """Return how many corrections there are that are not here."""
-    return len(corrections_with_keys(source).keys() - corrections_with_keys(tx).keys())
 
 
 def joined(tx: Tx, source: Tx, names: Names) -> tuple[list[str], list[str]]:

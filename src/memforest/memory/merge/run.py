@@ -22,6 +22,7 @@ from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.merge import plan as planning
 from memforest.memory.merge.copy import Merging, copy_sessions, match_new
+from memforest.memory.merge.corrections import merge_corrections, new_corrections
 from memforest.memory.merge.indexes import current_indexes, take_over
 from memforest.memory.merge.match import read_facts
 from memforest.memory.merge.names import Asked, Owner
@@ -137,6 +138,7 @@ class _Merge:
             flushed_tree_ids=refreshed.trees,
             warnings=(
                 *plan.notes,
+                *merging.warnings,
                 *taken.problems,
                 *problems,
                 *refreshed.done.failures,
@@ -164,7 +166,7 @@ class _Merge:
     def _dry(self, plan: Plan, before: _Before) -> MergeResult:
         """Return what would be done, by reading alone."""
         with self._other.db.read() as source, self._db.read() as tx:
-            merging = self._merging(tx, source, plan, {}, {})
+            merging = self._merging(tx, source, plan, 0, {}, {})
             wanted = [one for one in plan.sessions if one.how != "same"]
             inserted = joined = 0
             for part in _batches(wanted):
@@ -179,7 +181,7 @@ class _Merge:
                 found = match_new(tx, reading, merging)
                 inserted, joined = inserted + len(facts) - len(found), joined + len(found)
                 merging.facts.update(dict.fromkeys(facts, 0))
-            new = planning.new_corrections(tx, source)
+            new = new_corrections(tx, source)
         did = _Did(
             sum(one.how == "new" for one in wanted),
             sum(one.how == "grown" for one in wanted),
@@ -203,28 +205,32 @@ class _Merge:
     def _begin(self, plan: Plan) -> tuple[Merging, int, dict[str, int]]:
         """Store whose memory is merged, and what people decided there; from here on merging again changes no names."""
         with self._other.db.read() as source, self._db.write() as tx:
+            cursors = current_indexes(tx)
+            placings = Placings(tx, self._writer.attached, later=True)
             keep_embedder(tx, self._db.path, self._embedder)
             keep_zone(tx, self._writer.config)
-            cursors = current_indexes(tx)
             stored_ms = to_ms(self._writer.config.clock())
             origins = planning.keep_origins(tx, plan, stored_ms)
-            corrections, new = planning.merge_corrections(tx, source, plan, stored_ms)
-            merging = self._merging(tx, source, plan, origins, corrections)
+            done = merge_corrections(tx, source, placings, plan, stored_ms)
+            placings.close()
+            merging = self._merging(tx, source, plan, stored_ms, origins, done.rows)
+            merging.settle(done.settled)
             meta.bump(tx)
-        return merging, new, cursors
+        return merging, done.new, cursors
 
     def _merging(
         self,
         tx: Tx,
         source: Tx,
         plan: Plan,
+        stored_ms: int,
         origins: Mapping[int | None, int | None],
         corrections: Mapping[int, int],
     ) -> Merging:
         have, given = meta.get(tx, "embedder"), meta.get(source, "embedder")
         return Merging(
             plan.names,
-            to_ms(self._writer.config.clock()),
+            stored_ms,
             have is not None and have == given,
             self._writer.threshold,
             origins,

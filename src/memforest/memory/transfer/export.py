@@ -26,6 +26,8 @@ UNCARRIED_SETTINGS = (
     "memory_id",
     "generation",
     "words",
+    "expired_ms",
+    "next_embedder",
     "feed_compacted",
     "feed_compact_next",
     "next:",
