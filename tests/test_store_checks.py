@@ -126,7 +126,7 @@ FACTS = [
         f"stored_ms = {EARLIEST - 1}", "topics = '{}'", "topics = '[1]'", "topics = '[\"a\", null]'", "topics = ''")),
     *((f"UPDATE occurrence SET {change} WHERE id = 2", "f1: occurrence 2 is not where and when") for change in (
         "said_ms = 501", "cell = 2", "tie = 't' || char(31) || '000000' || char(31)", "tie = 's' || char(31) || '000001' || char(31)")),
-    *((f"UPDATE occurrence SET {change} WHERE id = 2", "f1: occurrence 2 has topics or a likeness") for change in (
+    *((f"UPDATE occurrence SET {change} WHERE id = 2", "f1: occurrence 2 has topics, a likeness or a stored time") for change in (
         "topics = '[[]]'", "topics = 'x'", "cosine = 1.002", "cosine = -1.002")),
     ("DELETE FROM occurrence_turn WHERE occurrence = 2", "f1: occurrence 2 is not where and when"),
     ("UPDATE mention SET roles = 0 WHERE fact = 2", "f1: a mention is of occurrence 2"),

@@ -19,7 +19,7 @@ from memforest.importers.sample import Sample
 
 __all__ = ["is_about", "read", "read_archive", "recognises", "recognises_archive"]
 
-_DAY_FILE = re.compile(r"(?P<folder>[^/]+)/\d{4}-\d\d-\d\d\.json$")
+_DAY_FILE = re.compile(r"(?:^|/)(?P<folder>[^/]+)/\d{4}-\d\d-\d\d\.json$")
 _ABOUT = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json", "org_users.json", "integration_logs.json",
           "canvases.json", "file_conversations.json", "huddle_transcripts.json", "lists.json")  # fmt: skip
 _SPOKEN = frozenset({None, "me_message", "thread_broadcast", "file_share", "file_comment", "reply_broadcast"})

@@ -204,7 +204,7 @@ class TurnReader:
                 )
             seen[turn.id] = index
             if floor is not None and turn.said < floor:
-                turn = self.not_before(turn, index, floor)
+                turn = self.not_before(turn, index, floor, stored=not turns)
             floor = turn.said
             turns.append(turn)
         if refused and not turns:
@@ -212,9 +212,12 @@ class TurnReader:
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
         return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first))
 
-    def not_before(self, turn: Turn, index: int, floor: datetime) -> Turn:
-        """Move the time of a turn that states none up to that of the turn in front of it; refuse one that it states."""
-        if turn.time_source in ("clock", "session"):
+    def not_before(self, turn: Turn, index: int, floor: datetime, *, stored: bool = False) -> Turn:
+        """Move the time of a turn that states none up to that of the turn in front of it; refuse one that it states.
+
+        A time of the session is stated for what is added behind turns that are `stored`.
+        """
+        if turn.time_source == "clock" or (turn.time_source == "session" and not stored):
             return replace(turn, said=floor)
         raise TimestampError(
             f"turn {index} is said at {turn.said.isoformat()}, before the turn in front of it "
