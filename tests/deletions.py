@@ -140,8 +140,8 @@ def random_target(random: Random, memory: UserMemory, folder: Path, kind: str) -
         start = START + timedelta(days=number)
         return {"during": (start, start + timedelta(minutes=random.choice((2, 1500))))}
     if kind == "fact":
-        found = memory.list(limit=1000).facts
-        return {"fact_id": random.choice(found).fact_id} if found else None
+        found = sorted(rows(file_of(folder), "SELECT fact_id FROM fact"))  # those that are hidden too
+        return {"fact_id": random.choice(found)[0]} if found else None
     sql = "SELECT label FROM entity WHERE kind != 'participant' ORDER BY id"
     labels = [row[0] for row in rows(file_of(folder), sql)]
     return {"entity": random.choice(labels)} if labels else None

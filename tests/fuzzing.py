@@ -74,6 +74,7 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.relevance import read_features, read_pieces, read_question, ruled_out
+from memforest.steps.local.statement import read_statement
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.steps.local.talk import without_dates
 from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
@@ -342,6 +343,9 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         entities.find_mentions(t, participants=KNOWN, language=code) for code in ("en", "es", "other")
     ],
     "steps.local.extract.LocalExtractor": lambda t: LocalExtractor().extract_chunk(_chunk(t)),
+    "steps.local.statement.read_statement": lambda t: read_statement(
+        t, speaker="Ann", participants=("Ann", "Bob"), said=WHEN, zone=UTC
+    ),
     "steps.local.mentions.read_mentions": lambda t: read_mentions(t, KNOWN, frozenset(("will", "may"))),
     "language.operator.read_operator": lambda t: [operator.read_operator(t, dated=d) for d in (True, False)],
     "language.phrases.is_content": lambda t: [phrases.is_content(word) for word in phrases.TOKEN.findall(t)],

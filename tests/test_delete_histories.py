@@ -1,11 +1,11 @@
-"""Whatever was ingested, appended, replaced and deleted, in whatever order: the memory holds what is made of what remains."""
+"""Whatever was ingested, appended, replaced, corrected and deleted, in whatever order: the memory holds what is made of what remains."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -20,8 +20,8 @@ from tests.crashing import Crasher
 from tests.deletions import KINDS, random_target, stored
 from tests.worlds import fast_config, file_of, rows
 
-from memforest import AsyncMemForest, MemForest
-from memforest.errors import SessionConflictError
+from memforest import AsyncMemForest, MemForest, UserMemory
+from memforest.errors import CorrectionError, InputError, SessionConflictError
 from memforest.types import Candidate, ChunkOutcome
 
 START = datetime(2023, 1, 1, 9, tzinfo=timezone.utc)
@@ -35,23 +35,31 @@ SAID = (
     "{who} adopted {n} cats.",
 )
 """Sentences that mean the same whatever stands before them."""
+OF_ONESELF = [one for one in SAID if one.startswith("I ")]
+
+
+DECIDED = ("update", "forget", "pin", "undo")
+
+
+def sentence(random: Random, said: Sequence[str] = SAID) -> str:
+    """Return something to say."""
+    return random.choice(said).format(
+        who=random.choice(("Gregor", "Fatima")),
+        firm=random.choice(("Acme", "Initech")),
+        city=random.choice(("Oslo", "Lisbon")),
+        other=random.choice(("Kyoto", "Davis")),
+        thing=random.choice(("guitar", "tent")),
+        n=random.randint(2, 4),
+    )
 
 
 def session(random: Random, number: int, most: int = 6) -> list[dict[str, Any]]:
     """Return turns with ids of their own, of sentences that come again in other sessions."""
     turns = []
     for at in range(random.randint(1, most)):
-        text = " ".join(
-            random.choice(SAID).format(
-                who=random.choice(("Gregor", "Fatima")),
-                firm=random.choice(("Acme", "Initech")),
-                city=random.choice(("Oslo", "Lisbon")),
-                other=random.choice(("Kyoto", "Davis")),
-                thing=random.choice(("guitar", "tent")),
-                n=random.randint(2, 4),
-            )
-            for _ in range(random.randint(1, 2))
-        )
+        text = sentence(random)
+        if random.random() < 0.5:  # two sentences about others may become one statement
+            text += " " + sentence(random, OF_ONESELF)
         said = (START + timedelta(days=number, minutes=at)).isoformat()
         turns.append(
             {"speaker": PEOPLE[at % 2 + number % 2], "content": text, "timestamp": said, "id": f"t{at}"}
@@ -86,19 +94,44 @@ def remaining(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def decide(random: Random, memory: UserMemory, folder: Path, kind: str) -> None:
+    """Correct something, or take a correction back; what cannot be, such as correcting what is hidden, is refused."""
+    column = "SELECT key FROM correction" if kind == "undo" else "SELECT fact_id FROM fact"
+    found = sorted(rows(file_of(folder), column))
+    if not found:
+        return
+    [chosen] = random.choice(found)
+    with suppress(CorrectionError, InputError):
+        if kind == "update":
+            memory.update(chosen, sentence(random))
+        else:
+            {"forget": memory.forget, "pin": memory.pin, "undo": memory.undo}[kind](chosen)
+
+
+def undo_all(memory: UserMemory, folder: Path) -> None:
+    """Take every correction back that holds, the last one first."""
+    sql = "SELECT made_ms, id, key FROM correction WHERE undone_ms IS NULL"
+    for _, _, key in sorted(rows(file_of(folder), sql), reverse=True):
+        memory.undo(key)
+
+
 def take_step(random: Random, forest: MemForest, folder: Path, step: int) -> str:
     """Do something to a memory, and return what."""
     number, memory = random.randrange(5), forest.user("u")
-    kind = random.choice(("ingest", "ingest", "replace", "append", "flush", *KINDS))
+    kind = random.choice(("ingest", "ingest", "replace", "append", "flush", *DECIDED, *KINDS))
     if kind in ("ingest", "replace"):
         with suppress(SessionConflictError):
             forest.ingest_session("u", f"s{number}", session(random, number), replace=kind == "replace")
     elif kind == "append":
-        said = (START + timedelta(days=number + 9, minutes=step)).isoformat()
-        turn = {"speaker": "Nora", "content": f"I like tent {step}.", "timestamp": said, "id": f"a{step}"}
+        # In some sessions it is said after all corrections were made.
+        said = (START + timedelta(days=number + (900 if number % 2 else 9), minutes=step)).isoformat()
+        text = f"{sentence(random)} I like tent {step}."
+        turn = {"speaker": "Nora", "content": text, "timestamp": said, "id": f"a{step}"}
         memory.add(turn, session_id=f"s{number}")
     elif kind == "flush":
         forest.flush()
+    elif kind in DECIDED:
+        decide(random, memory, folder, kind)
     elif target := random_target(random, memory, folder, kind):
         counted = memory.delete(**target, dry_run=True)
         assert memory.delete(**target).counts() == counted.counts()
@@ -106,7 +139,7 @@ def take_step(random: Random, forest: MemForest, folder: Path, step: int) -> str
 
 
 def test_any_history_ends_like_a_memory_of_what_remains(tmp_path: Path, soak_seed: int) -> None:
-    """Turns, facts by identity with their occurrences, mentions, states and entities; the trees by `verify`."""
+    """Turns, facts by identity with their occurrences, mentions, states and entities; trees and verdicts by `verify`."""
     random, folder = Random(soak_seed + 7), tmp_path / "grown"
     with MemForest(folder, fast_config(cell_turns=1)) as forest:
         forest.ingest_session("u", "s0", session(random, 0))
@@ -116,6 +149,7 @@ def test_any_history_ends_like_a_memory_of_what_remains(tmp_path: Path, soak_see
                 report = forest.user("u").verify()
                 assert report.ok, (step, kind, report.problems)
         forest.flush()
+        undo_all(forest.user("u"), folder)
         assert forest.user("u").verify().ok
     left = remaining(tmp_path / "grown")
     with MemForest(tmp_path / "fresh", fast_config(cell_turns=1)) as forest:

@@ -30,8 +30,8 @@ PACKAGE = Path(memforest.__file__).parent
 STORAGE = Path(__file__).parents[1] / "docs" / "storage.md"
 
 DIALECT = {
-    "backup", "connections", "contradictions", "checks", "counts", "db", "derived", "dialect", "discard", "engine",
-    "environment", "faults", "files", "import_rows", "indexes", "publish", "recrypt",
+    "backup", "connections", "contradictions", "checks", "counts", "db", "derived", "dialect", "discard",
+    "disposal", "engine", "erase_counts",    "environment", "faults", "files", "gaps", "import_rows", "indexes", "publish", "recrypt", "residue",
 }  # fmt: skip
 """The files of the store that may be SQLite's, beside the migrations: `docs/storage.md` says what is in each."""
 

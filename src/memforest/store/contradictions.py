@@ -130,7 +130,7 @@ _FACTS: tuple[Check, ...] = (
 _WRITES: tuple[Check, ...] = (
     (
         f"""SELECT s.session_id FROM write_key w JOIN session s ON s.id = w.session
-            WHERE length(w.key) != 16 OR length(w.request) != 16 OR {_no_time("w.stored_ms")} OR w.result != '' AND
+            WHERE length(w.key) != 16 OR length(w.request) != 16 OR {_no_time("w.stored_ms")} OR
             CASE WHEN json_valid(w.result) THEN json_type(w.result) != 'object'
                 OR json_type(w.result, '$.first') IS NOT 'integer' OR json_type(w.result, '$.turns') IS NOT 'integer'
                 OR json_type(w.result, '$.replaced') IS NULL

@@ -36,6 +36,7 @@ __all__ = [
     "spots_of_session",
     "still_heard",
     "texts_naming",
+    "told_beside",
     "turn_named",
 ]
 
@@ -88,6 +89,15 @@ def spots_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
 def spots_by(tx: Tx, speaker: str) -> list[int]:
     """Return the turns of a speaker, as the name is written."""
     return [row[0] for row in tx.execute("SELECT id FROM turn WHERE speaker = ? ORDER BY id", (speaker,))]
+
+
+def told_beside(tx: Tx) -> Iterator[tuple[int, str]]:
+    """Yield each turn with its metadata, if it has any, as it reads; the first turn of a session also with that of the session."""
+    sql = """SELECT id, metadata FROM turn WHERE metadata != '{}' UNION ALL
+        SELECT (SELECT t.id FROM turn t WHERE t.session = s.id ORDER BY t.ordinal LIMIT 1), s.metadata
+        FROM session s WHERE s.metadata != '{}' AND EXISTS (SELECT 1 FROM turn t WHERE t.session = s.id)"""
+    for turn, metadata in tx.execute(sql).fetchall():
+        yield turn, json.dumps(json.loads(metadata), ensure_ascii=False)
 
 
 def all_turns(tx: Tx) -> list[int]:

@@ -1,4 +1,4 @@
-"""What repeats or tells of what is deleted: corrections, kept results, reasons, jobs, origins; and how much was deleted."""
+"""What repeats or tells of what is deleted: corrections, reasons, jobs, origins; and how much was deleted."""
 
 from __future__ import annotations
 
@@ -9,45 +9,59 @@ from memforest.store.tx import Tx
 
 __all__ = [
     "add_tombstones",
+    "corrections_in_cells",
+    "corrections_of_sessions",
     "drop_corrections",
     "drop_jobs",
     "drop_origins",
+    "drop_stray_places",
     "forget_reasons",
-    "forget_results",
-    "free_corrections",
+    "make_forget",
     "occurrences_made",
-    "sessions_of_values",
+    "reword_correction",
 ]
 
 
-def free_corrections(tx: Tx, places: Collection[tuple[str, str]]) -> tuple[list[int], int]:
-    """Delete the places of corrections at turns (session id, turn id) where their statement is not made from any more.
+def corrections_of_sessions(tx: Tx, sessions: Collection[str]) -> list[int]:
+    """Return the corrections that have a place in sessions, by id, in turns that are stored or not; those that were undone too."""
+    sql = f"SELECT DISTINCT correction FROM correction_place WHERE session_id {AMONG} ORDER BY correction"
+    return [row[0] for row in tx.execute(sql, (tx.ids(sessions),))]
 
-    Returns:
-        The corrections that have no place left, and how many lost one and have others.
-    """
-    touched: set[int] = set()
-    for session_id, turn_id in sorted(places):
-        rows = tx.execute(
-            """SELECT DISTINCT p.correction FROM correction_place p JOIN correction c ON c.id = p.correction
-               WHERE p.session_id = ? AND p.turn_id = ? AND NOT EXISTS (SELECT 1 FROM fact f
-                   JOIN occurrence o ON o.fact = f.id JOIN occurrence_turn x ON x.occurrence = o.id
-                   JOIN turn t ON t.id = x.turn AND t.turn_id = p.turn_id JOIN session s ON s.id = t.session
-                   WHERE f.fact_id = c.fact_id AND s.session_id = p.session_id)""",
-            (session_id, turn_id),
-        ).fetchall()
-        for (correction,) in rows:
-            tx.execute(
-                "DELETE FROM correction_place WHERE correction = ? AND session_id = ? AND turn_id = ?",
-                (correction, session_id, turn_id),
-            )
-            touched.add(correction)
+
+def corrections_in_cells(tx: Tx, cells: Collection[int]) -> list[tuple[int, int]]:
+    """Return (correction, cell) of the corrections that have a place in cells, those that were undone too."""
     rows = tx.execute(
-        f"""SELECT id FROM correction WHERE id {AMONG}
-            AND NOT EXISTS (SELECT 1 FROM correction_place p WHERE p.correction = correction.id)""",
-        (tx.ids(sorted(touched)),),
-    ).fetchall()
-    return [row[0] for row in rows], len(touched) - len(rows)
+        f"""SELECT DISTINCT p.correction, c.id FROM cell c JOIN session s ON s.id = c.session
+            JOIN correction_place p ON p.session_id = s.session_id
+            JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
+            WHERE c.id {AMONG} AND t.ordinal BETWEEN c.first AND c.last""",
+        (tx.ids(cells),),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def reword_correction(tx: Tx, correction: int, said: str) -> None:
+    """Write how the statement of a correction is worded otherwise."""
+    tx.execute("UPDATE correction SET said = ? WHERE id = ?", (said, correction))
+
+
+def make_forget(tx: Tx, correction: int) -> None:
+    """Let an update put nothing in the place of its statement any more, and only hide that."""
+    tx.execute(
+        """UPDATE correction SET kind = 'forget', made = NULL, text = NULL, start_ms = NULL, end_ms = NULL,
+           precision = 'unknown' WHERE id = ?""",
+        (correction,),
+    )
+
+
+def drop_stray_places(tx: Tx, corrections: Collection[int], sessions: Collection[str]) -> None:
+    """Delete the places of corrections in turns of sessions that are not stored."""
+    tx.execute(
+        f"""DELETE FROM correction_place WHERE correction {AMONG} AND session_id {AMONG} AND NOT EXISTS (
+            SELECT 1 FROM session s JOIN turn t ON t.session = s.id
+            WHERE s.session_id = correction_place.session_id AND t.turn_id = correction_place.turn_id)""",
+        (tx.ids(corrections), tx.ids(sessions)),
+    )
 
 
 def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
@@ -59,25 +73,6 @@ def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
 def drop_corrections(tx: Tx, corrections: Collection[int]) -> None:
     """Delete corrections, of which no occurrence is left."""
     tx.executemany("DELETE FROM correction WHERE id = ?", [(one,) for one in corrections])
-
-
-def sessions_of_values(tx: Tx, facts: Collection[int]) -> set[int]:
-    """Return the sessions whose kept results may tell of facts: those that said them, or that observed what they observe."""
-    if tx.execute("SELECT 1 FROM write_key WHERE result != '' LIMIT 1").fetchone() is None:
-        return set()
-    rows = tx.execute(
-        f"""SELECT DISTINCT c.session FROM occurrence o JOIN cell c ON c.id = o.cell WHERE o.fact {AMONG}
-            UNION SELECT c.session FROM state a JOIN state b ON b.entity = a.entity AND b.attribute = a.attribute
-            JOIN occurrence o ON o.id = b.occurrence JOIN cell c ON c.id = o.cell WHERE a.fact {AMONG}""",
-        (tx.ids(facts), tx.ids(facts)),
-    )
-    return {row[0] for row in rows}
-
-
-def forget_results(tx: Tx, sessions: Collection[int]) -> int:
-    """Empty the kept results of writes to sessions, as they tell what was learnt; return how many there were."""
-    sql = f"UPDATE write_key SET result = '' WHERE result != '' AND session {AMONG}"
-    return tx.execute(sql, (tx.ids(sessions),)).rowcount
 
 
 def forget_reasons(tx: Tx, tells: Callable[[str], bool], instead: str) -> int:

@@ -40,16 +40,13 @@ def add_key(tx: Tx, key: bytes, write: WriteKey) -> None:
 
 
 def find_key(tx: Tx, key: bytes) -> WriteKey | None:
-    """Return the write that had a key, by the key's digest; None if there was none, or its session is gone.
-
-    Of one whose result was emptied only the session is known.
-    """
+    """Return the write that had a key, by the key's digest; None if there was none, or its session is gone."""
     found = tx.execute(
         "SELECT request, session, result, stored_ms FROM write_key WHERE key = ?", (key,)
     ).fetchone()
     if found is None:
         return None
-    result = json.loads(found[2]) if found[2] else {"first": 0, "turns": 0, "replaced": False}
+    result = json.loads(found[2])
     return WriteKey(found[0], found[1], result["first"], result["turns"], bool(result["replaced"]), found[3])
 
 

@@ -4,7 +4,7 @@ An occurrence of a fact goes when a turn or a sentence that supports it goes, or
 only the deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name. A fact
 without occurrences goes; another one is worded, dated and attributed by those that it has left. Nothing is extracted
 anew. What was made of the text otherwise is deleted or emptied with it: summaries above the leaves that changed,
-vectors, words, skipped pieces, reasons of failures, metadata, corrections, kept results of writes.
+vectors, words, skipped pieces, reasons of failures, metadata, corrections.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from memforest.interval import from_ms
+from memforest.memory.erase.corrections import Deleted, Freed, free_corrections, reached_corrections
 from memforest.memory.erase.sentences import content_words, quoted, spelled, word_runs
+from memforest.memory.ingest.corrections import settle_cells
 from memforest.memory.ingest.restate import drop_unnamed, lessen_facts
 from memforest.memory.ingest.retract import demote_silent
 from memforest.memory.ingest.stored_session import CONTEXT_TURNS
 from memforest.search.texts import index_tokens
-from memforest.store import derived, erase, erase_traces, feed, meta, sessions
+from memforest.store import corrections, derived, erase, erase_traces, feed, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import resolve_aliases
 from memforest.store.erase import Spot
-from memforest.store.facts import OccurrenceRow
+from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.text import fold
@@ -48,11 +50,15 @@ class Cut:
     text: str | None = None
 
 
+_NOTHING = Deleted()
+
+
 @dataclass(slots=True)
 class Erased:
     """What was changed, beside what went; `trees` are those that the indexes have written."""
 
     changed: Counter[str] = field(default_factory=Counter)
+    gone: tuple[FactRow, ...] = ()
     words: int = 0
     """Rows of the lexical index that went, also where a turn has another one now."""
     tokens: set[str] = field(default_factory=set)
@@ -101,7 +107,12 @@ class _Session:
 
 
 def erase_turns(
-    tx: Tx, placings: Placings, cuts: Sequence[Cut], now_ms: int, forced: Collection[int] = ()
+    tx: Tx,
+    placings: Placings,
+    cuts: Sequence[Cut],
+    now_ms: int,
+    forced: Collection[int] = (),
+    texts: Deleted = _NOTHING,
 ) -> Erased:
     """Delete turns, or the sentences of them that are left out in `Cut.text`, and all that was made of those.
 
@@ -111,6 +122,7 @@ def erase_turns(
         cuts: each turn once.
         now_ms: the present, UTC ms.
         forced: occurrences that go in any case; turns of each are among the cuts.
+        texts: what else goes from corrections.
     """
     by_session: dict[int, list[Cut]] = {}
     for cut in cuts:
@@ -120,10 +132,11 @@ def erase_turns(
     turns = {cut.spot.row: cut for cut in cuts}
     placings.leave("cell", [cell for one in found.values() for cell in one.own_cells])
     placings.leave("turn", list(turns))
-    _drop_occurrences(tx, placings, found, turns, frozenset(forced), done, now_ms)
-    _drop_turns(tx, cuts, done)
+    again = _drop_occurrences(tx, placings, found, turns, frozenset(forced), texts, done)
+    _drop_turns(tx, cuts, texts, done)
     for session, one in found.items():
-        _settle_session(tx, session, one, done, now_ms)
+        _settle_session(tx, session, one, texts, done, now_ms)
+    _settle_facts(tx, placings, again, done, now_ms)
     erase_traces.add_tombstones(
         tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms
     )
@@ -161,9 +174,9 @@ def _drop_occurrences(
     found: Mapping[int, _Session],
     turns: Mapping[int, Cut],
     forced: frozenset[int],
+    texts: Deleted,
     done: Erased,
-    now_ms: int,
-) -> None:
+) -> _Again:
     """Delete the occurrences that go, and the facts of which none is left; restate the others."""
     lost = {cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells}
     done.lost.update(*lost.values())
@@ -176,30 +189,50 @@ def _drop_occurrences(
                 one.cell in lost and _goes(one, turns, lost[one.cell], names.get(one.row, set()))
             ):
                 going[one.row] = one.fact
-    places = {(cut.spot.session_id, cut.spot.turn_id) for cut in turns.values()}
-    told = erase_traces.sessions_of_values(tx, set(going.values()))
+    sessions_cut = {cut.spot.session_id for cut in turns.values()}
+    reached = reached_corrections(tx, sessions_cut, lost, texts.corrections(tx))
+    erase_traces.drop_stray_places(tx, reached, sessions_cut)
     placings.leave("fact", sorted(set(going.values())))
     used, named = erase.drop_occurrences(tx, going)
-    corrections, changed = erase_traces.free_corrections(tx, places)
-    made = {
-        row: fact for row, fact in erase_traces.occurrences_made(tx, corrections).items() if row not in going
-    }
-    placings.leave("fact", sorted(set(made.values()) - set(going.values())))
-    more_used, more_named = erase.drop_occurrences(tx, made)
-    erase_traces.drop_corrections(tx, corrections)
-    done.changed["corrections"] += changed
-    settled = lessen_facts(tx, placings, {*going.values(), *made.values()})
-    done.words += len(settled.gone)
+    freed = free_corrections(tx, {row: cut.text for row, cut in turns.items()}, reached, texts)
+    placings.leave("fact", sorted(set(freed.made.values()) - set(going.values())))
+    more_used, more_named = erase.drop_occurrences(tx, freed.made)
+    erase_traces.drop_corrections(tx, freed.gone)
+    done.changed["corrections"] += len(freed.changed)
+    touched = {*going.values(), *freed.made.values()}
+    settled = lessen_facts(tx, placings, touched)
+    done.gone += settled.gone
     done.changed["facts"] += len(settled.changed)
     for fact in (*settled.gone, *settled.changed):
         done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
     done.reworded |= settled.reworded
-    erase_traces.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in settled.gone), now_ms)
     named |= more_named
     drop_unnamed(tx, placings, named)
     resolve_aliases(tx, used | more_used)
-    done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(named))
-    done.changed["write_keys"] += erase_traces.forget_results(tx, {*told, *found})
+    return _Again(freed, settled.left, named)
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """What is looked at again when the turns are as they will be: corrections, facts that have lost something, entities that were named."""
+
+    freed: Freed
+    facts: frozenset[int]
+    named: set[int]
+
+
+def _settle_facts(tx: Tx, placings: Placings, again: _Again, done: Erased, now_ms: int) -> None:
+    """Apply the corrections to what is left, and spell entities by it."""
+    if again.freed or corrections.exists(tx):
+        found = (fact_rows.fact_by_id(tx, one) for one in sorted(again.freed.statements))
+        facts = again.facts.union(fact.row for fact in found if fact is not None)
+        cells = {one.cell for several in fact_rows.occurrences(tx, facts).values() for one in several}
+        settled = settle_cells(tx, placings, cells | again.freed.cells)
+        done.gone += settled.gone
+        done.reworded |= settled.unembedded
+    done.words += len(done.gone)
+    erase_traces.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in done.gone), now_ms)
+    done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(again.named))
 
 
 def _goes(one: OccurrenceRow, turns: Mapping[int, Cut], lost: frozenset[str], names: Collection[str]) -> bool:
@@ -241,7 +274,7 @@ def _respell(tx: Tx, entity: int) -> bool:
 # -- turns, cells, sessions -------------------------------------------------------------------------
 
 
-def _drop_turns(tx: Tx, cuts: Sequence[Cut], done: Erased) -> None:
+def _drop_turns(tx: Tx, cuts: Sequence[Cut], texts: Deleted, done: Erased) -> None:
     derived.drop_vectors(tx, "turn", [cut.spot.row for cut in cuts])
     for cut in cuts:
         derived.clear_words(tx, "turn", cut.spot.row)
@@ -251,7 +284,7 @@ def _drop_turns(tx: Tx, cuts: Sequence[Cut], done: Erased) -> None:
             erase.drop_turn(tx, cut.spot.row)
             continue
         lost = content_words(cut.spot.text) - content_words(cut.text)
-        metadata = _scrubbed(cut.spot.metadata, lost)
+        metadata = _scrubbed(cut.spot.metadata, lost, texts)
         row = erase.put_turn_anew(tx, cut.spot, cut.text, metadata)
         derived.put_words(
             tx, "turn", row, index_tokens(cut.spot.speaker, cut.text, from_ms(cut.spot.said_ms))
@@ -260,7 +293,7 @@ def _drop_turns(tx: Tx, cuts: Sequence[Cut], done: Erased) -> None:
         done.reworded = True
 
 
-def _settle_session(tx: Tx, session: int, found: _Session, done: Erased, now_ms: int) -> None:
+def _settle_session(tx: Tx, session: int, found: _Session, texts: Deleted, done: Erased, now_ms: int) -> None:
     """Fit the cells that read a deleted turn to what is left, and the session to its cells."""
     stored = sessions.session_with_row(tx, session)
     spans = [(first, last) for _, first, last in found.cells]
@@ -280,7 +313,7 @@ def _settle_session(tx: Tx, session: int, found: _Session, done: Erased, now_ms:
             done.changed["cells"] += 1
     metadata = json.dumps(stored.metadata, ensure_ascii=False)
     if stored.metadata and stored.turns:
-        metadata = _scrubbed(metadata, _lost_to_session(tx, session, found))
+        metadata = _scrubbed(metadata, _lost_to_session(tx, session, found), texts)
     if erase.mark_erased(tx, session, metadata):
         done.changed["sessions"] += 1
     else:
@@ -294,17 +327,21 @@ def _lost_to_session(tx: Tx, session: int, found: _Session) -> frozenset[str]:
     return frozenset[str]().union(*said) - frozenset[str]().union(*left)
 
 
-def _scrubbed(metadata: str, lost: frozenset[str]) -> str:
-    """Return metadata (JSON) without the texts in it that hold lost words."""
-    return json.dumps(_without(json.loads(metadata), lost) or {}, ensure_ascii=False)
+def _scrubbed(metadata: str, lost: frozenset[str], texts: Deleted) -> str:
+    """Return metadata (JSON) without the texts in it that hold lost words, or name what was deleted."""
+
+    def tells(text: str) -> bool:
+        return not lost.isdisjoint(content_words(text)) or texts.has(text)
+
+    return json.dumps(_without(json.loads(metadata), tells) or {}, ensure_ascii=False)
 
 
-def _without(value: Any, lost: frozenset[str]) -> Any:
+def _without(value: Any, tells: Callable[[str], bool]) -> Any:
     if isinstance(value, str):
-        return None if not lost.isdisjoint(content_words(value)) else value
+        return None if tells(value) else value
     if isinstance(value, dict):
-        kept = {key: _without(one, lost) for key, one in value.items() if lost.isdisjoint(content_words(key))}
+        kept = {key: _without(one, tells) for key, one in value.items() if not tells(key)}
         return {key: one for key, one in kept.items() if one is not None or value[key] is None}
     if isinstance(value, list):
-        return [one for one in (_without(one, lost) for one in value) if one is not None]
+        return [one for one in (_without(one, tells) for one in value) if one is not None]
     return value

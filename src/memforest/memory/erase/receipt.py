@@ -40,7 +40,7 @@ class DeleteReceipt(Result):
     `gone` counts, by layer, the rows that are no longer there: of leaves and nodes, how many fewer there are; of summaries,
     vectors and word rows, those that went, also where they are made anew from what is left. `changed` counts rows that stay and were
     changed: sessions that lost something, turns that lost a sentence, facts that are worded, dated or attributed
-    otherwise now, corrections that lost one of their places, kept results of writes that were emptied. `indexes` has the
+    otherwise now, corrections that lost one of their places or words. `indexes` has the
     counts of each index.
 
     `secure_delete` is what the file says of that pragma: whether what is freed is overwritten at once; None where nothing

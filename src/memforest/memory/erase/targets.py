@@ -10,6 +10,7 @@ from memforest.errors import NotFoundError
 from memforest.facts.entities import speaker_key
 from memforest.interval import to_ms
 from memforest.language.sentences import Piece
+from memforest.memory.erase.corrections import Deleted
 from memforest.memory.erase.erase import Cut
 from memforest.memory.erase.sentences import content_words, names, quoted, sharing, without
 from memforest.search.texts import question_tokens
@@ -44,10 +45,11 @@ class Target:
 
 @dataclass(slots=True)
 class _Aim:
-    """The sentences that go, by turn; None is all of the turn. `forced` are occurrences that go in any case."""
+    """The sentences that go, by turn; None is all of the turn. `forced` are occurrences that go in any case, `texts` what goes elsewhere."""
 
     pieces: dict[int, set[Piece] | None] = field(default_factory=dict)
     forced: set[int] = field(default_factory=set)
+    texts: Deleted = field(default_factory=Deleted)
 
     def whole(self, turns: Iterable[int]) -> None:
         """Let turns go as a whole."""
@@ -60,8 +62,8 @@ class _Aim:
             have.update(pieces)
 
 
-def aim(tx: Tx, target: Target) -> tuple[list[Cut], set[int]]:
-    """Return what is to be left of which turns, and the occurrences that go in any case.
+def aim(tx: Tx, target: Target) -> tuple[list[Cut], set[int], Deleted]:
+    """Return what is to be left of which turns, the occurrences that go in any case, and what goes from corrections.
 
     Raises:
         NotFoundError: if there is no such session, turn, fact or entity.
@@ -82,7 +84,7 @@ def aim(tx: Tx, target: Target) -> tuple[list[Cut], set[int]]:
     for spot in erase.spots(tx, found.pieces):
         pieces = found.pieces[spot.row]
         cuts.append(Cut(spot, None if pieces is None else without(spot.text, pieces)))
-    return cuts, found.forced
+    return cuts, found.forced, found.texts
 
 
 def _session(tx: Tx, session_id: str) -> int:
@@ -108,6 +110,7 @@ def _fact(tx: Tx, found: _Aim, fact_id: str) -> None:
         raise NotFoundError(
             f"there is no fact {cut(repr(fact_id), 60)}; it may be deleted already, or worded otherwise now"
         )
+    found.texts = Deleted(fact.fact_id)
     _made_from(tx, found, fact_rows.occurrences(tx, (fact.row,))[fact.row])
 
 
@@ -141,12 +144,17 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
         named = erase.occurrences_naming(tx, entity.row)
         for fact, found_at in fact_rows.occurrences(tx, named).items():
             _made_from(tx, found, [one for one in found_at if one.row in named[fact]])
-    for turn, text in _turns_naming(tx, {one for one in keys if one is not None}):
-        if pieces := names(text, {one for one in keys if one is not None}):
+    named_by = frozenset(one for one in keys if one is not None)
+    found.texts = Deleted(keys=named_by)
+    for turn, text in _turns_naming(tx, named_by):
+        if pieces := names(text, named_by):
             found.add(turn, pieces)
+    for turn, metadata in erase.told_beside(tx):
+        if found.texts.has(metadata):
+            found.add(turn, ())
     for speaker in spoken:
         found.whole(erase.spots_by(tx, speaker))
-    if entity is None and not found.pieces:
+    if entity is None and not found.pieces and not found.texts.corrections(tx):
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said"
         )

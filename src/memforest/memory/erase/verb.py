@@ -121,11 +121,11 @@ def _counted(db: Database, user_id: str) -> dict[str, int]:
 
 
 def _deleted(tx: Tx, attached: Attached, target: Target, now_ms: int) -> Deletion:
-    cuts, forced = aim(tx, target)
-    if not cuts:
+    cuts, forced, texts = aim(tx, target)
+    if not cuts and not texts.corrections(tx):
         return Deletion(DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)))
     with counting(tx) as counts:
-        erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced)
+        erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced, texts)
     return Deletion(_receipt(target.kind, counts, erased), erased.reworded, erased.trees)
 
 

@@ -47,9 +47,10 @@ Vectors = Mapping[bytes, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The outcome of applying corrections: whether a statement lacks its vector, and what the caller should know."""
+    """The outcome of applying corrections: whether a statement lacks its vector, facts that went, and what the caller should know."""
 
     unembedded: bool = False
+    gone: tuple[FactRow, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -82,7 +83,7 @@ def settle_cells(
     made = writer.write(said, _wanted(tx, said))
     settle_verdicts(tx, placings, {*said.facts, *made})
     _tell_anew(tx, placings, writer.cells)
-    return Settled(writer.unembedded, tuple(dict.fromkeys(_said_again(said))))
+    return Settled(writer.unembedded, writer.gone, tuple(dict.fromkeys(_said_again(said))))
 
 
 def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
@@ -216,6 +217,7 @@ class _Instead:
         self.cells: set[int] = set()
         """Cells of which something is told otherwise now."""
         self.unembedded = False
+        self.gone: tuple[FactRow, ...] = ()
 
     def write(self, said: CellsSaid, wanted: _Wanted) -> set[int]:
         """Write what is wanted and not there, delete what is there and not wanted, and return the facts that were written."""
@@ -234,10 +236,11 @@ class _Instead:
         self.cells |= {one.cell for one in gone}
         called = aliases_of_occurrences(self._tx, ids)
         facts = sorted({one.fact for one in gone})
-        reworded = without_occurrences(
+        lessened = without_occurrences(
             self._tx, self._placings, facts, called, lambda: rows.drop_said_instead(self._tx, ids)
         )
-        self.unembedded |= reworded
+        self.gone += lessened.gone
+        self.unembedded |= lessened.reworded
 
     def _put(self, correction: Correction, spots: Sequence[_Spot]) -> int:
         ensure_wordings(self._tx)

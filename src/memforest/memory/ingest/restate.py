@@ -37,7 +37,7 @@ __all__ = [
 
 def without_occurrences(
     tx: Tx, placings: Placings, facts: Collection[int], called: Collection[str], delete: Callable[[], None]
-) -> bool:
+) -> Lessened:
     """Delete occurrences of facts, and whatever nothing else supports: facts, entities, aliases.
 
     Args:
@@ -48,22 +48,27 @@ def without_occurrences(
         delete: deletes the occurrences.
 
     Returns:
-        Whether a fact that stays is worded otherwise now, so that it needs a new vector.
+        What became of the facts.
     """
     named = {entity for fact in facts for entity, _ in fact_rows.mentions_of(tx, fact)}
     delete()
-    reworded = lessen_facts(tx, placings, facts).reworded
+    lessened = lessen_facts(tx, placings, facts)
     drop_unnamed(tx, placings, named)
     resolve_aliases(tx, called)
-    return reworded
+    return lessened
 
 
 @dataclass(frozen=True, slots=True)
 class Lessened:
-    """Facts that have lost occurrences, as they were: those that are gone, and those that changed; whether one is worded otherwise now."""
+    """Facts that have lost occurrences, as they were: those that are gone, and those that changed.
+
+    `left` are the rows of those that stay, and of those that others were joined to; `reworded` is whether one of them is
+    worded otherwise now, so that it needs a new vector.
+    """
 
     gone: tuple[FactRow, ...] = ()
     changed: tuple[FactRow, ...] = ()
+    left: frozenset[int] = frozenset()
     reworded: bool = False
 
 
@@ -73,10 +78,11 @@ def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened
     One that has left only what another fact says is joined to that.
     """
     left, stored = fact_rows.occurrences(tx, facts), fact_rows.facts_with_ids(tx, facts)
-    gone, changed, reworded = [], [], False
+    gone, changed, joined, reworded = [], [], set(), False
     for row, fact in sorted(stored.items()):
         other = _same_said(tx, fact, left[row]) if left[row] else None
         if other is not None:
+            joined.add(other.row)
             placings.leave("fact", (row, other.row))
             for one in left[row]:
                 move_occurrence(tx, one, other.row)
@@ -92,7 +98,8 @@ def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened
         derived.drop_vectors(tx, "fact", (row,))
         fact_rows.delete_fact(tx, row)
         gone.append(fact)
-    return Lessened(tuple(gone), tuple(changed), reworded)
+    kept = frozenset(joined.union(stored).difference(one.row for one in gone))
+    return Lessened(tuple(gone), tuple(changed), kept, reworded)
 
 
 def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:

@@ -86,9 +86,9 @@ def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
         placings.leave("cell", (cell,))
         sessions.delete_cell(tx, cell)
 
-    reworded = without_occurrences(tx, placings, facts, aliases_of_cell(tx, cell), delete)
-    settle_verdicts(tx, placings, facts)
-    return reworded
+    lessened = without_occurrences(tx, placings, facts, aliases_of_cell(tx, cell), delete)
+    settle_verdicts(tx, placings, lessened.left)
+    return lessened.reworded
 
 
 def demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:

@@ -14,7 +14,7 @@ from memforest.memory.zone import stored_zone
 from memforest.store import facts as fact_rows
 from memforest.store import meta, sessions
 from memforest.store.db import Database
-from memforest.store.faults import RESTORE
+from memforest.store.faults import sqlite_damage
 from memforest.store.provenance import Origin, origins, put_origin
 from memforest.store.tx import Tx
 
@@ -61,10 +61,8 @@ def check_source(source: Database, target: Path) -> None:
     if source.path.resolve() == target.resolve():
         raise InputError("a memory cannot be merged into itself; name another user, or another directory")
     with source.fresh() as tx:
-        if (found := tx.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise CorruptStoreError(
-                f"{source.path.name!r}, which is merged, is damaged: {found}; verify() it, and {RESTORE}"
-            )
+        if (found := sqlite_damage(tx)) is not None:
+            raise CorruptStoreError(f"{source.path.name!r}, which is merged, is damaged: {found}")
 
 
 def plan_merge(

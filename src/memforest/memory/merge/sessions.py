@@ -100,7 +100,7 @@ def derived_id(session_id: str, origin: Origin, number: int) -> str:
 
     Example:
         >>> derived_id("s1", Origin("memory", "bob", "Bob", {}), 1)
-        's1~0fb9dc13fd'
+        's1~2d452b1fdb'
     """
     parts = (origin.memory, origin.user_id, session_id, str(number))
     digest = blake2b("\0".join(parts).encode(), digest_size=5).hexdigest()

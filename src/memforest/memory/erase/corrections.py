@@ -1,0 +1,202 @@
+"""What a deletion does with corrections: one goes with the last sentence that it is about, and keeps no word that only deleted text said.
+
+A correction that goes on is worded by what is left. An update whose own text has such a word, or was deleted itself,
+goes on without it, as a `forget`: what a person has corrected must not be shown as true because something else went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from memforest.facts.canonical import fact_identity
+from memforest.interval import from_ms
+from memforest.memory.erase.sentences import content_words, names
+from memforest.memory.ingest.stored_session import CONTEXT_TURNS
+from memforest.memory.places import sentences_said
+from memforest.store import corrections as rows
+from memforest.store import erase, erase_traces
+from memforest.store import facts as fact_rows
+from memforest.store.corrections import Correction
+from memforest.store.tx import Tx
+
+__all__ = ["Deleted", "Freed", "free_corrections", "reached_corrections"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What may not stay in corrections and metadata, beside words: a statement by its identity, names by their keys."""
+
+    fact_id: str | None = None
+    keys: frozenset[str] = frozenset()
+
+    def has(self, text: str, fact_id: str | None = None) -> bool:
+        """Return whether a text, of a statement of that identity, may not stay."""
+        return (fact_id is not None and fact_id == self.fact_id) or bool(self.keys and names(text, self.keys))
+
+    def corrections(self, tx: Tx) -> set[int]:
+        """Return the corrections that hold one of these texts, those that were undone too."""
+        found = [] if self.fact_id is None else rows.corrections_of(tx, {self.fact_id}, undone=True)
+        if self.keys:
+            found += [one for one in rows.all_corrections(tx) if names(f"{one.said}\n{one.text}", self.keys)]
+        return {one.row for one in found}
+
+
+@dataclass(slots=True)
+class Freed:
+    """Corrections that a deletion reached: those that go, and those that were changed.
+
+    `statements` are the identities of those that they are about and that they made. `cells` are those where one of them is
+    about something that is left; `made` the occurrences that they have made and that go, with their facts.
+    """
+
+    gone: set[int] = field(default_factory=set)
+    changed: set[int] = field(default_factory=set)
+    statements: set[str] = field(default_factory=set)
+    cells: set[int] = field(default_factory=set)
+    made: dict[int, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.statements)
+
+
+def free_corrections(
+    tx: Tx,
+    left: Mapping[int, str | None],
+    reached: Mapping[int, frozenset[str]],
+    deleted: Deleted,
+) -> Freed:
+    """Take places and words from the corrections that a deletion reaches; the caller deletes those that are `gone`.
+
+    Args:
+        tx: the write transaction; the occurrences that go are gone, the turns are still there.
+        left: what is to be left of the turns that are cut, by row.
+        reached: the corrections, each with the words that only deleted text said where it is; see `reached_corrections`.
+        deleted: what else may not stay in their texts.
+    """
+    work = _Freeing(tx, left, deleted)
+    for row, words in reached.items():
+        work.free(rows.correction_with_row(tx, row), words)
+    work.done.changed -= work.done.gone
+    return work.done
+
+
+def reached_corrections(
+    tx: Tx, sessions: Collection[str], lost: Mapping[int, frozenset[str]], also: Collection[int] = ()
+) -> dict[int, frozenset[str]]:
+    """Return the corrections at sessions, and those of what they made, with the words lost where they are; the first made first.
+
+    Args:
+        tx: the write transaction; the turns are still there.
+        sessions: ids of the sessions that something is deleted of.
+        lost: cell -> the words that only deleted text said there.
+        also: other corrections that are reached.
+    """
+    found = dict.fromkeys((*erase_traces.corrections_of_sessions(tx, sessions), *also), frozenset[str]())
+    for row, cell in erase_traces.corrections_in_cells(tx, lost):
+        found[row] |= lost[cell]
+    known, queue = {row: rows.correction_with_row(tx, row) for row in found}, list(found)
+    while queue:
+        one = known[queue.pop()]
+        for after in rows.corrections_of(tx, {one.made} if one.made else (), undone=True):
+            have = found.get(after.row)
+            if after.fact_id == one.made and (have is None or not found[one.row] <= have):
+                known[after.row] = after
+                found[after.row] = (have or frozenset()) | found[one.row]
+                queue.append(after.row)
+    return {row: found[row] for row in sorted(found, key=lambda one: (known[one].made_ms, one))}
+
+
+class _Freeing:
+    """Frees one correction after the other, each behind the one that made the statement that it is about."""
+
+    def __init__(self, tx: Tx, left: Mapping[int, str | None], deleted: Deleted) -> None:
+        self._tx, self._left, self._deleted = tx, left, deleted
+        self._words: dict[int, frozenset[str]] = {}
+        """Correction -> the words that are still said where it is."""
+        self.done = Freed()
+
+    def free(self, one: Correction, lost: frozenset[str]) -> None:
+        """Take from a correction the places that went and the words that are lost, or let it go."""
+        self.done.statements |= {one.fact_id, one.made or one.fact_id}
+        places, makers, said = self._places(one), self._makers(one), self._said(one)
+        if not places and not makers and (one.kind == "update" or not said):
+            self._drop(one)
+            return
+        kept = self._said_at(places).union(*(self._words.get(row, frozenset()) for row in makers))
+        self._words[one.row] = kept
+
+        def tells(text: str, identity: str | None = None) -> bool:
+            return self._deleted.has(text, identity) or not (lost - kept).isdisjoint(content_words(text))
+
+        if tells(one.said, one.fact_id):
+            texts = (*said, "\n".join(dict.fromkeys(places.values())))
+            instead = next((text for text in texts if text and not tells(text)), None)
+            if instead is None:
+                self._drop(one)
+                return
+            erase_traces.reword_correction(self._tx, one.row, instead)
+            self.done.changed.add(one.row)
+        if one.text is not None and tells(one.text, one.made):
+            if one.undone_ms is None:
+                self._hide_alone(one)
+            else:
+                self._drop(one)
+
+    def _drop(self, one: Correction) -> None:
+        self.done.gone.add(one.row)
+        self.done.made |= erase_traces.occurrences_made(self._tx, (one.row,))
+
+    def _hide_alone(self, one: Correction) -> None:
+        """Let an update hide what it is about, and put nothing in its place."""
+        self.done.made |= erase_traces.occurrences_made(self._tx, (one.row,))
+        erase_traces.make_forget(self._tx, one.row)
+        self.done.changed.add(one.row)
+
+    def _places(self, one: Correction) -> dict[tuple[int, bytes], str]:
+        """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
+        held = rows.places_of(self._tx, one.row)
+        spots = {spot.row: spot for spot in erase.spots(self._tx, {place.turn for place in held})}
+        left, gone = {}, []
+        for place in held:
+            text = self._left.get(place.turn, spots[place.turn].text)
+            said = {} if text is None else sentences_said(text)
+            if place.quote in said:
+                left[place.turn, place.quote] = said[place.quote]
+            else:
+                gone.append(place)
+        rows.drop_places(self._tx, gone)
+        if gone:
+            self.done.changed.add(one.row)
+        self.done.cells |= rows.cells_of_turns(self._tx, {turn for turn, _ in left})
+        return left
+
+    def _makers(self, one: Correction) -> list[int]:
+        """Return the corrections that go on to make the statement that one is about."""
+        found = rows.corrections_of(self._tx, {one.fact_id}, undone=True)
+        return [row.row for row in found if row.made == one.fact_id and row.row not in self.done.gone]
+
+    def _said(self, one: Correction) -> list[str]:
+        """Return how the statement of a correction is worded where it was said and is left."""
+        fact = fact_rows.fact_by_id(self._tx, one.fact_id)
+        if fact is None:
+            return []
+        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+        found = fact_rows.occurrences(self._tx, (fact.row,))[fact.row]
+        return [
+            place.text
+            for place in found
+            if place.correction is None
+            and fact_identity(place.text, times[0], times[1], place.dates) == one.fact_id
+        ]
+
+    def _said_at(self, places: Iterable[tuple[int, bytes]]) -> frozenset[str]:
+        """Return the words of turns, and of those that are read with them, as they are left."""
+        found: set[str] = set()
+        for spot in erase.spots(self._tx, {turn for turn, _ in places}):
+            first = max(0, spot.ordinal - CONTEXT_TURNS)
+            for near in erase.spots_of_session(self._tx, spot.session, first, spot.ordinal):
+                text = self._left.get(near.row, near.text)
+                if text is not None:
+                    found |= content_words(near.speaker, text)
+        return frozenset(found)
