@@ -32,7 +32,8 @@ from memforest.errors import (
     StoreWriteError,
 )
 from memforest.memory.directory import file_name
-from memforest.store import derived, meta, migrations
+from memforest.store import meta, migrations
+from memforest.store import wordings as word_digests
 from memforest.store.db import APPLICATION_ID, Database
 from memforest.store.tx import Tx
 
@@ -195,7 +196,7 @@ def test_a_memory_of_the_first_schema_keeps_its_vectors(tmp_path: Path) -> None:
     with database.read() as tx:
         found = {row[0]: row[1:] for row in tx.execute("SELECT * FROM derived_fact_vector")}
         assert found == {item: (digest[:8], vector[:4]) for _, item, digest, _, _, vector in rows_before}
-        assert derived.wording_rules(tx) is None
+        assert word_digests.wording_rules(tx) is None
     database.close()
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tests.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, value
 
 from memforest.store import derived
+from memforest.store import wordings as word_digests
 from memforest.store.connections import Connection
 from memforest.store.derived import CHANGES_KEPT
 from memforest.store.packing import as_stored
@@ -286,14 +287,14 @@ def test_a_deleted_word_is_purged_for_good(tx: Connection, kind: Any) -> None:
 
 def test_facts_are_found_by_how_they_are_worded(tx: Connection) -> None:
     """Each once, by row; the row that names the rules is no fact, even if it reads like one."""
-    assert derived.wording_rules(tx) is None
-    derived.drop_wordings(tx, b"rules")
+    assert word_digests.wording_rules(tx) is None
+    word_digests.drop_wordings(tx, b"rules")
     for fact, wording in ((9, b"a"), (2, b"b"), (5, b"a"), (3, b"c")):
-        derived.put_wording(tx, fact, wording)
-    assert derived.facts_worded(tx, [b"a", b"b", b"a", b"rules"]) == [2, 5, 9]
-    derived.put_wording(tx, 9, b"c")
-    assert derived.facts_worded(tx, [b"a"]) == [5]
-    assert derived.facts_worded(tx, []) == []
-    assert derived.wording_rules(tx) == b"rules"
-    derived.drop_wordings(tx, b"new")
-    assert (derived.wording_rules(tx), derived.facts_worded(tx, [b"a", b"b", b"c"])) == (b"new", [])
+        word_digests.put_wording(tx, fact, wording)
+    assert word_digests.facts_worded(tx, [b"a", b"b", b"a", b"rules"]) == [2, 5, 9]
+    word_digests.put_wording(tx, 9, b"c")
+    assert word_digests.facts_worded(tx, [b"a"]) == [5]
+    assert word_digests.facts_worded(tx, []) == []
+    assert word_digests.wording_rules(tx) == b"rules"
+    word_digests.drop_wordings(tx, b"new")
+    assert (word_digests.wording_rules(tx), word_digests.facts_worded(tx, [b"a", b"b", b"c"])) == (b"new", [])

@@ -25,6 +25,7 @@ from memforest.store import (
     sessions,
     trees,
 )
+from memforest.store import wordings as word_digests
 from memforest.store.connections import Connection, connect
 from memforest.store.migrations import MIGRATIONS
 from memforest.store.trees import SqliteArena
@@ -227,7 +228,10 @@ def test_words_are_found_as_before(tx: Connection) -> None:
         {4: 2, 6: 1},
     )
     assert derived.postings(tx, "fact", "fact") == [(2, 1)]
-    assert (derived.wording_rules(tx), derived.facts_worded(tx, [b"wording "])) == (b"rules of sixteen", [2])
+    assert (word_digests.wording_rules(tx), word_digests.facts_worded(tx, [b"wording "])) == (
+        b"rules of sixteen",
+        [2],
+    )
 
 
 def test_the_one_index_has_what_was_its_own(tx: Connection) -> None:

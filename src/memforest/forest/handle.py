@@ -28,7 +28,7 @@ from memforest.forest.transfer import Transfer
 from memforest.interval import floor_ms
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, read_addition
-from memforest.memory.inspect import views
+from memforest.memory.inspect import fact_views, views
 from memforest.memory.inspect.stored import Stale, TurnView
 from memforest.memory.memory import Memory
 from memforest.memory.progress import Report
@@ -139,7 +139,7 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOver
             NotFoundError: if there is none with that id.
         """
         check_text("get", "fact_id", fact_id, optional=False)
-        return await self._view(views.one_fact, fact_id)
+        return await self._view(fact_views.one_fact, fact_id)
 
     async def tree(
         self, scope: str | None = None, *, depth: int = 1, limit: int | None = None

@@ -16,7 +16,7 @@ from memforest.forest.options import (
     read_window,
 )
 from memforest.forest.pool import MemoryPool
-from memforest.memory.inspect import changes, views
+from memforest.memory.inspect import changes, fact_views
 from memforest.memory.results import ChangePage, Diff, FactPage, TimelineEntry
 
 __all__ = ["ReadsOverTime"]
@@ -55,7 +55,7 @@ class ReadsOverTime:
         check_text("timeline", "entity", entity, optional=False)
         check_text("timeline", "attribute", attribute)
         moment = read_moment(said_by, known_at, self._pool.config)
-        return await self._view(views.timeline_of, entity, attribute=attribute, moment=moment)
+        return await self._view(fact_views.timeline_of, entity, attribute=attribute, moment=moment)
 
     async def list(
         self,
@@ -96,7 +96,7 @@ class ReadsOverTime:
         check_text("list", "verdict", verdict)
         check_mapping("list", "filters", filters)
         return await self._view(
-            views.facts_page,
+            fact_views.facts_page,
             offset=offset,
             limit=limit,
             filters=filters or {},

@@ -9,6 +9,7 @@ from memforest.store.tx import Tx
 __all__ = [
     "count_rows",
     "entities_by_kind",
+    "entity_support",
     "failed_cells",
     "free_share",
     "makers",
@@ -108,3 +109,15 @@ def most_named(tx: Tx, most: int) -> list[str]:
         (most,),
     )
     return [row[0] for row in rows]
+
+
+def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
+    """Return in how many distinct facts that are shown, and distinct sessions, an entity is named; of each at most so many."""
+    named = "mention m {} WHERE m.entity = :entity AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1) LIMIT :most"
+    place = "JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell"
+    row = tx.execute(
+        f"""SELECT (SELECT count(*) FROM (SELECT DISTINCT m.fact FROM {named.format("")})),
+           (SELECT count(*) FROM (SELECT DISTINCT c.session FROM {named.format(place)}))""",
+        {"entity": entity, "most": most},
+    ).fetchone()
+    return row[0], row[1]

@@ -28,13 +28,10 @@ __all__ = [
     "drop_other_vectors",
     "drop_stale",
     "drop_vectors",
-    "drop_wordings",
     "embedded_texts",
-    "facts_worded",
     "foreign_words",
     "forget_word_changes",
     "kept_texts",
-    "known_wordings",
     "last_word_change",
     "missing_vectors",
     "plain_words",
@@ -42,8 +39,6 @@ __all__ = [
     "purge_words",
     "put_summary",
     "put_vectors",
-    "put_wording",
-    "put_wordings",
     "put_words",
     "reindex_words",
     "stored_vectors",
@@ -55,8 +50,6 @@ __all__ = [
     "vectors_of_items",
     "vectors_of_leaf",
     "word_counts",
-    "wording_rules",
-    "wordings",
     "words_of",
 ]
 
@@ -397,58 +390,3 @@ def postings(tx: Tx, kind: Literal["turn", "fact"], term: str) -> list[tuple[int
         f"SELECT doc, count(*) FROM {_TERMS[kind]} WHERE term = ? GROUP BY doc ORDER BY doc", (term,)
     )
     return [(row[0], row[1]) for row in rows]
-
-
-# -- wordings: near-duplicates without looking at every fact -------------------------------------------
-
-_RULES = 0
-"""The row that stands for no fact and tells by which rules the other rows were made."""
-
-
-def wording_rules(tx: Tx) -> bytes | None:
-    """Return the rules that made the stored wordings, None when there are none."""
-    row = tx.execute("SELECT wording FROM derived_wording WHERE fact = ?", (_RULES,)).fetchone()
-    return None if row is None else bytes(row[0])
-
-
-def drop_wordings(tx: Tx, rules: bytes) -> None:
-    """Delete all wordings, and store the rules that make the next ones."""
-    tx.execute("DELETE FROM derived_wording")
-    put_wording(tx, _RULES, rules)
-
-
-def put_wording(tx: Tx, fact: int, wording: bytes) -> None:
-    """Store the digest of a fact's wording."""
-    tx.execute(
-        """INSERT INTO derived_wording VALUES (?, ?)
-           ON CONFLICT (fact) DO UPDATE SET wording = excluded.wording""",
-        (fact, wording),
-    )
-
-
-def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
-    """Store (fact, digest of its wording) of facts that have none."""
-    tx.executemany("INSERT INTO derived_wording VALUES (?, ?)", rows)
-
-
-def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
-    """Return the facts that are worded in one of these ways, by row id."""
-    found: set[int] = set()
-    for wording in set(wordings):
-        rows = tx.execute(
-            "SELECT fact FROM derived_wording WHERE wording = ? AND fact != ?", (wording, _RULES)
-        )
-        found.update(row[0] for row in rows)
-    return sorted(found)
-
-
-def known_wordings(tx: Tx, wanted: Collection[bytes]) -> set[bytes]:
-    """Return those digests of wordings that a fact has."""
-    one = "SELECT 1 FROM derived_wording WHERE wording = ? AND fact != ?"
-    return {digest for digest in wanted if tx.execute(one, (digest, _RULES)).fetchone() is not None}
-
-
-def wordings(tx: Tx, facts: Collection[int]) -> dict[int, bytes]:
-    """Return the digests of facts' wordings."""
-    rows = tx.execute(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
-    return {row[0]: bytes(row[1]) for row in rows}

@@ -29,7 +29,6 @@ __all__ = [
     "entities",
     "entity_by_key",
     "entity_facts",
-    "entity_support",
     "entity_with_key",
     "entity_with_row",
     "fact_by_id",
@@ -379,18 +378,6 @@ def entity_facts(tx: Tx, entity: int) -> list[int]:
     """Return the row ids of the facts that name an entity, hidden ones among them."""
     rows = tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
     return [row[0] for row in rows]
-
-
-def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
-    """Return in how many distinct facts that are shown, and distinct sessions, an entity is named; of each at most so many."""
-    named = "mention m {} WHERE m.entity = :entity AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1) LIMIT :most"
-    place = "JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell"
-    row = tx.execute(
-        f"""SELECT (SELECT count(*) FROM (SELECT DISTINCT m.fact FROM {named.format("")})),
-           (SELECT count(*) FROM (SELECT DISTINCT c.session FROM {named.format(place)}))""",
-        {"entity": entity, "most": most},
-    ).fetchone()
-    return row[0], row[1]
 
 
 def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State, *, ends: bool = False) -> int:

@@ -32,6 +32,7 @@ from memforest.models.ledger import Ledger
 from memforest.search.texts import digest, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
+from memforest.store import wordings as word_digests
 from memforest.store.facts import FactRow
 from memforest.store.sessions import CellRow
 from memforest.store.tx import Tx
@@ -170,7 +171,7 @@ def near_facts(
     """Return the stored facts that may be near-duplicates: those worded alike, however many facts there are."""
     if threshold is None or not wanted:
         return []
-    rows = derived.facts_worded(tx, [signature(candidate).digest for candidate in wanted])
+    rows = word_digests.facts_worded(tx, [signature(candidate).digest for candidate in wanted])
     facts = fact_rows.facts_with_ids(tx, rows)
     vectors = derived.vectors_of_items(tx, "fact", rows)
     return [(row, _stored_signature(tx, facts[row]), vectors[row]) for row in rows if row in vectors]

@@ -17,6 +17,7 @@ from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
 from memforest.store import derived, feed
 from memforest.store import facts as fact_rows
+from memforest.store import wordings as word_digests
 from memforest.store.aliases import resolve_aliases
 from memforest.store.erase import move_occurrence
 from memforest.store.facts import FactRow, OccurrenceRow
@@ -139,7 +140,7 @@ def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
         if now.text != fact.text:
             derived.drop_vectors(tx, "fact", (fact.row,))
         fact_rows.restate(tx, now)
-        derived.put_wording(tx, fact.row, fact_signature(now).digest)
+        word_digests.put_wording(tx, fact.row, fact_signature(now).digest)
         derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
     return now
 
@@ -159,16 +160,16 @@ def fact_signature(fact: FactRow, parts: frozenset[tuple[str, str]] = frozenset(
 
 def ensure_wordings(tx: Tx) -> None:
     """Rebuild the wording digests of all facts if they are missing or were made by another version's rules."""
-    if derived.wording_rules(tx) == wording_rules():
+    if word_digests.wording_rules(tx) == wording_rules():
         return
-    derived.drop_wordings(tx, wording_rules())
+    word_digests.drop_wordings(tx, wording_rules())
     for fact in fact_rows.iter_facts(tx):
-        derived.put_wording(tx, fact.row, fact_signature(fact).digest)
+        word_digests.put_wording(tx, fact.row, fact_signature(fact).digest)
 
 
 def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
     """Insert a fact (its `row` is ignored) with its wording digest and word rows, and return it as it is stored."""
     row = fact_rows.add_fact(tx, fact)
-    derived.put_wording(tx, row, fact_signature(fact).digest)
+    word_digests.put_wording(tx, row, fact_signature(fact).digest)
     derived.put_words(tx, "fact", row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
     return fact_rows.facts_with_ids(tx, (row,))[row]

@@ -170,8 +170,7 @@ class TurnReader:
         same session has the same ids whenever it comes again.
 
         Args:
-            raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``;
-                further keys become metadata.
+            raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``; others are metadata.
             first: the ordinal of the first one.
             floor: no turn may be said before this time.
             is_taken: whether an id is another turn's already; the next number that is free is taken instead.
@@ -213,10 +212,7 @@ class TurnReader:
         return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first))
 
     def not_before(self, turn: Turn, index: int, floor: datetime, *, stored: bool = False) -> Turn:
-        """Move the time of a turn that states none up to that of the turn in front of it; refuse one that it states.
-
-        A time of the session is stated for what is added behind turns that are `stored`.
-        """
+        """Move a time that a turn does not state, as those behind `stored` ones do, up to its predecessor's; refuse another."""
         if turn.time_source == "clock" or (turn.time_source == "session" and not stored):
             return replace(turn, said=floor)
         raise TimestampError(

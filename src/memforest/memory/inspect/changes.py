@@ -10,8 +10,9 @@ from memforest.errors import InputError
 from memforest.facts.timeline import Segment
 from memforest.interval import LATEST, from_ms, to_ms
 from memforest.memory.inspect.changed import Change, ChangeKind, ChangePage, Diff, DiffEntry
+from memforest.memory.inspect.fact_views import entity_row
 from memforest.memory.inspect.stored import Source, turn_sources
-from memforest.memory.inspect.views import ViewContext, entity_row
+from memforest.memory.inspect.views import ViewContext
 from memforest.memory.quoting import Quotes
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows

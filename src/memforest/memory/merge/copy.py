@@ -19,6 +19,7 @@ from memforest.memory.merge.sessions import Becomes
 from memforest.search.texts import index_tokens
 from memforest.store import copying, derived, feed, meta
 from memforest.store import facts as fact_rows
+from memforest.store import wordings as word_digests
 from memforest.store.aliases import resolve_aliases
 from memforest.store.copying import OccurrenceCopy, TurnCopy
 from memforest.store.dates import read_dates, write_dates
@@ -263,7 +264,7 @@ def _insert_facts(
         "fact",
         [(row, words.get(there) or _fact_words(facts[there])) for there, row in rows.items()],
     )
-    derived.put_wordings(
+    word_digests.put_wordings(
         tx,
         [
             (row, reading.wordings.get(there) or fact_signature(facts[there]).digest)

@@ -20,6 +20,7 @@ from memforest.memory.ingest.restate import fact_signature
 from memforest.memory.merge.names import Names
 from memforest.store import copying, derived
 from memforest.store import facts as fact_rows
+from memforest.store import wordings as word_digests
 from memforest.store.corrections import corrections_of
 from memforest.store.facts import EntityRow, FactRow
 from memforest.store.faults import RESTORE
@@ -89,7 +90,9 @@ def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool
     entities = copying.entities(source, named)
     called = _called(source, mentions, entities, names) if names else {}
     stored = derived.stored_vectors(source, "fact", rows) if vectors else {}
-    worded = derived.wordings(source, rows) if derived.wording_rules(source) == wording_rules() else {}
+    worded = (
+        word_digests.wordings(source, rows) if word_digests.wording_rules(source) == wording_rules() else {}
+    )
     for row, fact in facts.items():
         if _identity(fact, fact.text) != fact.fact_id:
             raise CorruptStoreError(
@@ -182,7 +185,7 @@ def _maybe_near(tx: Tx, reading: Reading, new: Mapping[str, int], threshold: flo
         for identity, row in new.items()
         if row in reading.vectors
     }
-    worded = derived.known_wordings(tx, set(digests.values()))
+    worded = word_digests.known_wordings(tx, set(digests.values()))
     return [identity for identity, one in digests.items() if one in worded]
 
 

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 
 from memforest.interval import to_ms
 from memforest.memory.transfer.lines import LineWriter
-from memforest.store import derived, feed, indexes, jobs, meta
+from memforest.store import feed, indexes, jobs, meta
+from memforest.store import wordings as word_digests
 from memforest.store.export_rows import Numbers, read_rows, row_ids
 from memforest.store.parts import MEMORY, STRUCTURE, SUMMARIES, VECTORS, Part, own_parts
 from memforest.store.tx import Tx
@@ -100,7 +101,7 @@ def write_export(
         "settings": {key: settings[key] for key in SETTINGS if key in settings},
         "vectors": vectors,
         "summaries": summaries,
-        "wordings": None if (rules := derived.wording_rules(tx)) is None else rules.hex(),
+        "wordings": None if (rules := word_digests.wording_rules(tx)) is None else rules.hex(),
     }
     lines = LineWriter(out, header)
     for row in indexes.rows(tx):

@@ -14,8 +14,9 @@ from memforest.interval import from_ms
 from memforest.memory.transfer.export import SETTINGS, kept_by_indexes
 from memforest.memory.transfer.lines import LineReader
 from memforest.search.texts import index_tokens
-from memforest.store import derived, feed, indexes, meta
+from memforest.store import feed, indexes, meta
 from memforest.store import trees as tree_rows
+from memforest.store import wordings as word_digests
 from memforest.store.digests import turn_digest
 from memforest.store.import_rows import (
     RowWriter,
@@ -165,7 +166,7 @@ class TakeIn:
         usable = self._same and all(row in here and self._fits(row) for row in wanted)
         wordings = self._lines.header.get("wordings") == wording_rules().hex()
         if wordings:
-            derived.drop_wordings(self._tx, wording_rules())
+            word_digests.drop_wordings(self._tx, wording_rules())
         parts = [*MEMORY, *STRUCTURE, SUMMARIES, *VECTORS]
         scopes = {}
         for row in wanted if usable else []:

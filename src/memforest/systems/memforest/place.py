@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store import derived, meta
+from memforest.store import counts, derived, meta
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
 from memforest.store.corrections import shown_facts
@@ -198,7 +198,7 @@ class ForestPlacing:
 
     def _known_enough(self, entity: int) -> bool:
         least = self._settings.active_min_facts, self._settings.active_min_sessions
-        facts, sessions = fact_rows.entity_support(self._tx, entity, max(least))
+        facts, sessions = counts.entity_support(self._tx, entity, max(least))
         return facts >= least[0] and sessions >= least[1]
 
     # -- scenes -------------------------------------------------------------------------------
