@@ -142,7 +142,7 @@ def _owner(
     if asked.same_person is None:
         raise InputError(
             f"the memories of {shown(owners[key])} and {shown(other.user_id)} both call their owner "
-            f"{shown(other.label)}; say same_person=True if that is one person, or same_person=False to keep them apart"
+            f"{shown(other.label)}; say same_person=True (--same-person) if that is one person, or same_person=False (--two-people)"
         )
     return {key: f"{other.label} ({other.user_id})"}
 
