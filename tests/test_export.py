@@ -52,14 +52,14 @@ QUESTIONS = (
     "¿Dónde vive Carla?",
 )
 LIFE = (
-    "INSERT INTO origin VALUES (7, 'another', 'vera', 1700000000000)",
+    """INSERT INTO origin VALUES (7, '00112233445566778899aabbccddeeff', 'vera', 1700000000000, 'Vera', '{"Mum": "Ida"}')""",
     "UPDATE turn SET origin = 7 WHERE id = (SELECT min(id) FROM turn)",
     "UPDATE session SET erased = 2 WHERE id = (SELECT max(id) FROM session)",
     """INSERT INTO correction VALUES (3, 'k', 'pin', (SELECT fact_id FROM fact ORDER BY id LIMIT 1), NULL, NULL, NULL, NULL,
-        'unknown', 1700000000001, NULL)""",
+        'unknown', 1700000000001, NULL, 'It was said so.')""",
     "INSERT INTO correction_place VALUES (3, 's0', '0', x'0102')",
     "UPDATE fact SET verdict = 1 WHERE id = (SELECT min(id) FROM fact)",
-    "UPDATE occurrence SET correction = 3 WHERE id = (SELECT max(id) FROM occurrence)",
+    "UPDATE occurrence SET correction = 3, stored_ms = 1700000000004 WHERE id = (SELECT max(id) FROM occurrence)",
     "INSERT INTO tombstone VALUES (5, 'turn', 4, 1690000000000, 1700000000002)",
     """INSERT INTO write_key VALUES (x'ff00', x'11', (SELECT max(id) FROM session), '{"turns": 2}', 1700000000003)""",
     "INSERT INTO spent VALUES ('ingest', 'extract', 3, 0, 1, 100, 50, 0, 0, 1.25)",

@@ -57,7 +57,7 @@ def _columns(spec: str) -> tuple[Column, ...]:
 
 
 MEMORY = (
-    Part("origin", "origin", _columns("memory user_id merged_ms:time"), "origin"),
+    Part("origin", "origin", _columns("memory user_id merged_ms:time label names:json"), "origin"),
     Part(
         "session",
         "session",
@@ -84,7 +84,7 @@ MEMORY = (
         "correction",
         "correction",
         _columns(
-            "key kind fact_id made text start_ms:time end_ms:time precision made_ms:time undone_ms:time"
+            "key kind fact_id made text start_ms:time end_ms:time precision made_ms:time undone_ms:time said"
         ),
         "correction",
     ),
@@ -108,7 +108,7 @@ MEMORY = (
         "occurrence",
         _columns(
             """fact:ref=fact cell:ref=cell speaker said_ms:time topics:json cosine text quote tie dates:json
-            correction:ref=correction"""
+            correction:ref=correction stored_ms:time"""
         ),
         "occurrence",
     ),
