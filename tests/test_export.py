@@ -55,13 +55,14 @@ LIFE = (
     """INSERT INTO origin VALUES (7, '00112233445566778899aabbccddeeff', 'vera', 1700000000000, 'Vera', '{"Mum": "Ida"}')""",
     "UPDATE turn SET origin = 7 WHERE id = (SELECT min(id) FROM turn)",
     "UPDATE session SET erased = 2 WHERE id = (SELECT max(id) FROM session)",
-    """INSERT INTO correction VALUES (3, 'k', 'pin', (SELECT fact_id FROM fact ORDER BY id LIMIT 1), NULL, NULL, NULL, NULL,
-        'unknown', 1700000000001, NULL, 'It was said so.')""",
-    "INSERT INTO correction_place VALUES (3, 's0', '0', x'0102')",
+    """INSERT INTO correction SELECT 3, 'k', 'update', 'f1:00112233445566778899aabbccddeeff', fact_id, text, NULL, NULL, 'unknown',
+        1700000000001, NULL, 'It was said so.' FROM fact WHERE id = (SELECT fact FROM occurrence ORDER BY id DESC LIMIT 1)""",
+    "INSERT INTO correction_place VALUES (3, 's0', '0', x'0102030405060708')",
     "UPDATE fact SET verdict = 1 WHERE id = (SELECT min(id) FROM fact)",
     "UPDATE occurrence SET correction = 3, stored_ms = 1700000000004 WHERE id = (SELECT max(id) FROM occurrence)",
     "INSERT INTO tombstone VALUES (5, 'turn', 4, 1690000000000, 1700000000002)",
-    """INSERT INTO write_key VALUES (x'ff00', x'11', (SELECT max(id) FROM session), '{"turns": 2}', 1700000000003)""",
+    """INSERT INTO write_key VALUES (zeroblob(16), zeroblob(16), (SELECT max(id) FROM session),
+        '{"first": 0, "turns": 2, "replaced": false}', 1700000000003)""",
     "INSERT INTO spent VALUES ('ingest', 'extract', 3, 0, 1, 100, 50, 0, 0, 1.25)",
 )
 """Rows that other verbs write: merges, corrections, deletions, repeated writes, and what models cost."""
@@ -281,7 +282,7 @@ def test_with_another_embedder_everything_derived_is_made_anew(
 # -- what is in it ---------------------------------------------------------------------------------
 
 DERIVED = {
-    "change", "derived_fact_terms", "derived_fact_words", "derived_turn_terms", "derived_turn_words",
+    "change", "derived_fact_terms", "derived_fact_words", "derived_next_vector", "derived_turn_terms", "derived_turn_words",
     "derived_word_change", "feed", "index_", "job", "meta", "migration",
 }  # fmt: skip
 """Tables that an export does not carry as they are: what is made anew, the logs of one file, and those of which the header
