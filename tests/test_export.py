@@ -55,17 +55,13 @@ LIFE = (
     """INSERT INTO origin VALUES (7, '00112233445566778899aabbccddeeff', 'vera', 1700000000000, 'Vera', '{"Mum": "Ida"}')""",
     "UPDATE turn SET origin = 7 WHERE id = (SELECT min(id) FROM turn)",
     "UPDATE session SET erased = 2 WHERE id = (SELECT max(id) FROM session)",
-    """INSERT INTO correction SELECT 3, 'k', 'update', 'f1:00112233445566778899aabbccddeeff', fact_id, text, NULL, NULL, 'unknown',
-        1700000000001, NULL, 'It was said so.' FROM fact WHERE id = (SELECT fact FROM occurrence ORDER BY id DESC LIMIT 1)""",
-    "INSERT INTO correction_place VALUES (3, 's0', '0', x'0102030405060708')",
-    "UPDATE fact SET verdict = 1 WHERE id = (SELECT min(id) FROM fact)",
-    "UPDATE occurrence SET correction = 3, stored_ms = 1700000000004 WHERE id = (SELECT max(id) FROM occurrence)",
+    "UPDATE occurrence SET stored_ms = 1700000000004 WHERE id = (SELECT max(id) FROM occurrence)",
     "INSERT INTO tombstone VALUES (5, 'turn', 4, 1690000000000, 1700000000002)",
     """INSERT INTO write_key VALUES (zeroblob(16), zeroblob(16), (SELECT max(id) FROM session),
         '{"first": 0, "turns": 2, "replaced": false}', 1700000000003)""",
     "INSERT INTO spent VALUES ('ingest', 'extract', 3, 0, 1, 100, 50, 0, 0, 1.25)",
 )
-"""Rows that other verbs write: merges, corrections, deletions, repeated writes, and what models cost."""
+"""Rows that other verbs write: merges, deletions, repeated writes, and what models cost."""
 
 
 def written(folder: Path, seed: int = 3, config: Config | None = None) -> Path:
@@ -142,6 +138,10 @@ def test_an_export_of_an_import_is_the_same_file(folder: Path) -> None:
         for statement in LIFE:
             conn.execute(statement)
     with MemForest(folder / "a", eager_config()) as forest:
+        first, second, third, *_ = forest.user("u").list()
+        forest.user("u").update(first.fact_id, "Ana lives in Bergen.")
+        forest.user("u").forget(second.fact_id)
+        forest.user("u").pin(third.fact_id)
         forest.user("u").export(folder / "x.jsonl", vectors=True)
     with MemForest(folder / "b", eager_config()) as forest:
         done = forest.user("someone else").import_(folder / "x.jsonl")
