@@ -5,7 +5,7 @@
 #   make test-sqlite   the test suite on a newer SQLite than Python's own, which it installs
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
-#   make soak    the long runs (many seeds; under an hour)
+#   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
 #

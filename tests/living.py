@@ -161,7 +161,7 @@ class Life:
         if not shown:
             return False
         fact = self.random.choice(shown)
-        with suppress(CorrectionError):  # pinned already
+        with suppress(CorrectionError, InputError):  # it is pinned, or says that, already
             if kind == "update":
                 memory.update(fact, self.random.choice(UPDATES))
             elif kind == "forget":
