@@ -28,7 +28,7 @@ from tests.test_delete_histories import START, remaining, session, what_is_held
 from tests.worlds import differences, dump, fast_config, fast_folder, file_of, rows
 
 from memforest import MemForest
-from memforest.errors import CorrectionError, SessionConflictError
+from memforest.errors import CorrectionError, InputError, SessionConflictError
 from memforest.forest import UserMemory
 
 __all__ = ["VERBS", "Life"]
