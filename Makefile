@@ -5,7 +5,7 @@
 #   make test-sqlite   the tests of the store on a newer SQLite than Python's own, which it installs
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
-#   make soak    the long runs (many seeds; under an hour)
+#   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
 #
@@ -31,6 +31,7 @@ OTHER_SQLITE := pysqlite3==0.6.1
 TESTS := -m pytest -n auto --dist loadfile
 # The tests that speak to the store or to SQLite themselves.
 STORED = $(shell grep -lE 'memforest[.]store|sqlite3' tests/test_*.py)
+KILLS := 500
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 
 demo: $(VENV)/.core
@@ -58,6 +59,7 @@ live: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto --dist worksteal -m soak --timeout=3300
+	$(BIN)/python tests/killing.py $(KILLS)
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \

@@ -19,20 +19,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.dummy_index.index import Dummy
+from tests.recrypting import watch
 from tests.shelf import ShelfIndex
-from tests.worlds import eager_config, fast_config, said
+from tests.worlds import KEYS, eager_config, fast_config, make_sessions, said
 
-from memforest import AsyncMemForest
-from memforest.errors import EmbedderMismatchError, StoreError
+from memforest import AsyncMemForest, MemForest
+from memforest.errors import EmbedderMismatchError, InputError, NotFoundError, StoreError, StoreKeyError
 from memforest.memory import reembed
 from memforest.memory.merge import run
 from memforest.steps.local.extract import LocalExtractor
@@ -42,6 +45,10 @@ from memforest.systems import base, registry
 from memforest.systems.memforest import merge as grafts
 
 Call = tuple[str, list[dict[str, Any]], bool]
+Run = Callable[[AsyncMemForest], Awaitable[object]]
+
+LIVED, DOG = "Ana lived in Lisbon.", "Ana had a dog."
+"""What `tests.killing` lets the memory say in the session "changes"."""
 
 
 class Crasher:
@@ -108,7 +115,7 @@ class Crasher:
             moment: when it dies: "before" the commit of that write or "after" it; "returned", when the verb has come back
                 and nothing is closed. With "unreadable" it lives on, and nothing more can be read of what it has opened.
             within_s: dies after this time.
-            room: no file may grow by more than so many bytes beyond the largest one, as on a disk that is full then.
+            room: no file may be written behind so many bytes, as on a disk that is full then.
         """
         fault = {"at": at, "moment": moment, "within_s": within_s, "room": room}
         return self._run({"folder": folder, "verb": name, **fault})[:2]
@@ -167,8 +174,11 @@ def fail_reads(folder: str) -> None:
             os.close(other)
 
 
-def kill_at(number: int, moment: str, log: int, folder: str) -> None:
-    """Let the process die at its write with that number: just before its commit, or just after; or read no more after it."""
+def kill_at(number: int, moment: str, log: int, folder: str, *, files: bool = False) -> None:
+    """Let the process die at its write with that number: just before its commit, or just after; or read no more after it.
+
+    With `files` a write is a step in the file system, and just after it is before the next one.
+    """
     write, numbers = Database.write, count()
 
     @contextmanager
@@ -184,7 +194,16 @@ def kill_at(number: int, moment: str, log: int, folder: str) -> None:
         elif mine == number:
             die()
 
-    Database.write = counted  # type: ignore[method-assign]
+    def step() -> None:
+        mine = next(numbers)
+        os.write(log, b"w")
+        if number >= 0 and mine == number + (moment == "after"):
+            die()
+
+    if files:
+        watch(Path(folder), step)
+    else:
+        Database.write = counted  # type: ignore[method-assign]
 
 
 async def ingest(job: dict[str, Any], log: int) -> None:
@@ -221,12 +240,127 @@ async def _rebuild(forest: AsyncMemForest) -> None:
 
 
 async def _reembed(forest: AsyncMemForest) -> None:
-    reembed.BLOCK = 8
-    await forest.rebuild("u", embedder=True)
+    with mock.patch.object(reembed, "BLOCK", 8):
+        await forest.rebuild("u", embedder=True)
 
 
 async def _reextract(forest: AsyncMemForest) -> None:
     await forest.rebuild("u", stale=True)
+
+
+# -- deleting and correcting ----------------------------------------------------------------------
+
+
+def _delete(**target: Any) -> Run:
+    """Return the deletion of something."""
+
+    async def go(forest: AsyncMemForest) -> None:
+        with suppress(NotFoundError):  # it is gone
+            await forest.user("u").delete(**target)
+
+    return go
+
+
+async def _delete_fact(forest: AsyncMemForest) -> None:
+    for fact in await _saying(forest, DOG):
+        await forest.user("u").delete(fact)
+
+
+async def _saying(forest: AsyncMemForest, text: str) -> list[str]:
+    """Return the fact that is shown and says this; none when it was dealt with already."""
+    shown = await forest.user("u").list(limit=1000)
+    return [one.fact_id for one in shown if one.statement == text]
+
+
+async def _update(forest: AsyncMemForest) -> None:
+    for fact in await _saying(forest, LIVED):
+        await forest.user("u").update(
+            fact, "Ana lived in Porto.", valid_from="2021-01-01", valid_to="2023-01-01"
+        )
+
+
+async def _forget(forest: AsyncMemForest) -> None:
+    for fact in await _saying(forest, DOG):
+        await forest.user("u").forget(fact)
+
+
+async def _expire(forest: AsyncMemForest) -> None:
+    await forest.user("u").expire()
+
+
+# -- merging and bringing in ----------------------------------------------------------------------
+
+
+def _another(folder: str) -> None:
+    """Make the memory of somebody else, who has a session of the same id, and corrections."""
+    with MemForest(folder, eager_config()) as forest:
+        for number, (session_id, turns) in enumerate(make_sessions(23, sessions=3, most_turns=5)):
+            forest.ingest_session("other", session_id if number == 0 else f"other-{session_id}", turns)
+        memory = forest.user("other")
+        facts = memory.list(limit=1000).facts
+        memory.forget(facts[0].fact_id)
+        memory.update(facts[1].fact_id, "Ana lives in Bergen.")
+        forest.flush("other")
+
+
+async def _merge(forest: AsyncMemForest) -> None:
+    """Merge, few turns and leaves at a time."""
+    with (
+        mock.patch.object(run, "BATCH_TURNS", 2),
+        mock.patch.object(grafts, "MOST_LEAVES", 2),
+        mock.patch.object(base, "STEP", 2),
+    ):
+        await forest.user("u").merge("other")
+
+
+def _taken_out(folder: str) -> None:
+    """Put an export in the place of the memory, of which no more is left than that there is one."""
+    with MemForest(folder, eager_config()) as forest:
+        forest.user("u").export(Path(folder) / "export.jsonl")
+        forest.delete_user("u")
+        forest.register_user("u")
+
+
+async def _import(forest: AsyncMemForest) -> None:
+    with suppress(InputError):  # it holds something: the import was whole then, or what is compared says so
+        await forest.user("u").import_(forest.directory / "export.jsonl")
+
+
+def _chat_files(folder: str) -> None:
+    """Write the messages of three days into a file each."""
+    for day in (11, 13, 17):
+        messages = [
+            {"role": "user", "content": turn["content"], "timestamp": turn["timestamp"]}
+            for turn in said(f"I moved to Kyoto {day} weeks ago.", f"I have {day} cats.", day=day)
+        ]
+        (Path(folder) / f"chat{day}.json").write_text(json.dumps(messages), encoding="utf-8")
+
+
+async def _import_files(forest: AsyncMemForest) -> None:
+    result = await forest.user("u").import_file(sorted(forest.directory.glob("chat*.json")))
+    assert not result.problems
+
+
+# -- encrypting -----------------------------------------------------------------------------------
+
+
+def _encrypted(folder: str) -> None:
+    with MemForest(folder, eager_config(key=KEYS[0])) as forest:
+        forest.encrypt()
+
+
+async def _encrypt(forest: AsyncMemForest) -> None:
+    await forest.encrypt("u")
+
+
+async def _decrypt(forest: AsyncMemForest) -> None:
+    async with AsyncMemForest(forest.directory, eager_config(key=KEYS[0])) as with_key:
+        await with_key.decrypt("u")
+
+
+async def _rekey(forest: AsyncMemForest) -> None:
+    async with AsyncMemForest(forest.directory, eager_config(key=KEYS[0])) as with_key:
+        await with_key.rekey(KEYS[1], "u")
 
 
 @dataclass(frozen=True)
@@ -237,16 +371,28 @@ class Verb:
     deleting what is gone, `run` suppresses just that one.
     """
 
-    run: Callable[[AsyncMemForest], Awaitable[object]]
+    run: Run
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings other than `eager_config`'s, for the run and for whoever opens the memory after it."""
+    before: dict[str, Any] = field(default_factory=dict)
+    """Likewise for whoever opens it before."""
     prepare: Callable[[str], object] | None = None
-    """Puts what it needs besides the memory, as another user's or a file to import, into the directory."""
+    """Puts what it needs besides the memory, as another user's or a file to import, into the directory, or the memory into
+    the state that it begins with."""
     refused: tuple[type[Exception], ...] = ()
     """With what a memory that it has, or has not, changed refuses the settings from before it, or its own."""
     changes: bool = True
     """Whether it changes what the memory holds."""
+    files: bool = False
+    """Whether its writes are steps in the file system, not transactions."""
 
+
+_RECRYPTING: dict[str, Any] = {"refused": (StoreKeyError,), "changes": False, "files": True}
+_ENCRYPTING = {
+    "encrypt": Verb(_encrypt, {"key": KEYS[0]}, **_RECRYPTING),
+    "decrypt": Verb(_decrypt, {}, {"key": KEYS[0]}, _encrypted, **_RECRYPTING),
+    "rekey": Verb(_rekey, {"key": KEYS[1]}, {"key": KEYS[0]}, _encrypted, **_RECRYPTING),
+}
 
 VERBS: dict[str, Verb] = {
     "ingest": Verb(_ingest),
@@ -255,17 +401,27 @@ VERBS: dict[str, Verb] = {
         _reembed, {"embedder": "hash-words-1@48"}, refused=(EmbedderMismatchError,)
     ),
     "rebuild of what is stale": Verb(_reextract, {"cell_turns": 1}),
+    "delete a turn": Verb(_delete(turn=("changes", "0"))),
+    "delete a session": Verb(_delete(session_id="s1")),
+    "delete a fact": Verb(_delete_fact),
+    "delete an entity": Verb(_delete(entity="Bob")),
+    "expire": Verb(_expire, {"retention": "390 days"}),
+    "update": Verb(_update),
+    "forget": Verb(_forget),
+    "merge": Verb(_merge, prepare=_another),
+    "import": Verb(_import, prepare=_taken_out),
+    "import chat files": Verb(_import_files, prepare=_chat_files),
+    **(_ENCRYPTING if find_spec("sqlcipher3") else {}),
 }
 """Name -> verb."""
 
 
-def limit_room(folder: str, room: int) -> None:
-    """Let no file of this process grow by more than so many bytes beyond the largest one of a directory."""
+def limit_room(room: int) -> None:
+    """Let this process write no file behind so many bytes."""
     import resource
 
-    largest = max(path.stat().st_size for path in Path(folder).iterdir())
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest + room, largest + room))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 
 
 async def run_verb(job: dict[str, Any]) -> None:
@@ -344,8 +500,9 @@ def main() -> None:
         if child == 0:
             os.close(reading)
             if job.get("room") is not None:
-                limit_room(job["folder"], job["room"])
-            kill_at(job["at"], job["moment"], log, job["folder"])
+                limit_room(job["room"])
+            files = "verb" in job and VERBS[job["verb"]].files
+            kill_at(job["at"], job["moment"], log, job["folder"], files=files)
             asyncio.run(work(job, log))
             os._exit(0)
         os.close(log)

@@ -71,6 +71,7 @@ class Trial:
 
     def __init__(self, crasher: Crasher, name: str) -> None:
         self.name, self.verb, self._crasher = name, VERBS[name], crasher
+        self._files = self._prepared()
         with self.folder() as folder:
             self.before, versions = dump(self.path(folder)), [turns_of(self.path(folder))]
             begun = time.monotonic()
@@ -90,14 +91,21 @@ class Trial:
                 self._versions.setdefault(session_id, []).append(texts)
         self._stay = versions[0].keys() & versions[1].keys()
 
-    @contextmanager
-    def folder(self) -> Iterator[str]:
-        """Make a directory with the memory, and with what the verb needs besides."""
+    def _prepared(self) -> dict[str, bytes]:
+        """Return what is in the directory before the verb is run."""
         with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
             name, data = prepared()
             (Path(folder) / name).write_bytes(data)
             if self.verb.prepare is not None:
                 self.verb.prepare(folder)
+            return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+    @contextmanager
+    def folder(self) -> Iterator[str]:
+        """Make a directory with the memory, and with what the verb needs besides."""
+        with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+            for name, data in self._files.items():
+                (Path(folder) / name).write_bytes(data)
             yield folder
 
     def path(self, folder: str) -> Path:
@@ -129,9 +137,13 @@ class Trial:
             if texts not in self._versions.get(name, [])
         ]
         found += [(LOST, f"session {name!r}") for name in self._stay - stored.keys()]
-        for settings in ({}, self.verb.settings):
+        seen = 0
+        for settings in (self.verb.before, self.verb.settings):
             with suppress(*self.verb.refused):  # it has the one or the other
                 found += self._seen(folder, [text for texts in stored.values() for text in texts], settings)
+                seen += 1
+        if not seen:
+            found.append((LOST, "the memory can be opened neither as before nor as after"))
         if not returned:
             ended, _ = self.run(folder)
             found += [(OTHER, f"the same call ends with {ended}")] if ended else []

@@ -51,8 +51,8 @@ def contents(path: Path) -> list[Any]:
 
 @contextmanager
 def recorded(path: Path) -> Iterator[list[State]]:
-    """Record the files of a memory after each commit of this process."""
-    states: list[State] = []
+    """Record the files of a memory as they are, and after each commit of this process."""
+    states = [read_state(path)]
     write = Database.write
 
     @contextmanager
@@ -83,8 +83,8 @@ def _commits(log: bytes) -> tuple[int, list[int]]:
     return size, ends
 
 
-def torn_logs(state: State, random: Random, most: int) -> Iterator[tuple[State, int]]:
-    """Yield states in which the last commit of a log was not all written, and how many commits it has then.
+def torn_logs(state: State, random: Random, most: int) -> Iterator[State]:
+    """Yield states in which the last commit of a log was not all written.
 
     The log ends between two frames, in the middle of one, or goes on with garbage or zeros.
     """
@@ -96,7 +96,7 @@ def torn_logs(state: State, random: Random, most: int) -> Iterator[tuple[State, 
     places = [*range(before, ends[-1], size), *(random.randrange(before, ends[-1]) for _ in range(most))]
     for at in random.sample(places, min(most, len(places))):
         tail = random.choice((b"", random.randbytes(ends[-1] - at), bytes(ends[-1] - at)))
-        yield (database, log[:at] + tail), len(ends) - 1
+        yield database, log[:at] + tail
 
 
 def torn_checkpoints(path: Path, state: State, random: Random, most: int) -> Iterator[State]:

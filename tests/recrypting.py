@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,22 +18,16 @@ from typing import Any
 from memforest.keys import Key
 from memforest.store import recrypt
 
+__all__ = ["watch"]
+
 EVENTS = ("open", "os.rename", "os.link", "os.remove", "sqlcipher3.connect")
-_numbers = count()
-_last = int(sys.argv[4]) if __name__ == "__main__" else -1
 
 
-def step() -> None:
-    """Die if it is time."""
-    if next(_numbers) == _last:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _watch(path: Path) -> None:
-    """Count the steps in the directory of a file, and each fsync."""
+def watch(folder: Path, step: Callable[[], None]) -> None:
+    """Call a function before each of the steps that this process takes in a directory, and before each fsync."""
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event in EVENTS and str(path.parent) in str(args[0]):
+        if event in EVENTS and str(folder) in str(args[0]):
             step()
 
     def counted(number: int) -> None:
@@ -53,11 +48,16 @@ def _watch(path: Path) -> None:
 
 def main() -> None:
     """Do it, and say how many steps it took."""
-    path = Path(sys.argv[1])
+    path, last, numbers = Path(sys.argv[1]), int(sys.argv[4]), count()
+
+    def step() -> None:
+        if next(numbers) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     have, want = (None if one == "-" else Key(one) for one in sys.argv[2:4])
-    _watch(path)
+    watch(path.parent, step)
     recrypt.recrypt(path, have, want, timeout_s=5)
-    sys.stdout.write(str(next(_numbers)))
+    sys.stdout.write(str(next(numbers)))
 
 
 if __name__ == "__main__":

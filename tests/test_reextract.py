@@ -18,6 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.test_corrections import all_shown, fact_of, memory
 from tests.worlds import CLOCK, differences, dump, fast_config, file_of, make_sessions, rows, said, summaries
 
 from memforest import MemForest
@@ -314,3 +315,24 @@ def test_the_version_of_the_rules_tells_what_they_make() -> None:
         path.write_text(json.dumps(now) + "\n", encoding="utf-8")
         known = now
     assert known == now
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"cell_turns": 1}, {"extractor": Rules(2)}, {"extractor": Rules(3, "indeed"), "cell_turns": 1}],
+    ids=["other chunks", "other rules", "other words"],
+)
+def test_corrections_hold_for_what_is_read_again(folder: Path, settings: dict[str, Any]) -> None:
+    """What was corrected or forgotten is not shown again, and what stands in its place is."""
+    with memory(folder) as forest:
+        user = forest.user("u")
+        user.update(fact_of(user, "Davis"), "Bob lives in Portland.")
+        user.forget(fact_of(user, "Acme"))
+    with MemForest(folder, fast_config(**settings)) as forest:
+        user = forest.user("u")
+        assert user.stale()
+        user.rebuild(stale=True)
+        assert user.verify().problems == ()
+        shown = all_shown(user)
+        assert ("Davis" in shown, "Acme" in shown, "Portland" in shown) == (False, False, True)
+        assert not user.stale()

@@ -18,13 +18,17 @@ from random import Random
 from typing import Any
 
 from memforest import Config
+from memforest.keys import Key
 from memforest.models import HashEmbedder
-from memforest.store import migrations
+from memforest.store import migrations, salts
+from memforest.store.connections import connect
 from memforest.store.db import Database
+from memforest.store.engine import errors
 from memforest.store.packing import unpack_ids, unpack_text, unpack_vectors
 
 __all__ = [
     "CLOCK",
+    "KEYS",
     "Session",
     "dump",
     "eager_config",
@@ -126,9 +130,29 @@ def file_of(directory: Path) -> Path:
     return path
 
 
+KEYS = (bytes(range(32)), bytes(range(1, 33)))
+"""Of encrypted memories that are looked into here."""
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """Open a memory's file as it is; an encrypted one with that of `KEYS` which fits."""
+    salt = salts.read(path)
+    if salt is None or path.read_bytes()[:6] == b"SQLite":
+        return sqlite3.connect(path)
+    for key in KEYS:
+        conn = connect(path, 5.0, Key(key).of_file(salt.salt))
+        try:
+            conn.execute("SELECT 1 FROM sqlite_master").fetchall()
+        except errors("DatabaseError"):
+            conn.close()
+        else:
+            return conn
+    raise AssertionError("the file is encrypted with none of the keys")
+
+
 def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query, sorted."""
-    with sqlite3.connect(path) as conn:
+    with opened(path) as conn:
         conn.text_factory = lambda raw: raw.decode(errors="replace")  # tests damage texts too
         found = conn.execute(sql).fetchall()
     conn.close()
@@ -151,7 +175,7 @@ _PARTS = {
         o.said_ms, coalesce(o.tie, f.tie), round(cosine, 5),
         (SELECT group_concat(name, ' ') FROM (SELECT ({_TURN} = x.turn) AS name FROM occurrence_turn x
             WHERE x.occurrence = o.id ORDER BY 1)),
-        (SELECT key FROM correction WHERE id = o.correction) FROM occurrence o JOIN fact f ON f.id = o.fact""",
+        (SELECT kind || ' ' || fact_id FROM correction WHERE id = o.correction) FROM occurrence o JOIN fact f ON f.id = o.fact""",
     "entities": "SELECT key, kind = 'participant' FROM entity",
     "aliases": "SELECT a.key, e.key FROM alias a JOIN entity e ON e.id = a.entity",
     "mentions": """SELECT DISTINCT f.fact_id, e.key, roles FROM mention m JOIN fact f ON f.id = m.fact
@@ -194,7 +218,7 @@ _Shaped = tuple[str, tuple[str | None, str | None]]
 
 
 def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
-    conn = sqlite3.connect(path)
+    conn = opened(path)
     made = {
         row[0]: (None if row[1] is None else unpack_text(row[1]), row[2])
         for row in conn.execute(
