@@ -420,14 +420,15 @@ def test_it_is_read_where_nothing_may_be_written(folder: Path) -> None:
 
 
 @encrypted
-def test_wrong_keys_leave_no_lines_on_standard_error(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_keys_leave_no_lines_on_standard_error(
+    folder: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     """SQLCipher writes about each page that a key does not fit, unless it is told not to; nothing is logged either."""
     fill(folder, KEY, "nora", "tomas")
     salts.salt_file(folder / file_name("nora")).write_bytes(
         salts.salt_file(folder / file_name("tomas")).read_bytes()
     )
-    with a_forest(folder) as forest:
-        logging.getLogger("memforest").setLevel(logging.ERROR)
+    with a_forest(folder) as forest, caplog.at_level(logging.ERROR, "memforest"):
         assert forest.list_users() == ["tomas"]
     assert capfd.readouterr().err == ""
 

@@ -44,7 +44,7 @@ UNSEEN = {
     "tombstone": {"count", "deleted_ms", "id", "kind", "stored_ms"},
     "state": {"attribute", "id", "previous", "value"},
     "turn": {"origin", "stored_ms"},
-    "write_key": {"result", "stored_ms"},
+    "write_key": {"stored_ms"},
 }
 """Columns with a change that no check can see, as another value could as well have been stored."""
 
