@@ -45,7 +45,7 @@ def test_an_encrypted_memory_is_a_memory_like_any_other(module: str) -> None:
     assert done.returncode == 0, done.stdout[-4000:]
     counted = re.search(r"^(\d+) passed.* in ", done.stdout, re.MULTILINE)
     assert counted
-    assert int(counted[1]) > 20
+    assert int(counted[1]) >= 20
     assert "skipped" not in done.stdout.splitlines()[-1]
 
 
