@@ -353,3 +353,19 @@ def test_tombstones_have_counts_and_times_only(tmp_path: Path) -> None:
     found = rows(file_of(tmp_path), "SELECT kind, count, stored_ms, deleted_ms FROM tombstone ORDER BY kind")
     times = (int(CLOCK.timestamp() * 1000), int(now[0].timestamp() * 1000))
     assert found == [("fact", 2, *times), ("session", 1, *times), ("turn", 2, *times)]
+
+
+def test_an_answer_that_quotes_a_deleted_question_goes(tmp_path: Path) -> None:
+    """The question stands in the chunk before; its words are all said in other turns too, its sentence is not."""
+    turns = [
+        {"speaker": "Ana", "text": "I like to paint, me too.", "timestamp": "2024-03-04T09:00Z"},
+        {"speaker": "Bo", "text": "Do you like to paint too?", "timestamp": "2024-03-04T09:01Z"},
+        {"speaker": "Ana", "text": "Sure, mostly flowers.", "timestamp": "2024-03-04T09:02Z"},
+    ]
+    with MemForest(tmp_path, fast_config(cell_turns=1)) as forest:
+        forest.ingest_session("u", "s", turns)
+        user = forest.user("u")
+        assert any("do you like to paint too" in one.statement.lower() for one in user.list())
+        user.delete(turn=("s", "1"))
+        assert user.verify(deleted=["do you like to paint too"]).ok
+        assert len(user.turns("s")) == 2

@@ -19,7 +19,7 @@ from typing import Any
 
 from memforest.interval import from_ms
 from memforest.memory.erase.corrections import Deleted, Freed, free_corrections, reached_corrections
-from memforest.memory.erase.sentences import content_words, quoted, spelled, word_runs
+from memforest.memory.erase.sentences import content_words, quoted, repeated, spelled, word_runs
 from memforest.memory.ingest.corrections import settle_cells
 from memforest.memory.ingest.restate import drop_unnamed, lessen_facts
 from memforest.memory.ingest.retract import demote_silent
@@ -105,6 +105,11 @@ class _Session:
                 left |= content_words(spot.speaker, spot.text)
         return frozenset(gone - left)
 
+    def repeats(self, text: str, first: int, last: int) -> bool:
+        """Return whether a statement of those turns has a sentence of deleted text, as that of an answer has its question."""
+        near = [self.cuts[at] for at in range(max(0, first - CONTEXT_TURNS), last + 1) if at in self.cuts]
+        return any(repeated(text, cut.spot.text) and not repeated(text, cut.text or "") for cut in near)
+
 
 def erase_turns(
     tx: Tx,
@@ -179,6 +184,7 @@ def _drop_occurrences(
 ) -> _Again:
     """Delete the occurrences that go, and the facts of which none is left; restate the others."""
     lost = {cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells}
+    spans = {cell: (one, first, last) for one in found.values() for cell, first, last in one.cells}
     done.lost.update(*lost.values())
     facts = erase.facts_of_cells(tx, lost)
     names = erase.entities_spelled(tx, facts)
@@ -186,7 +192,11 @@ def _drop_occurrences(
     for occurrences in fact_rows.occurrences(tx, facts).values():
         for one in occurrences:
             if one.row in forced or (
-                one.cell in lost and _goes(one, turns, lost[one.cell], names.get(one.row, set()))
+                one.cell in lost
+                and (
+                    _goes(one, turns, lost[one.cell], names.get(one.row, set()))
+                    or spans[one.cell][0].repeats(one.text, *spans[one.cell][1:])
+                )
             ):
                 going[one.row] = one.fact
     sessions_cut = {cut.spot.session_id for cut in turns.values()}

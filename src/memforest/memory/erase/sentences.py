@@ -8,10 +8,12 @@ from collections.abc import Collection, Iterable
 from memforest.language.sentences import Piece, split_sentences
 from memforest.text import STOP_WORDS, entity_key, fold, lexical_tokens, words
 
-__all__ = ["content_words", "names", "quoted", "sharing", "spelled", "without", "word_runs"]
+__all__ = ["content_words", "names", "quoted", "repeated", "sharing", "spelled", "without", "word_runs"]
 
 RUN = 4
 """Words in a row that two texts do not share by chance."""
+LEAST_REPEATED = 3
+"""Words of a sentence that is told by its words."""
 MOST_NAME_WORDS = 3
 """Words that a name may have beside those of its key: an article, a title, a genitive."""
 
@@ -31,6 +33,18 @@ def word_runs(text: str) -> frozenset[str]:
     if len(said) <= RUN:
         return frozenset({" ".join(said)} if len(said) > 1 else ())
     return frozenset(" ".join(said[at : at + RUN]) for at in range(len(said) - RUN + 1))
+
+
+def repeated(text: str, said: str) -> bool:
+    """Return whether a text has a sentence of three words or more of what was said, word for word.
+
+    Example:
+        >>> repeated('Ana, asked "Do you like it?": Yes.', "Hello! Do you like it?")
+        True
+    """
+    spelt = " ".join(words(fold(text)))
+    own = (words(fold(one.text)) for one in split_sentences(said))
+    return any(len(one) >= LEAST_REPEATED and " ".join(one) in spelt for one in own)
 
 
 def quoted(text: str, quote: str) -> list[Piece]:
