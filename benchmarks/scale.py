@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py [--sizes 1000 10000 100000] [--dir DIR] [--json FILE]   # DIR: kept, and used again
     python benchmarks/scale.py --tree 1000000            # one tree alone, in a file
+    python benchmarks/scale.py --index segtree           # what that index adds, in turns: see below
 
 One seeded conversation (`synthetic/chat.py`) is ingested through the public API, the local extractor included, as far
 as each size asks, into a memory of its own. These are then measured in turn, so that a busy machine is as busy for
@@ -18,6 +19,12 @@ the shipped models have, so that vectors weigh what they weigh in use and no mod
   ratio is the median over questions of query / floor. `cpu`: the same in processor time of the whole process,
   which is what a query takes on a machine with nothing else to do.
 - *RSS*: of that process after its questions, `x vectors`: as a multiple of the float32 vectors it holds.
+
+With `--index segtree` sizes are turns, each a leaf, of talk with turns of topic (`synthetic/turning.py`), stored without
+extraction. All times are of the processor. *Placing*: growing the tree over what is stored, at a likeness that gives trees
+of the usual shape, and at two that give degenerate ones. *Asking*: with the scorers fused and cosine, and with the index
+memforest of the same memory and of a copy without segtree; `written` is the first question after a write of one turn.
+*Changes*, and *Writing* with the installed model (`--embedder`), each beside a memory without the index.
 """
 
 from __future__ import annotations
@@ -37,6 +44,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -44,7 +52,7 @@ import numpy as np
 
 from memforest import Config, MemForest
 from memforest.memory.directory import file_name
-from memforest.models import MINILM, HashEmbedder
+from memforest.models import MINILM, HashEmbedder, open_embedder
 from memforest.ranking import cosines
 from memforest.search.cache import SnapshotCache
 from memforest.search.lexical import bm25
@@ -54,6 +62,7 @@ from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.tree import TreeHead, insert
+from scaling.segtree import Sizes, report
 from synthetic.chat import Chat
 
 USER = "ana"
@@ -460,6 +469,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--tree", type=int, help="measure one tree alone with that many leaves")
     parser.add_argument("--k", type=int, default=8, help="fan-out of that tree")
+    parser.add_argument("--index", choices=["segtree"], help="measure what that index adds")
+    parser.add_argument(
+        "--embedder", default=MINILM.name, help="of the memories that are written with --index, or hash"
+    )
+    parser.add_argument("--sessions", type=int, default=20, help="written into these")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
@@ -474,6 +488,14 @@ def main() -> None:
         if args.tree:
             for line in tree_alone(directory, args.tree, args.k, args.seed):
                 print(" ".join(f"{name} {value:,.4g}" for name, value in line.items()))
+            return
+        if args.index:
+            hashing = args.embedder == "hash"
+            embedder = (
+                partial(HashEmbedder, args.dimension) if hashing else partial(open_embedder, args.embedder)
+            )
+            sizes = Sizes(args.sizes, args.dimension, args.questions, args.sessions, embedder)
+            print(report(directory, args.seed, sizes))
             return
         rows = run(args, directory)
     print(table(rows))

@@ -33,6 +33,7 @@ COMMITS = {
     "m0008_lean": "1a3f712",
     "m0010_jobs": "63c8fc4",
     "m0011_dates": "3dfe0c4",
+    "m0012_life": "3466731",
 }
 """Last migration of a schema -> a commit whose code writes it."""
 

@@ -35,7 +35,14 @@ from tests.shelf import ShelfIndex
 from tests.worlds import KEYS, eager_config, fast_config, make_sessions, said
 
 from memforest import AsyncMemForest, MemForest
-from memforest.errors import EmbedderMismatchError, InputError, NotFoundError, StoreError, StoreKeyError
+from memforest.errors import (
+    ConfigError,
+    EmbedderMismatchError,
+    InputError,
+    NotFoundError,
+    StoreError,
+    StoreKeyError,
+)
 from memforest.memory import reembed
 from memforest.memory.merge import run
 from memforest.steps.local.extract import LocalExtractor
@@ -43,6 +50,8 @@ from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems import base, registry
 from memforest.systems.memforest import merge as grafts
+from memforest.systems.segtree import advance as segments
+from memforest.systems.segtree import receive as received
 
 Call = tuple[str, list[dict[str, Any]], bool]
 Run = Callable[[AsyncMemForest], Awaitable[object]]
@@ -341,6 +350,30 @@ async def _import_files(forest: AsyncMemForest) -> None:
     assert not result.problems
 
 
+# -- segment trees --------------------------------------------------------------------------------
+
+
+def _with_segments(folder: str) -> None:
+    """Add the index "segtree" to the memory."""
+    with MemForest(folder, eager_config()) as forest:
+        forest.user("u").add_index("segtree")
+
+
+async def _ingest_segments(forest: AsyncMemForest) -> None:
+    """Store sessions, also late ones and in the place of others, few leaves at a time."""
+    with mock.patch.object(segments, "BATCH", 2), mock.patch.object(received, "STEP", 4):
+        await _ingest(forest)
+
+
+async def _add_segments(forest: AsyncMemForest) -> None:
+    """Add the index, few leaves at a time; or go on where it was left."""
+    with mock.patch.object(segments, "BATCH", 2), mock.patch.object(received, "STEP", 4):
+        try:
+            await forest.user("u").add_index("segtree")
+        except ConfigError:  # it is there, and may not be whole
+            await forest.resume("u")
+
+
 # -- encrypting -----------------------------------------------------------------------------------
 
 
@@ -408,6 +441,8 @@ VERBS: dict[str, Verb] = {
     "expire": Verb(_expire, {"retention": "390 days"}),
     "update": Verb(_update),
     "forget": Verb(_forget),
+    "ingest into segments": Verb(_ingest_segments, prepare=_with_segments),
+    "add segments": Verb(_add_segments),
     "merge": Verb(_merge, prepare=_another),
     "import": Verb(_import, prepare=_taken_out),
     "import chat files": Verb(_import_files, prepare=_chat_files),

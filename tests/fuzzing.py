@@ -66,6 +66,7 @@ from memforest.steps.llm import (
     subject,
 )
 from memforest.steps.llm.replies import Extraction, Named, Statement
+from memforest.steps.llm.shown import head_and_tail
 from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer, quoted
 from memforest.steps.local.asked_for import Wanted, holds
@@ -390,6 +391,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.llm.grounding.unsupported": _grounds,
     "steps.llm.grounding.date_is_spelt": _grounds,
     "steps.llm.grounding.language_of": _grounds,
+    "steps.llm.shown.head_and_tail": lambda t: head_and_tail(t, 9),
     "steps.llm.polarity.contradicts": _grounds,
     "steps.llm.subject.misattributed": _grounds,
     "steps.llm.parse.find_json": lambda t: [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,10 +18,25 @@ from memforest.store.snapshot import EntityName, StateSeen
 from memforest.systems.base import Search
 from memforest.types import TURN_ROLES, QuestionPlan
 
-__all__ = ["DAY", "DIMENSION", "Fact", "Said", "Tree", "hand_made", "planted", "searching", "state"]
+__all__ = [
+    "DAY",
+    "DIMENSION",
+    "OFF",
+    "WEIGHTS",
+    "Fact",
+    "Said",
+    "Tree",
+    "hand_made",
+    "planted",
+    "searching",
+    "state",
+]
 
 DAY = 86_400_000
 DIMENSION = 4
+WEIGHTS = [one.name for one in fields(Ranking) if one.name not in ("propagate", "alpha", "horizon", "sink")]
+"""The settings of a ranking that are weights: 0 switches the part off."""
+OFF: dict[str, Any] = dict.fromkeys(WEIGHTS, 0.0)
 
 
 @dataclass(frozen=True)
@@ -220,7 +236,7 @@ def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
         item=items[:, 0],
         item_end=items[:, 1],
         inner=inner,
-        stored=Inner(nothing, nothing, nothing, nothing, no_object, no_object),
+        stored=Inner(nothing, nothing, nothing, nothing, no_object),
         tree_ids=np.arange(1, 1 + len(trees), dtype=np.int64),
         tree_root=np.array(roots, dtype=np.int64),
         tree_kind=tuple(tree.kind for tree in trees),

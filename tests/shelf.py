@@ -17,8 +17,8 @@ from memforest.search.forest import FACT
 from memforest.search.forests import forest_of
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
+from memforest.store import corrections, sessions
 from memforest.store import facts as fact_rows
-from memforest.store import sessions
 from memforest.store import trees as tree_rows
 from memforest.store.leaves import placements
 from memforest.store.trees import SqliteArena
@@ -40,7 +40,8 @@ class ShelfPlacing:
         self._stale: set[tuple[str, int]] = set()
 
     def leave(self, items: Items) -> None:
-        """Note the trees in which the items stand."""
+        """Note the trees in which the items stand; a turn may be the last of a leaf, which is found by its first."""
+        self._stale |= {("session", session) for session in self._sessions(items.get("turn", ()))}
         for kind in ("turn", "cell", "fact"):
             for item in items.get(kind, ()):
                 for tree, _ in placements(self._tx, self._owner, kind, item):
@@ -49,8 +50,6 @@ class ShelfPlacing:
     def place(self, items: Items) -> None:
         """Note the trees in which the items belong."""
         self.leave(items)
-        for session in self._sessions(items.get("turn", ())):
-            self._stale.add(("session", session))
         for fact in fact_rows.facts_with_ids(self._tx, items.get("fact", ())).values():
             self._stale.add(("month", _month(fact.said_ms)))
 
@@ -88,7 +87,8 @@ class ShelfPlacing:
         return found
 
     def _facts(self, month: int) -> list[Node]:
-        mine = [fact for fact in fact_rows.iter_facts(self._tx) if _month(fact.said_ms) == month]
+        shown = corrections.shown_facts(self._tx, [fact.row for fact in fact_rows.iter_facts(self._tx)])
+        mine = [fact for fact in shown.values() if _month(fact.said_ms) == month]
         return [self._leaf("fact", fact.row) for fact in sorted(mine, key=lambda fact: fact.leaf_key)]
 
     def _leaf(self, kind: str, item: int, last: int | None = None) -> Node:
@@ -105,11 +105,11 @@ class ShelfPlacing:
         middle = (len(placed) + 1) // 2
         halves = [(0, placed[:middle]), (middle, placed[middle:])]
         made = [
-            self._above(tree, 3, part, span=(low, low + len(part)), state=bytes([low]))
+            self._above(tree, 3, part, span=(low + 1, low + 1 + len(part)), state=bytes([low]))
             for low, part in halves
             if part
         ]
-        return self._above(tree, 7, made, span=(0, len(placed)))
+        return self._above(tree, 7, made, span=(1, 1 + len(placed)))
 
     def _above(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 from memforest.interval import from_ms
 from memforest.store import facts, leaves, sessions, trees
 from memforest.store.connections import Connection, connect
+from memforest.store.fact_writes import add_facts, add_occurrence
 from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.migrations import MIGRATIONS
 from memforest.store.trees import SqliteArena
@@ -84,7 +85,7 @@ def put_fact(tx: Connection, fact_id: str = "f", text: str = "Ana paints.", **va
         "speaker": "Ana", "start_ms": None, "end_ms": None, "precision": "unknown", "negated": False, "said_ms": 0,
         "tie": f"s\x1f000000\x1f{fact_id}", "topics": (), "stored_ms": 0, **values,
     }  # fmt: skip
-    return facts.add_fact(tx, FactRow(row=0, fact_id=fact_id, text=text, **given))
+    return add_facts(tx, [FactRow(row=0, fact_id=fact_id, text=text, **given)])[0]
 
 
 def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **values: Any) -> OccurrenceRef:
@@ -93,7 +94,7 @@ def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **val
         "speaker": "Ana", "quote": "Hi.", "topics": (), "cosine": None, "tie": f"s\x1f{turns[0]:06}",
         "said_ms": value(tx, "SELECT said_ms FROM turn WHERE id = ?", turns[0]), **values,
     }  # fmt: skip
-    return facts.add_occurrence(tx, fact, cell_of(tx, turns[0]), text=text, turns=turns, **given)
+    return add_occurrence(tx, fact, cell_of(tx, turns[0]), text=text, turns=turns, **given)
 
 
 def put_entities(tx: Connection, *keys: str) -> list[int]:

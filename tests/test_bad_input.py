@@ -472,7 +472,7 @@ def test_what_is_odd_and_legal_comes_back_as_it_was(folder: Path, odd: dict[str,
             {"during": ("2024-02-01", "2024-01-01")}, InputError, "during", id="a window that ends first"
         ),
         pytest.param({"during": "2024"}, InputError, "during", id="half a window"),
-        pytest.param({"index": "segtree"}, ConfigError, "segtree.*memforest", id="an unknown index"),
+        pytest.param({"index": "none"}, ConfigError, "none.*memforest", id="an unknown index"),
         pytest.param({"index": ["flat", "x"]}, ConfigError, "'x' is unknown.*flat", id="one of two indexes"),
         pytest.param({"index": ("flat", "flat")}, ConfigError, "'flat' is there twice", id="an index twice"),
         pytest.param({"index": ()}, ConfigError, "at least one index", id="no index"),

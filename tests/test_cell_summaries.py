@@ -22,8 +22,8 @@ from memforest.errors import ConfigError, ModelError, StepError
 from memforest.search.snapshot import Snapshot
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.store.packing import unpack_text
+from memforest.systems.legs import Base, base_scores
 from memforest.systems.memforest.browse import nearness_to
-from memforest.systems.memforest.rank import Base, base_scores
 from memforest.systems.memforest.recall import leaf_similarity, recall
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.types import SummaryRequest

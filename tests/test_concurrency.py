@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
+from weakref import WeakSet
 
 import pytest
 
-from memforest.concurrency import all_of
+from memforest.concurrency import all_of, members
 
 
 class Job:
@@ -91,3 +93,28 @@ def test_a_caller_that_is_cancelled_leaves_no_job() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(work)
+
+
+def test_members_are_listed_while_others_come() -> None:
+    """Of a set that grows in another thread; a plain list of it raises."""
+
+    class Thing:
+        pass
+
+    found: WeakSet[Thing] = WeakSet()
+    kept: list[Thing] = []
+    ended = threading.Event()
+
+    def fill() -> None:
+        while not ended.is_set() and len(kept) < 50_000:
+            kept.append(Thing())
+            found.add(kept[-1])
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    try:
+        for _ in range(200):
+            assert len(members(found)) <= len(kept) + 1
+    finally:
+        ended.set()
+        thread.join()

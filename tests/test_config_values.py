@@ -86,6 +86,21 @@ def test_a_message_names_where_the_value_was(tmp_path: Path) -> None:
         load_default_config(file=path, environ={})
 
 
+def test_none_is_a_value_where_a_setting_has_it(tmp_path: Path) -> None:
+    """A file's "none" is None only for a setting that has no value of that name."""
+    path = tmp_path / "mine.toml"
+    path.write_text("[ranking]\npropagate = 'none'\nalpha = 0.5\nhorizon = 0\nsink = 'stay'")
+    given = load_default_config(file=path, environ={}).ranking
+    assert given == Ranking(propagate="none", alpha=0.5, horizon=0, sink="stay"), (
+        "and 'none' is not None here"
+    )
+    path.write_text("[ranking]\npropagate = 'sideways'")
+    with pytest.raises(
+        ConfigError, match=r"propagate should be 'top-down', 'bottom-up' or 'none', not 'sideways'"
+    ):
+        load_default_config(file=path, environ={})
+
+
 def test_sections_are_laid_over_each_other_setting_by_setting(tmp_path: Path) -> None:
     """Weights of a file beside defaults; a whole object as an argument takes the place of all below."""
     path = tmp_path / "m.toml"

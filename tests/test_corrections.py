@@ -25,12 +25,12 @@ from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, St
 DAVIS = "I live in Davis."
 TALK = said(DAVIS, "I like hiking a lot.", "My sister works at Acme.", speaker="Bob")
 WHERE = "Where does Bob live?"
-INDEXES = ("memforest", "flat", "facts")
+INDEXES = ("memforest", "segtree", "flat", "facts")
 
 
 def memory(folder: Path, **settings: Any) -> MemForest:
     """Return a forest with one session of Bob's."""
-    forest = MemForest(folder, fast_config(**settings))
+    forest = MemForest(folder, fast_config(**{"indexes": INDEXES[:2], **settings}))
     forest.ingest_session("u", "s", TALK)
     return forest
 
@@ -47,7 +47,8 @@ def all_shown(user: UserMemory, question: str = WHERE) -> str:
     for index in INDEXES:
         result = user.search(question, index=index, top_k=50)
         texts += [f"{one.text} {'' if one.corrected else one.quote}" for one in (*result, *result.top_facts)]
-        assert all(one.text in result.context(9999) for one in result)
+        context = result.context(9999)
+        assert all(line in context for one in result for line in one.text.splitlines())
     texts += [one.text for one in user.list(limit=1000)]
     texts += [f"{one.text} {one.value}" for one in user.timeline("Bob")]
     trees = [*user.tree(depth=9)]
@@ -129,7 +130,7 @@ def test_other_facts_of_a_turn_are_shown_by_their_own_words(tmp_path: Path) -> N
         "I live in Davis. " + "My sister Eva works at Acme as a nurse and she plays the cello. " * 2,
         speaker="Bob",
     )
-    with MemForest(tmp_path, fast_config(extractor=Sentences())) as forest:
+    with MemForest(tmp_path, fast_config(indexes=INDEXES[:2], extractor=Sentences())) as forest:
         forest.ingest_session("u", "s", turns)
         user = forest.user("u")
         user.forget(fact_of(user, "Davis"))
@@ -188,7 +189,7 @@ def test_what_was_said_after_the_clock_is_corrected_too(tmp_path: Path) -> None:
     ahead = [
         {**turn, "timestamp": "2031-01-01T10:00:00Z"} for turn in said(DAVIS, "I like tea.", speaker="Bob")
     ]
-    with MemForest(tmp_path, fast_config()) as forest:
+    with MemForest(tmp_path, fast_config(indexes=INDEXES[:2])) as forest:
         forest.ingest_session("u", "s", ahead)
         user = forest.user("u")
         user.update(fact_of(user, "Davis"), "Bob lives in Portland.")
@@ -237,12 +238,12 @@ class Sentences:
 @pytest.mark.parametrize("verb", ["resides in", "is a citizen of"])
 def test_a_correction_holds_for_another_wording(tmp_path: Path, verb: str) -> None:
     """Another extractor says it otherwise: its statement is hidden by its place, and others of the turn are not."""
-    with MemForest(tmp_path, fast_config(extractor=Sentences())) as forest:
+    with MemForest(tmp_path, fast_config(indexes=INDEXES[:2], extractor=Sentences())) as forest:
         turns = said(DAVIS + " I own a boat.", speaker="Bob")
         forest.ingest_session("u", "s", turns)
         user = forest.user("u")
         done = user.update(fact_of(user, "Davis"), "Bob lives in Portland.")
-    with MemForest(tmp_path, fast_config(extractor=Sentences(verb))) as forest:
+    with MemForest(tmp_path, fast_config(indexes=INDEXES[:2], extractor=Sentences(verb))) as forest:
         user = forest.user("u")
         more = [*turns, *said("I like tea.", speaker="Bob", day=2)]
         forest.ingest_session("u", "s", more, replace=True)
@@ -278,7 +279,7 @@ def test_a_correction_holds_where_nothing_is_extracted_any_more(tmp_path: Path) 
         user = forest.user("u")
         user.update(fact_of(user, "Davis"), "Bob lives in Portland.")
         user.forget(fact_of(user, "Acme"))
-    with MemForest(tmp_path, fast_config(extractor=Silent())) as forest:
+    with MemForest(tmp_path, fast_config(indexes=INDEXES[:2], extractor=Silent())) as forest:
         user = forest.user("u")
         forest.ingest_session("u", "s", [*TALK, *said("Bye.", speaker="Bob", day=2)], replace=True)
         shown = all_shown(user)

@@ -35,6 +35,7 @@ WRITTEN = (
     "Bob lives in Davis.",
     "I live in Miami.",
 )
+INDEXES = ("memforest", "segtree")
 ASKED = ("Where does Ana live?", "Where did Bob work in March 2023?", "What happened to Melanie?")
 
 
@@ -75,7 +76,7 @@ def told(forest: MemForest) -> list[object]:
     """Return what questions and views show."""
     user = forest.user("u")
     found: list[object] = []
-    for index in ("memforest", "flat", "facts"):
+    for index in (*INDEXES, "flat", "facts"):
         for question in ASKED:
             result = user.search(question, index=index, top_k=50)
             found.append(sorted((one.text, one.quote, one.pinned, repr(one.sources)) for one in result))
@@ -88,7 +89,7 @@ def test_a_corrected_memory_equals_one_that_is_extracted_anew(folder: Path, soak
     """Ingested, grown, overwritten, updated, forgotten, pinned and undone in any order, or its turns ingested once."""
     random = Random(soak_seed)
     final = make_sessions(soak_seed, sessions=3, most_turns=5)
-    with MemForest(folder / "a", eager_config()) as forest:
+    with MemForest(folder / "a", eager_config(indexes=INDEXES)) as forest:
         for session_id, turns, replace in make_history(soak_seed, final):
             forest.ingest_session("u", session_id, turns, replace=replace)
             for _ in range(random.randint(0, 3)):
@@ -98,10 +99,10 @@ def test_a_corrected_memory_equals_one_that_is_extracted_anew(folder: Path, soak
         report = forest.user("u").verify()
         assert report.ok, report.problems
         seen = told(forest) if {"Ana", "Bob"} <= names(file_of(folder / "a")) else None
-    with MemForest(folder / "b", eager_config()) as forest:
+    with MemForest(folder / "b", eager_config(indexes=INDEXES)) as forest:
         forest.register_user("u")
     copy_corrections(file_of(folder / "a"), file_of(folder / "b"))
-    with MemForest(folder / "b", eager_config()) as forest:
+    with MemForest(folder / "b", eager_config(indexes=INDEXES)) as forest:
         for session_id, turns in final:
             forest.ingest_session("u", session_id, turns)
         forest.rebuild("u", scopes=True)

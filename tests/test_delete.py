@@ -163,11 +163,11 @@ def test_metadata_that_repeats_what_was_deleted_goes(tmp_path: Path) -> None:
 
 def test_questions_are_answered_as_if_it_had_never_been_said(tmp_path: Path) -> None:
     """A snapshot that a query has read before the deletion is not used behind it."""
-    with MemForest(tmp_path, fast_config()) as forest:
+    with MemForest(tmp_path, fast_config(indexes=("memforest", "segtree"))) as forest:
         forest.ingest_session("u", "s", said("I bought a red kayak.", "I live in Oslo.", "I like tea."))
         assert "kayak" in forest.query("u", "What about the kayak?").evidence[0].quote
         forest.delete_turn("u", "s", "0")
-        for index in ("memforest", "flat", "facts"):
+        for index in ("memforest", "segtree", "flat", "facts"):
             for one in forest.query("u", "What about the kayak?", index=index).evidence:
                 assert "kayak" not in one.quote + one.text
 

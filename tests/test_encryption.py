@@ -13,6 +13,7 @@ import sys
 from contextlib import closing
 from dataclasses import asdict
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from memforest import ConfigError, MemForest, load_default_config
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
+    InputError,
     SomeUsersFailedError,
     StoreKeyError,
     StoreLockedError,
@@ -291,6 +293,24 @@ def test_a_salt_that_is_gone_is_told(folder: Path) -> None:
     salt.write_bytes(kept)
     with a_forest(folder) as forest:
         assert answers(forest.user("nora"))
+
+
+@encrypted
+def test_a_failed_import_leaves_the_salt_that_was_there(folder: Path) -> None:
+    """It may be that of a backup, which nothing else opens; one that was made for the memory goes with it."""
+    fill(folder / "a")
+    path, export = file_of(folder / "a"), folder / "x.jsonl"
+    kept = salts.read(path)
+    with a_forest(folder / "a") as forest:
+        forest.user("nora").export(export)
+    path.unlink()
+    cut = export.read_bytes().rpartition(b'{"record":"end"')[0]
+    assert cut
+    for name, left in (("a", [salts.salt_file(path).name]), ("b", [])):
+        with a_forest(folder / name) as forest, pytest.raises(InputError):
+            forest.user("nora").import_(BytesIO(cut))
+        assert [one.name for one in (folder / name).iterdir()] == left
+    assert salts.read(path) == kept
 
 
 @encrypted

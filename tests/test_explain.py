@@ -56,7 +56,9 @@ def fill(forest: MemForest) -> None:
 @pytest.fixture(scope="module")
 def forest(tmp_path_factory: pytest.TempPathFactory) -> MemForest:
     """A forest without a reranker."""
-    made = MemForest(tmp_path_factory.mktemp("plain"), Config(embedder=HashEmbedder()))
+    made = MemForest(
+        tmp_path_factory.mktemp("plain"), Config(embedder=HashEmbedder(), indexes=("memforest", "segtree"))
+    )
     fill(made)
     return made
 
@@ -85,7 +87,7 @@ def texts(found: Sequence[Evidence]) -> list[str]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("index", ["memforest", "flat"])
+@pytest.mark.parametrize("index", ["memforest", "segtree", "flat"])
 def test_parts_sum_to_the_score(forest: MemForest, question: str, index: str) -> None:
     """The named parts of every piece of evidence add up to its score, also of one that time order leads with."""
     ranking = Ranking(browse=0.2, diversity=0.3)

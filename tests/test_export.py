@@ -23,6 +23,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.shelf import ShelfIndex
+from tests.test_encryption import KEY, encrypted
 from tests.worlds import (
     CLOCK,
     PAPER,
@@ -356,8 +357,9 @@ def test_an_export_is_of_one_moment(folder: Path) -> None:
     assert b"I sold the tent." not in out.getvalue()
 
 
-def test_a_cancelled_export_leaves_no_file_and_an_import_no_memory(folder: Path) -> None:
-    """The call ends when its thread has ended."""
+@pytest.mark.parametrize("key", [None, pytest.param(KEY, marks=encrypted)])
+def test_a_cancelled_export_leaves_no_file_and_an_import_no_memory(folder: Path, key: bytes | None) -> None:
+    """The call ends when its thread has ended. An encrypted memory leaves no salt either."""
     written(folder / "a")
     with MemForest(folder / "a", eager_config()) as forest:
         forest.user("u").export(folder / "x.jsonl")
@@ -371,7 +373,7 @@ def test_a_cancelled_export_leaves_no_file_and_an_import_no_memory(folder: Path)
             return super().readline(size)
 
     async def run() -> None:
-        async with AsyncMemForest(folder / "b", eager_config()) as forest:
+        async with AsyncMemForest(folder / "b", eager_config(key=key)) as forest:
             job = asyncio.create_task(forest.user("u").import_(Slow((folder / "x.jsonl").read_bytes())))
             await asyncio.to_thread(started.wait, 30)
             job.cancel()

@@ -489,7 +489,7 @@ def test_time_order_filters_and_flat_stay_as_they_are(world: Path, folder: Path)
     assert {one.said.month for one in kept.evidence} <= {1, 2, 3}
     flat = asking(opened(world, browser=Browser()), "llm", index="flat")
     assert flat.evidence == asking(opened(world), index="flat").evidence
-    assert "no trees" in flat.warnings[0]
+    assert "does not browse trees" in flat.warnings[0]
     assert asking(opened(world, browser=Browser()), index="flat").warnings == ()  # nobody asked for a mode
 
 

@@ -105,8 +105,8 @@ def test_settings_that_do_not_check_themselves_are_checked() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"indexes": ["segtree"]}, "'segtree' is unknown"),
-        ({"index_settings": {"segtree": {}}}, "'segtree' is unknown"),
+        ({"indexes": ["none"]}, "'none' is unknown"),
+        ({"index_settings": {"none": {}}}, "'none' is unknown"),
         ({"index_settings": {"memforest": {"session_k": 2}}}, r"\[index\.memforest\] session_k .*not 2"),
         ({"index_settings": {"memforest": {"families": ["session", "session"]}}}, "none twice"),
         ({"index_settings": {"memforest": {"families": []}}}, "at least one"),

@@ -63,7 +63,12 @@ def run(folder: Path, steps: Sequence[tuple[str, Step]]) -> tuple[MemForest, lis
     """Return a forest in which a history has happened, and the time after each step."""
     clock = FrozenClock(START)
     forest = MemForest(
-        folder, fast_config(clock=clock, index_settings={"memforest": {"active_min_facts": 2}})
+        folder,
+        fast_config(
+            clock=clock,
+            indexes=("memforest", "segtree"),
+            index_settings={"memforest": {"active_min_facts": 2}},
+        ),
     )
     other, times = forest.user("w"), []
     other.add(said("I live in Lima.", "I drink coffee.", speaker="Bob", day=4), session_id="d")
@@ -83,15 +88,23 @@ def told(memory: UserMemory, **when: Any) -> dict[str, Any]:
     found["timeline"] = [one.to_dict() for one in memory.timeline("Ana", **when)]
     found["diff"] = [one.to_dict() for one in memory.diff("2023-01-01", "2023-06-01", **when)]
     for question in QUESTIONS:
-        for index in ("flat", "facts", "memforest"):
+        for index in ("flat", "facts", "memforest", "segtree"):
             how: Any = {"index": index, "reference_date": "2025-01-01", **when}
             pieces = [
-                (one.text, one.quote, one.kind, one.fact_id, one.corrected, one.pinned, str(one.sources))
+                (
+                    one.text,
+                    one.quote,
+                    one.kind,
+                    one.fact_id,
+                    one.corrected,
+                    one.pinned,
+                    str(sorted(map(str, one.sources))),
+                )
                 for one in memory.search(question, top_k=1000, **how)
                 if one.kind != "memory"
             ]
             # Trees grow otherwise when more comes, so of these the order may differ.
-            found[f"{question} {index}"] = sorted(map(str, pieces)) if index == "memforest" else pieces
+            found[f"{question} {index}"] = pieces if index in ("flat", "facts") else sorted(map(str, pieces))
         found[f"{question} ask"] = memory.ask(question, reference_date="2025-01-01", **when).answer
     return found
 

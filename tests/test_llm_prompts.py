@@ -216,15 +216,30 @@ def test_the_example_of_judgement_is_a_judgement() -> None:
     assert run(ChatJudge(Scripted(example.reply).calls).judge(questions)) == [1, None, None]
 
 
-@pytest.mark.parametrize("kind", ["session", "entity", "scene"])
-def test_the_examples_of_summaries_keep_to_their_notes(kind: str) -> None:
-    """An example is within its words, and every name and number of it stands in its notes."""
+@pytest.mark.parametrize("kind", ["session", "entity", "scene", "conversation"])
+@pytest.mark.parametrize("at", [0, -1], ids=["first", "last"])
+def test_the_examples_of_summaries_keep_to_their_notes(kind: str, at: int) -> None:
+    """An example is within its words, and every name and number of it stands in its notes, or the minutes so far."""
     prompt: Prompt[Summary] = load_prompt(f"summarise_{kind}")
-    (example,) = prompt.examples
+    example = prompt.examples[at]
     rows: Any = example.input
     summary = read_reply(ChatReply(example.reply), Summary).summary
-    notes = " ".join(row["text"] for row in rows["notes"]) + " ".join(map(str, rows["node"][0].values()))
+    told = (*rows.get("history", ()), *rows["notes"])
+    notes = " ".join(row["text"] for row in told) + " ".join(map(str, rows["node"][0].values()))
     known = {word.lower().removesuffix("'s") for word in words(notes)} | {"they", "he", "she", "cello"}
     assert count_words(summary) <= rows["words"] < count_words(notes)
     assert {word.lower() for word in words(summary) if word[0].isupper()} <= known
     assert set(numbers(summary)) <= {one.removesuffix("th") for one in numbers(notes)} | {"1"}
+
+
+@pytest.mark.parametrize("way", ["pointwise", "batch"])
+def test_the_examples_of_placing_show_both_outcomes(way: str) -> None:
+    """One goes on with a stretch that is shown, one does not, whatever the quoted talk says about labels."""
+    prompt: Prompt[Any] = load_prompt(f"place_{way}")
+    goes_on, turns = prompt.examples
+    rows: Any = goes_on.input
+    labels = [row["label"] for row in rows["stretches"]] if way == "batch" else ["MERGE"]
+    assert json.loads(goes_on.reply)["decision"] in labels
+    assert json.loads(turns.reply)["decision"] == ("SPLIT" if way == "batch" else "CONTINUE")
+    quoted: Any = turns.input["exchange"]
+    assert "MERGE" in quoted[0]["text"]

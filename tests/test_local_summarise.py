@@ -30,14 +30,14 @@ FACTS = (
 )
 
 
-def request(*inputs: str, max_words: int = 60) -> SummaryRequest:
+def request(*inputs: str, max_words: int = 60, kind: str = "entity") -> SummaryRequest:
     """Return the request of a node with these children."""
-    return SummaryRequest("entity", "Ana", NOW, NOW, inputs, max_words)
+    return SummaryRequest(kind, "Ana", NOW, NOW, inputs, max_words)
 
 
-def summarise(*inputs: str, max_words: int = 60) -> str:
+def summarise(*inputs: str, max_words: int = 60, kind: str = "entity") -> str:
     """Return the summary of these children."""
-    return LocalSummariser().summarise_one(request(*inputs, max_words=max_words))
+    return LocalSummariser().summarise_one(request(*inputs, max_words=max_words, kind=kind))
 
 
 def test_single_short_input_is_returned_unchanged() -> None:
@@ -256,6 +256,9 @@ inputs = st.lists(
                     "ไทย",
                     "¿",
                     "x:",
+                    "when?",
+                    "no,",
+                    "\nB:",
                     "\n",
                 ]
             ),
@@ -266,12 +269,14 @@ inputs = st.lists(
 )
 
 
-@given(texts=inputs, max_words=st.integers(-1, 80))
-def test_any_input_gives_a_bounded_summary_of_its_own_words(texts: list[str], max_words: int) -> None:
+@given(texts=inputs, max_words=st.integers(-1, 80), kind=st.sampled_from(["entity", "conversation"]))
+def test_any_input_gives_a_bounded_summary_of_its_own_words(
+    texts: list[str], max_words: int, kind: str
+) -> None:
     """Whatever comes in, the summary is within the bound and repeatable, and its words are the children's."""
-    summary = summarise(*texts, max_words=max_words)
+    summary = summarise(*texts, max_words=max_words, kind=kind)
     assert count_words(summary) <= max(0, max_words)
-    assert summary == summarise(*texts, max_words=max_words)
+    assert summary == summarise(*texts, max_words=max_words, kind=kind)
     assert {char for char in summary if char.isalnum()} <= set("".join(texts))
 
 

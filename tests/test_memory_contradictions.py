@@ -33,6 +33,7 @@ UNSEEN = {
     "fact": {"stored_ms"},
     "feed": {"item", "kind", "seq"},
     "index_": {"reason"},
+    "ix_segtree_exchange": {"id", "level", "maker", "vector"},
     "job": {"due_ms", "id", "key", "kind", "owner", "reason", "tries"},
     "meta": {"key", "value"},
     "migration": {"applied_ms"},
@@ -83,11 +84,9 @@ FEW = {"memforest": {"active_min_facts": 2, "active_min_sessions": 1}}
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small memory with trees of all kinds, states, aliases and scenes, closed."""
+    """A small memory with trees of all kinds and of two indexes, states, aliases and scenes, closed."""
     folder = tmp_path_factory.mktemp("whole")
-    with MemForest(
-        folder, fast_config(index_settings={"memforest": {"active_min_facts": 2, "active_min_sessions": 1}})
-    ) as forest:
+    with MemForest(folder, fast_config(indexes=("memforest", "segtree"), index_settings=FEW)) as forest:
         for name, turns in make_sessions(3, sessions=4, most_turns=6):
             forest.ingest_session("u", name, turns)
         user = forest.user("u")
@@ -140,6 +139,7 @@ TABLES = [
     "ix_memforest_active",
     "ix_memforest_scene",
     "ix_memforest_scene_member",
+    "ix_segtree_exchange",
     "job",
     "leaf",
     "mention",
@@ -209,7 +209,7 @@ def run(folder: Path) -> tuple[bool, list[str]]:
     try:
         with MemForest(
             folder,
-            fast_config(index_settings={"memforest": {"active_min_facts": 2, "active_min_sessions": 1}}),
+            fast_config(index_settings=FEW),
         ) as forest:
             content = forest.user("u").verify().ok
             for name, verb in VERBS.items():

@@ -270,7 +270,7 @@ def test_a_result_says_how_it_came_about(forest: MemForest) -> None:
     assert (found.usage.model_calls, found.question_type) == (0, found.plan.kind)
 
 
-@pytest.mark.parametrize("index", ["memforest", "flat", "facts"])
+@pytest.mark.parametrize("index", ["memforest", "segtree", "flat", "facts"])
 def test_an_empty_memory_finds_nothing(folder: Path, index: str) -> None:
     """No evidence and an abstention, whatever is asked of whichever index it has."""
     with MemForest(folder, fast_config(indexes=[index])) as forest:

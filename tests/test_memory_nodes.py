@@ -175,6 +175,24 @@ def test_a_context_shows_what_a_summary_is(forest: MemForest) -> None:
     assert len(ask(forest, top_k=3, max_tokens=40).evidence) < 3
 
 
+def test_a_node_that_counts_what_it_holds_says_from_where_to_where(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half-open ordinals as a value and in JSON, the first and last leaf on the screen; others have none."""
+    with MemForest(folder, fast_config()) as forest:
+        fill(forest, 1)
+    with closing(sqlite3.connect(file_of(folder))) as conn, conn:
+        conn.execute("UPDATE node SET span_lo = 3, span_hi = 8 WHERE level = 2")
+    with MemForest(folder, fast_config()) as forest:
+        result = ask(forest)
+    assert {(one.level, one.span) for one in result} == {(2, (3, 8)), (1, None), (None, None)}
+    assert json.loads(json.dumps(result.evidence[0].to_dict()))["span"] == [3, 8]
+    draw_evidence(Screen(laid_out=True), result.evidence)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "summary of 7 turns, level 2, 2023-05, leaves 3 to 7, 2023-05-01" in shown
+    assert shown.count("leaves 3") == 1
+
+
 def test_explain_and_rerank_know_nodes(folder: Path) -> None:
     """Each node has its own place, parts and number; a reranker reads the summary as it is."""
     read: list[str] = []

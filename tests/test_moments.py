@@ -34,6 +34,7 @@ from memforest.testing import FrozenClock, FunctionChat, local_reply
 from memforest.types import Chunk, ChunkOutcome, QuestionPlan
 
 ASKED = Search(tokens=(), plan=QuestionPlan(), reference_ms=0)
+INDEXES = ("memforest", "segtree")
 FEW = {"active_min_facts": 2, "active_min_sessions": 1}
 
 
@@ -43,6 +44,7 @@ def grown(
     """Return a forest with sessions, one stored an hour, and the time after each."""
     clock = FrozenClock("2024-06-01T00:00:00Z")
     settings.setdefault("index_settings", {"memforest": FEW})
+    settings.setdefault("indexes", INDEXES)
     forest = MemForest(folder, eager_config(clock=clock, **settings))
     times = []
     for name, turns in make_sessions(seed, sessions=sessions):
@@ -52,20 +54,24 @@ def grown(
     return forest, times
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_forest_of_a_moment_is_the_whole_one_without_what_came_later(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("index", "seed"), [("memforest", 0), ("memforest", 1), ("memforest", 2), ("segtree", 1)]
+)
+def test_the_forest_of_a_moment_is_the_whole_one_without_what_came_later(
+    tmp_path: Path, index: str, seed: int
+) -> None:
     """Every leaf stands for what was held, every node for some leaf; those that lost one are marked."""
     forest, times = grown(tmp_path, seed)
     forest.close()
     db, cache = Database(file_of(tmp_path)), SnapshotCache()
     with db.read() as tx:
         base = cache.get(tx)
-        whole = forest_of(tx, base, "memforest")
+        whole = forest_of(tx, base, index)
         torn = 0
         for at in times[:-1]:
             snapshot = snapshot_at(tx, base, Moment(known_ms=to_ms(at)))
             assert snapshot.base is base
-            smaller = forest_of(tx, snapshot, "memforest")
+            smaller = forest_of(tx, snapshot, index)
             leaves = smaller.kind != INNER
             facts = smaller.kind == FACT
             held = {"facts": set(snapshot.facts.ids.tolist()), "turns": set(snapshot.turns.ids.tolist())}
@@ -155,6 +161,11 @@ def sources_of(found: QueryResult) -> set[tuple[str, str]]:
     [
         ({}, {"ranking": Ranking(browse=0.5), "explain": True}),
         ({}, {"index": ["memforest", "flat", "facts"]}),
+        ({}, {"index": "segtree"}),
+        ({}, {"index": ["memforest", "segtree"], "explain": True}),
+        ({"index_settings": {"segtree": {"scorer": "cosine", "admissible": "all"}}}, {"index": "segtree"}),
+        ({"index_settings": {"segtree": {"leaf_vector": "text", "expand": True}}}, {"index": "segtree"}),
+        ({"indexes": ("segtree",), "embedder": "none"}, {"index": "segtree"}),
         ({"index_settings": {"memforest": {**PAPER["memforest"], **FEW, "evidence": "roots"}}}, {}),
         ({"index_settings": {"memforest": {**PAPER["memforest"], **FEW, "evidence": "reached"}}}, {}),
         ({"embedder": "none"}, {}),

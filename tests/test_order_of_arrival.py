@@ -15,6 +15,7 @@ from tests.worlds import Session, fast_config, file_of, make_sessions, rows
 
 from memforest import MemForest, Ranking
 
+INDEXES = ("memforest", "segtree")
 QUESTIONS = (
     "Where did Ana live before Miami?", "Where does Bob live now?", "Who works at Acme?", "What did Melanie buy first?",
     "When did Carla Díaz move to Lisbon?", "Which city did Ana move to last?", "Who adopted 3 cats?", "zebra",
@@ -45,7 +46,7 @@ def known(directory: Path, forest: MemForest, ranking: Ranking) -> dict[str, Any
         "timelines": [repr(user.timeline(name)) for name in ("Ana", "Bob", "Melanie", "Carla Díaz", "Acme")
                       if (name.casefold().replace("í", "i"),) in rows(file_of(directory), "SELECT key FROM entity")],
     }  # fmt: skip
-    for index in ("memforest", "flat"):
+    for index in (*INDEXES, "flat"):
         for question in QUESTIONS:
             result = forest.query("u", question, index=index, ranking=ranking, top_k=8)
             found[f"{index}: {question}"] = [
@@ -60,7 +61,7 @@ def test_the_order_of_arrival_does_not_matter(folder: Path, soak_seed: int, how:
     sessions = make_sessions(900 + soak_seed, sessions=5, short_forms=False)
     found = []
     for name, arrange in (("in order", list), (how, lambda given: given)):
-        with MemForest(folder / name.replace(" ", "-"), fast_config()) as forest:
+        with MemForest(folder / name.replace(" ", "-"), fast_config(indexes=INDEXES)) as forest:
             given = arrange(sessions)
             if name == "another order":
                 given = Random(soak_seed).sample(sessions, len(sessions))
@@ -74,7 +75,7 @@ def test_the_order_of_arrival_does_not_matter(folder: Path, soak_seed: int, how:
 def test_an_entitys_kind_is_the_surest_of_its_mentions(folder: Path, order: str) -> None:
     """Whichever mention came first: one that tells nothing takes nothing away."""
     said = {"d": ("2023-02-01", "I met Quito yesterday."), "e": ("2023-03-01", "I live in Quito.")}
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, fast_config(indexes=INDEXES)) as forest:
         for name in order:
             day, text = said[name]
             forest.ingest_session("u", name, [{"speaker": "Bob", "text": text, "timestamp": day}])
@@ -83,10 +84,10 @@ def test_an_entitys_kind_is_the_surest_of_its_mentions(folder: Path, order: str)
 
 def test_equal_scores_go_by_when_it_was_said(folder: Path) -> None:
     """The same words in three sessions that came the wrong way round: the one that was said first is first."""
-    with MemForest(folder, fast_config()) as forest:
+    with MemForest(folder, fast_config(indexes=INDEXES)) as forest:
         for day in (3, 1, 2):
             turn = {"speaker": "Ana", "text": "Lovely!", "timestamp": f"2023-05-{day:02}"}
             forest.ingest_session("u", f"s{day}", [turn])
-        for index in ("memforest", "flat"):
+        for index in (*INDEXES, "flat"):
             said = [one.said.day for one in forest.query("u", "zebra", index=index).evidence]
             assert said == [1, 2, 3]

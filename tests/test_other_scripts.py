@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import Said, hand_made, searching
+from tests.hand_made import OFF, Said, hand_made, searching
 from tests.test_systems_rank import only, scored
 
 from memforest import Config, MemForest
@@ -37,7 +36,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-WORDS_ALONE = Ranking(**{**{weight.name: 0.0 for weight in fields(Ranking)}, "lexical": 1.0})
+WORDS_ALONE = Ranking(**{**OFF, "lexical": 1.0})
 TALKS = tomllib.loads((Path(__file__).parent / "data" / "scripts.toml").read_text(encoding="utf-8"))
 
 

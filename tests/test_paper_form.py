@@ -25,8 +25,8 @@ from memforest.ports import ChatRequest
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Found, Hit, Scored, Search
 from memforest.systems.combine import fuse
+from memforest.systems.legs import Base, base_scores
 from memforest.systems.memforest.browse import nearness_to
-from memforest.systems.memforest.rank import Base, base_scores
 from memforest.systems.memforest.reached import of_leaves
 from memforest.systems.memforest.recall import Recalled, leaf_similarity, recall, recall_trees
 from memforest.systems.memforest.settings import FAMILIES, MemForestSettings

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from memforest.ranking import (
     activation,
     ancestors,
+    bounded,
+    decay_sum,
+    means_below,
     propagate,
     relevance_shares,
     robustness,
@@ -98,6 +101,76 @@ def test_propagation_equals_the_matrix_walked_node_by_node(
     np.testing.assert_allclose(found, expected, atol=1e-12)
     if sink == "stay":
         assert found.sum() == pytest.approx(shares.sum())
+
+
+def matrix_of(forest: Forest, direction: str, sink: str) -> np.ndarray:
+    """Return the paper's W: in each column, how a node divides what it has."""
+    n = len(forest.parent)
+    columns = [one_edge(forest, np.eye(n)[v].tolist(), direction, sink) for v in range(n)]
+    return np.array(columns).reshape(n, n).T
+
+
+@given(
+    forests(),
+    st.integers(0, 9),
+    st.sampled_from(["down", "up"]),
+    st.sampled_from(["leak", "stay"]),
+    st.integers(0, 4),
+)
+def test_propagation_equals_powers_of_a_matrix_with_columns_of_0_and_1(
+    forest: Forest, seed: int, direction: str, sink: str, horizon: int
+) -> None:
+    """A column is 0 where a node has nowhere to send; shares sum to 1, and go on doing so if those keep what they have."""
+    matrix = matrix_of(forest, direction, sink)
+    ends = [not forest.children(v) if direction == "down" else p < 0 for v, p in enumerate(forest.parent)]
+    sums = matrix.sum(axis=0)
+    np.testing.assert_allclose(sums, np.where(ends, float(sink == "stay"), 1.0), atol=1e-12)
+    shares = relevance_shares(values_for(forest, seed))
+    assert shares.sum() == pytest.approx(1.0 if (values_for(forest, seed) > 0).any() else 0.0)
+    wanted = sum(0.5**k * np.linalg.matrix_power(matrix, k) @ shares for k in range(horizon + 1))
+    found = propagate(shares, forest.parent, direction, decay=0.5, horizon=horizon, sink=sink)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, wanted / decay_sum(0.5, horizon), atol=1e-12)
+
+
+@given(forests(), st.data(), st.sampled_from(["down", "up"]), st.integers(1, 4))
+def test_nothing_moves_down_from_a_leaf_or_up_from_a_root(
+    forest: Forest, data: st.DataObject, direction: str, horizon: int
+) -> None:
+    """What such a node has leaks, or stays: no other node gets any of it."""
+    ends = [
+        v for v, p in enumerate(forest.parent) if (p < 0 if direction == "up" else not forest.children(v))
+    ]
+    if not ends:
+        return
+    at = np.eye(len(forest.parent))[data.draw(st.sampled_from(ends))]
+    leaked = propagate(at, forest.parent, direction, decay=0.5, horizon=horizon)  # type: ignore[arg-type]
+    np.testing.assert_allclose(leaked, at / decay_sum(0.5, horizon), atol=1e-12)
+    stayed = propagate(at, forest.parent, direction, decay=0.5, horizon=horizon, sink="stay")  # type: ignore[arg-type]
+    np.testing.assert_allclose(stayed, at, atol=1e-12)
+
+
+@pytest.mark.parametrize("sink", ["leak", "stay"])
+@pytest.mark.parametrize("decay", [0.1, 0.95, 1.0])
+def test_a_horizon_beyond_the_forest_ends_with_it(sink: str, decay: float) -> None:
+    """Everything is lost or has arrived after a few edges, and the rest of the sum is known: no number of edges takes time."""
+    found = propagate(SHARES, TREE, "down", decay=decay, horizon=10**400, sink=sink)  # type: ignore[arg-type]
+    steps = [SHARES.tolist()]
+    for _ in range(500):
+        steps.append(one_edge(Forest(TREE, TREE), steps[-1], "down", sink))
+    if decay < 1:
+        weights = decay ** np.arange(501.0)
+        np.testing.assert_allclose(found, weights @ np.array(steps) / weights.sum(), atol=1e-9)
+    else:
+        np.testing.assert_allclose(found, steps[-1], atol=1e-8)
+
+
+@pytest.mark.parametrize("decay", [0.0, 1e-9, 0.1, 0.5, 1 - 1e-12, 1.0])
+def test_the_sum_of_weights_is_that_of_the_powers(decay: float) -> None:
+    """Also next to 0 and 1."""
+    for horizon in (0, 1, 2, 40):
+        assert decay_sum(decay, horizon) == pytest.approx(
+            sum(decay**k for k in range(horizon + 1)), rel=1e-12
+        )
 
 
 # Root 0 over 1 and 2; 1 over the leaves 3 and 4, 2 over the leaf 5.
@@ -231,6 +304,32 @@ def test_sums_below_equal_a_recursive_sum(forest: Forest, seed: int) -> None:
 
     found = sums_below(values, forest.parent, forest.level)
     np.testing.assert_allclose(found, [total(row) for row in range(len(values))], atol=1e-12)
+
+
+@given(forests(), st.integers(0, 9))
+def test_means_below_equal_a_walk_to_the_leaves(forest: Forest, seed: int) -> None:
+    """Each leaf counts once, however deep; what stands at inner nodes counts nothing."""
+    values = values_for(forest, seed)
+
+    def leaves(row: int) -> list[int]:
+        return [leaf for child in forest.children(row) for leaf in leaves(child)] or [row]
+
+    found = means_below(values, forest.parent, forest.level)
+    np.testing.assert_allclose(found, [values[leaves(row)].mean() for row in range(len(values))], atol=1e-12)
+    with pytest.raises(ValueError, match="parents for"):
+        means_below(np.ones(len(values) + 1), forest.parent, forest.level)
+
+
+def test_no_node_over_a_share_of_the_leaves_is_admitted() -> None:
+    """Leaves always are; the share is of the whole tree, or of each node's own."""
+    counts = np.array([10, 5, 4, 1, 1])
+    assert bounded(counts, 10, 0.4).tolist() == [False, False, True, True, True]
+    assert bounded(counts, 10, 0.0).tolist() == [False, False, False, True, True]
+    assert bounded(counts, 10, 1.0).all()
+    assert bounded(counts, np.array([20, 5, 20, 1, 1]), 0.5).tolist() == [True, False, True, True, True]
+    for share in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="share="):
+            bounded(counts, 10, share)
 
 
 # -- parts of a score --------------------------------------------------------------------------------------

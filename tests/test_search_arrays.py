@@ -368,7 +368,7 @@ def test_the_arrays_of_a_forest_have_what_is_stored(tx: Connection) -> None:
     """What a node does not have is told apart from 0; a tree without leaves has no root."""
     heads = [plant(tx, [], scope=scope, k=0) for scope in (7, 8)]
     kids = [leaf(tx, heads[0].tree, "fact", put_fact(tx, f"f{n}", tie=str(n))) for n in range(3)]
-    node(tx, heads[0].tree, 900, (kids[2], kids[0]), span=(0, 2), window="2024-05", state=b"x")
+    node(tx, heads[0].tree, 900, (kids[2], kids[0]), span=(0, 2), window="2024-05")
     node(tx, heads[0].tree, 901, (900, kids[1]), level=5)
     put_head(tx, "ix", "entity", 7, replace(heads[0], root=901))
     forest = forest_of(tx, load_snapshot(tx), "ix")
@@ -378,7 +378,7 @@ def test_the_arrays_of_a_forest_have_what_is_stored(tx: Connection) -> None:
     assert (forest.item.tolist(), forest.item_end.tolist()) == ([0, 1, 2, NONE, NONE], [NONE] * 5)
     stored = forest.stored
     assert (stored.span_lo.tolist(), stored.span_hi.tolist()) == ([0, NONE], [2, NONE])
-    assert (stored.window.tolist(), stored.state.tolist()) == (["2024-05", None], [b"x", None])
+    assert stored.window.tolist() == ["2024-05", None]
     assert (stored.start_ms.tolist(), stored.end_ms.tolist()) == ([-5, -5], [7, 7])
     assert (forest.tree_root.tolist(), forest.roots.tolist(), forest.tree_scope.tolist()) == (
         [4, NONE],

@@ -16,7 +16,7 @@ from tests.stored import cell_of, empty_memory, leaf, plant, put_fact, put_sessi
 from memforest.store import derived
 from memforest.store import wordings as word_digests
 from memforest.store.connections import Connection
-from memforest.store.derived import CHANGES_KEPT
+from memforest.store.derived import CHANGES_KEPT, MadeBy
 from memforest.store.packing import as_stored
 
 KINDS: tuple[Any, ...] = ("turn", "fact", "node")
@@ -51,7 +51,10 @@ def test_a_summary_comes_back_and_gives_way_to_the_next(tx: Connection) -> None:
     derived.put_summary(tx, one, "Zoë \U0001f98a\n" * 50, "m3", "mean", b"\x00\xff")
     assert derived.summaries(tx, [two, one, 999]) == {one: "Zoë \U0001f98a\n" * 50, two: ""}
     assert derived.summaries(tx, []) == {}
-    assert derived.summary_makers(tx) == {one: ("m3", b"\x00\xff"), two: ("m2", b"")}
+    assert derived.summary_makers(tx) == {
+        one: MadeBy("m3", b"\x00\xff", "mean"),
+        two: MadeBy("m2", b"", "none"),
+    }
     assert value(tx, "SELECT vector FROM derived_summary WHERE node = ?", one) == "mean"
 
 
@@ -77,9 +80,21 @@ def test_what_a_dirty_node_says_is_dropped(tx: Connection) -> None:
     derived.put_vectors(tx, "turn", [(ids[0], b"d", unit(0))])
     derived.drop_stale(tx)
     assert derived.summaries(tx, ids) == {node: f"text {node}" for node in ids[1:-1]}
-    assert list(derived.summary_makers(tx).values()) == [("m", b"x")] * (len(ids) - 2)
+    assert list(derived.summary_makers(tx).values()) == [MadeBy("m", b"x", "own")] * (len(ids) - 2)
     assert set(derived.vectors_of_items(tx, "node", ids)) == set(ids[1:-1])
     assert list(derived.vectors_of_items(tx, "turn", ids)) == [ids[0]]
+
+
+def test_summaries_of_some_nodes_are_dropped(tx: Connection) -> None:
+    """Dirty or not, with their vectors; those of others stay."""
+    one, two, *_ = nodes(tx)
+    for node in (one, two):
+        derived.put_summary(tx, node, "text", "m", "own", None)
+        derived.put_vectors(tx, "node", [(node, b"d", unit(0))])
+    derived.drop_summaries(tx, [one])
+    assert derived.summary_makers(tx) == {two: MadeBy("m", None, "own")}
+    assert derived.summary_makers(tx, [one]) == {}
+    assert set(derived.vectors_of_items(tx, "node", [one, two])) == {two}
 
 
 # -- vectors ----------------------------------------------------------------------------------------

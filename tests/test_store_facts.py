@@ -12,6 +12,7 @@ from tests.stored import cell_of, empty_memory, put_entities, put_fact, put_sess
 
 from memforest.store import counts, facts
 from memforest.store.connections import Connection
+from memforest.store.fact_writes import add_facts
 from memforest.store.facts import KINDS, FactRow
 from memforest.types import State
 
@@ -36,7 +37,7 @@ def fact(**values: object) -> FactRow:
 def test_a_fact_comes_back_as_it_was_written(tx: Connection, changed: dict[str, object]) -> None:
     """By row, by its id, and among all; in the order in which facts were stored."""
     written = [fact(fact_id=name, **changed) for name in ("z", "a")]
-    ids = [facts.add_fact(tx, one) for one in written]
+    ids = add_facts(tx, written)
     expected = [fact(fact_id=name, row=row, **changed) for name, row in zip("za", ids, strict=True)]
     assert list(facts.iter_facts(tx)) == expected
     assert facts.facts_with_ids(tx, [ids[1], 999]) == {ids[1]: expected[1]}

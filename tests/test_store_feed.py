@@ -56,12 +56,19 @@ def make(path: Path) -> None:
     db.close()
 
 
+class File(bytes):
+    """The bytes of a file, which are too many to be shown."""
+
+    def __repr__(self) -> str:
+        return f"<file of {len(self)} bytes>"
+
+
 @pytest.fixture(scope="module")
 def empty() -> Iterator[bytes]:
     """The bytes of such a memory."""
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         make(Path(folder) / "m.db")
-        yield (Path(folder) / "m.db").read_bytes()
+        yield File((Path(folder) / "m.db").read_bytes())
 
 
 @pytest.fixture

@@ -517,13 +517,13 @@ def test_the_rows_of_trees_and_nodes_say_what_is_stored(tx: Connection) -> None:
     """What a node does not have is None."""
     made = trees.put_head(tx, "ix", "month", 202405, TreeHead(0, 0))
     arena = SqliteArena(tx)
-    arena.put(inner(5, made.tree, (8, 9), span=(0, 3), window="2024-05", state=b"x"))
+    arena.put(inner(5, made.tree, (8, 9), span=(0, 3), window="2024-05"))
     arena.put(inner(6, made.tree))
     arena.flush()
     assert forests.tree_rows(tx, "ix") == [(made.tree, "month", 202405, None)]
     assert list(forests.inner_rows(tx, "ix")) == [
-        (5, made.tree, 1, pack_ids([8, 9]), 7, 9, 0, 3, "2024-05", b"x"),
-        (6, made.tree, 1, b"", 7, 9, None, None, None, None),
+        (5, made.tree, 1, pack_ids([8, 9]), 7, 9, 0, 3, "2024-05"),
+        (6, made.tree, 1, b"", 7, 9, None, None, None),
     ]
 
 

@@ -207,7 +207,8 @@ def sources() -> Iterator[tuple[Path, ast.Module]]:
 
 def of_store(path: Path) -> bool:
     """Return whether a module may have SQL: the store, and what an index keeps of its own."""
-    return path.parts[0] == "store" or (path.parts[0] == "systems" and path.parts[2:] == ("rows.py",))
+    own = path.parts[0] == "systems" and len(path.parts) == 3 and path.name.endswith("rows.py")
+    return own or path.parts[0] == "store"
 
 
 def statements(module: ast.Module) -> Iterator[str]:
@@ -235,7 +236,7 @@ def runs_sql(node: ast.AST) -> bool:
 
 
 def test_sql_is_run_in_the_store_alone() -> None:
-    """Only `store` runs statements, and an index in its `rows.py`."""
+    """Only `store` runs statements, and an index in its `rows.py` and what is named after it."""
     running = {path.as_posix() for path, module in sources() if any(map(runs_sql, ast.walk(module)))}
     assert {path for path in running if not of_store(Path(path))} == set()
     assert {"store/facts.py", "systems/memforest/rows.py"} <= running
@@ -249,7 +250,7 @@ def test_an_index_writes_its_own_tables() -> None:
         if of_store(path) and path.parts[0] == "systems":
             written = {name for text in statements(module) for name in WRITES.findall(text)}
             assert {name for name in written if not name.startswith(f"ix_{path.parts[1]}_")} == set()
-            assert written
+            assert written or path.name != "rows.py"
 
 
 def test_the_dialect_stands_in_few_files() -> None:

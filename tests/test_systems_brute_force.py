@@ -20,6 +20,7 @@ from tests.small_worlds import AXES, FEW, World, chains, worlds
 
 from memforest.ranking import Scores
 from memforest.systems.filters import Allowed, allowed, filter_notes
+from memforest.systems.legs import Base
 from memforest.systems.memforest.browse import nearness_to
 from memforest.systems.memforest.layout import (
     cell_of_turn,
@@ -28,7 +29,7 @@ from memforest.systems.memforest.layout import (
     session_blocks,
     session_levels,
 )
-from memforest.systems.memforest.rank import Base, flow
+from memforest.systems.memforest.rank import flow
 from memforest.systems.memforest.recall import browse, leaf_similarity, recall, recall_trees
 from memforest.systems.memforest.settings import FAMILIES, MemForestSettings
 from memforest.systems.nodes import allowed_nodes, turns_beneath

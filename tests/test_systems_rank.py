@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +12,21 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import Fact, Said, Tree, hand_made, planted, searching
+from tests.hand_made import OFF, Fact, Said, Tree, hand_made, planted, searching
 
 from memforest.config import Ranking
 from memforest.ranking import Levels, standardise
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Search
+from memforest.systems.legs import LeafScores, base_scores
 from memforest.systems.memforest.layout import cell_of_turn, session_blocks
-from memforest.systems.memforest.rank import LeafScores, base_scores, flow, score_leaves
+from memforest.systems.memforest.rank import flow, score_leaves
 from memforest.types import QuestionPlan
-
-OFF = Ranking(**{weight.name: 0.0 for weight in fields(Ranking)})
 
 
 def only(**weights: float) -> Ranking:
     """Return weights with everything off but these."""
-    return Ranking(**{**{weight.name: 0.0 for weight in fields(Ranking)}, **weights})
+    return Ranking(**{**OFF, **weights})
 
 
 def scored(snapshot: Snapshot, request: Search, lexical: list[float] | None = None) -> LeafScores:
@@ -204,4 +202,4 @@ def test_without_an_embedder_the_lexical_leg_stands_alone() -> None:
 def test_all_weights_off_ranks_nothing() -> None:
     """A weight of 0 switches its part off, which is how the ablation works."""
     snapshot = hand_made([Said("Ana", i, words=i + 1, axis=i % 4) for i in range(8)], trees=[CELLS])
-    assert not scored(snapshot, searching(ranking=OFF), [1.0] * 7 + [2.0]).total.any()
+    assert not scored(snapshot, searching(ranking=only()), [1.0] * 7 + [2.0]).total.any()

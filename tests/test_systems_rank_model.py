@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from math import exp, floor
 from pathlib import Path
@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import planted, searching
+from tests.hand_made import OFF, WEIGHTS, planted, searching
 from tests.small_worlds import FEW, World, chains, worlds
 
 from memforest.config import Ranking
 from memforest.ranking import Scores
 from memforest.systems.base import Search
-from memforest.systems.memforest.rank import LeafScores, base_scores, score_leaves
+from memforest.systems.legs import LeafScores, base_scores
+from memforest.systems.memforest.rank import score_leaves
 from memforest.types import QuestionPlan
 
-OFF = dict.fromkeys((weight.name for weight in fields(Ranking)), 0.0)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 seeds = st.integers(0, 99)
 
@@ -84,7 +84,7 @@ def test_neighbours_hand_on_what_is_above_the_average(
 def test_parts_sum_to_the_total(it: World, seed: int) -> None:
     """Whatever is on, and with the mean that was taken off as a part of its own."""
     plan = QuestionPlan(kind="when", entities=("Ana",), start=EPOCH + timedelta(days=3))
-    weights = {weight.name: 0.1 + 0.07 * i for i, weight in enumerate(fields(Ranking))}
+    weights = {name: 0.1 + 0.07 * i for i, name in enumerate(WEIGHTS)}
     found = scored(it, relevance(it, seed), plan, **weights)
     assert sum(found.parts.values()) == pytest.approx(found.total, abs=1e-9)
     assert all(part.any() for name, part in found.parts.items() if name != "mean")

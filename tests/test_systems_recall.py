@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
 
 from memforest.search.snapshot import Snapshot
-from memforest.systems.memforest.rank import Base, base_scores
+from memforest.systems.legs import Base, base_scores
 from memforest.systems.memforest.recall import browse, leaf_similarity, recall
 from memforest.systems.memforest.settings import MemForestSettings
 

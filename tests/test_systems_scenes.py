@@ -24,8 +24,9 @@ from memforest.memory.directory import file_name
 from memforest.search.forests import forest_of
 from memforest.search.load import load_snapshot
 from memforest.store.db import Database
+from memforest.systems.legs import base_scores
 from memforest.systems.memforest.layout import fact_blocks
-from memforest.systems.memforest.rank import base_scores, score_leaves
+from memforest.systems.memforest.rank import score_leaves
 from memforest.systems.memforest.recall import recall, similarity_of_scenes
 from memforest.systems.memforest.scenes import YOUNG
 
@@ -66,8 +67,8 @@ def test_every_fact_has_a_scene_and_every_scene_a_tree(folder: Path) -> None:
         for session_id, turns in make_sessions(2, sessions=16, most_turns=12):
             forest.ingest_session("u", session_id, turns)
             found = user.stats()
-            assert found.indexes["memforest"]["outside"] == 0
-            assert found.indexes["memforest"]["facts"] == found.facts
+            assert found.indexes["memforest"]["facts_in_no_scene"] == 0
+            assert found.indexes["memforest"]["facts_in_scenes"] == found.facts
             assert found.indexes["memforest"]["scenes"] == found.trees["memforest"].get("scene", 0)
         assert found.facts > YOUNG
         assert found.notes == ()
@@ -127,12 +128,27 @@ def test_a_rebuild_makes_lost_summaries_and_words_again(folder: Path) -> None:
 def test_a_replaced_session_leaves_its_scenes(folder: Path) -> None:
     """Facts that go are taken out of members, trees and centroids."""
     with grown(folder) as forest:
-        before = forest.user("u").stats().indexes["memforest"]["facts"]
+        before = forest.user("u").stats().indexes["memforest"]["facts_in_scenes"]
         for number in range(5):
             turn = {"speaker": "Ana", "content": "I bought a boat.", "timestamp": f"2024-01-0{number + 1}"}
             forest.ingest_session("u", f"s{number}", [turn], replace=True)
-        assert forest.user("u").stats().indexes["memforest"]["facts"] < before
+        assert forest.user("u").stats().indexes["memforest"]["facts_in_scenes"] < before
         assert forest.user("u").verify().ok
+
+
+def test_a_young_memory_derives_its_scenes_anew_when_something_goes(folder: Path) -> None:
+    """What a deletion leaves has the scenes that a rebuild gives it."""
+    with MemForest(folder, fast_config()) as forest:
+        user = forest.user("u")
+        for session_id, turns in make_sessions(6, sessions=5, most_turns=12):
+            forest.ingest_session("u", session_id, turns)
+        for one in [view.session_id for view in user.sessions()][:3]:
+            assert 0 < user.stats().facts <= YOUNG
+            user.delete(session_id=one)
+            forest.flush()
+            before = dump(file_of(folder))
+            user.rebuild(scopes=True)
+            assert differences(before, dump(file_of(folder))) == {}
 
 
 def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) -> None:
@@ -149,7 +165,7 @@ def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) 
     with MemForest(folder, fast_config()) as forest:
         forest.resume()
         found = forest.user("u").stats()
-        assert found.indexes["memforest"]["facts"] == found.facts > 0
+        assert found.indexes["memforest"]["facts_in_scenes"] == found.facts > 0
         assert forest.user("u").verify().ok
 
 
@@ -173,7 +189,7 @@ def test_a_memory_of_an_older_version_gets_its_scenes(folder: Path) -> None:
         assert "has not placed" in forest.user("u").verify().notes[0]
         forest.ingest_session("u", *last)
         found = forest.user("u").stats()
-        assert found.indexes["memforest"]["facts"] == found.facts
+        assert found.indexes["memforest"]["facts_in_scenes"] == found.facts
         assert found.notes == ()
         assert forest.user("u").verify().ok
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.hand_made import DAY, Fact, Said, hand_made, searching, state
-from tests.small_worlds import FEW, World, worlds
+from tests.hand_made import DAY, OFF, Fact, Said, hand_made, searching, state
+from tests.small_worlds import AXES, FEW, World, worlds
 
 from memforest.config import Ranking
+from memforest.ranking import standardise
 from memforest.search.snapshot import Snapshot
 from memforest.store import migrations
 from memforest.store.db import Database
@@ -29,12 +30,12 @@ from memforest.systems.combine import CombinedIndex
 from memforest.systems.facts.index import FactsIndex
 from memforest.systems.filters import allowed
 from memforest.systems.flat.index import FlatIndex
+from memforest.systems.legs import legs
 from memforest.systems.memforest.index import MemForestIndex
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.places import fact_places, first_turns, turn_places
 from memforest.types import QuestionPlan
 
-OFF = dict.fromkeys((weight.name for weight in fields(Ranking)), 0.0)
 BOTH = CombinedIndex([FlatIndex(), MemForestIndex()])
 EVERYTHING = (FlatIndex(), MemForestIndex(), BOTH)
 REACHED = MemForestIndex(
@@ -178,6 +179,20 @@ def test_only_what_browse_reached_is_found_in_the_paper_s_form(tx: Tx, it: World
     assert len(hits) == len(wanted)
     scores = [round(hit.score, 9) for hit in hits]
     assert scores == sorted(scores, reverse=True)
+
+
+@FEW
+@given(worlds, st.integers(0, 3))
+def test_every_index_can_take_the_legs(tx: Tx, it: World, axis: int) -> None:
+    """What memforest ranks by when everything else is off; without an embedder, words alone."""
+    request = searching(axis=axis, ranking=Ranking(**{**OFF, "turn": 0.4, "fact": 0.6}))
+    found = legs(tx, it.snapshot, request)
+    assert found.base.turn == pytest.approx(it.snapshot.turns.vectors.cosines(AXES[axis]))
+    hits = MemForestIndex().search(tx, it.snapshot, request).hits
+    ranked = {hit.turn: hit.score for hit in hits}
+    assert [ranked[turn] for turn in range(len(it.turns))] == pytest.approx(standardise(found.fused.total))
+    wordless = legs(tx, it.snapshot, replace(request, vector=None))
+    assert not wordless.fused.total.any()
 
 
 @FEW

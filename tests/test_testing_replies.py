@@ -197,7 +197,8 @@ def test_the_model_guided_path_runs_from_end_to_end(tmp_path: Any, clock: Clock)
         assert {call.status for call in server.calls} == {200}
         asked = {step_of(call.body) for call in server.calls}
     assert asked == {request.step for request in chat.requests}
-    assert asked >= set(STEPS) - {"judge", "browse"}
+    assert asked >= set(STEPS) - {"judge", "browse", "place"}
+    assert "place" not in asked  # no index here asks for it
     assert direct is not None
     assert "Porto" in direct
 
@@ -225,7 +226,7 @@ def test_a_turn_without_a_time_is_read_all_the_same() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["conversation", "entry", "theme", "record"])
+@pytest.mark.parametrize("key", ["conversation", "entry", "theme", "record", "stretch"])
 def test_a_summary_is_made_of_any_kind_of_node(key: str) -> None:
     """Within the last limit that is named, 60 words if none is."""
     notes = [{"note": n, "text": f"Nora went to lesson {n} in Porto."} for n in range(1, 40)]

@@ -127,8 +127,8 @@ def grown(random: Random) -> tuple[DictArena, TreeHead]:
         arena.put(node)
         return node
 
-    root = plant(0, random.randint(2, 9))
-    return arena, TreeHead(1, 0, root.id, 0, root.count)
+    root = plant(1, random.randint(2, 9))
+    return arena, TreeHead(1, 0, root.id, root.level, root.count)
 
 
 def sound_by_definition(arena: DictArena, head: TreeHead, contract: Contract) -> bool:
@@ -168,7 +168,10 @@ def sound_by_definition(arena: DictArena, head: TreeHead, contract: Contract) ->
         return node.count
 
     try:
-        return leaves(arena.nodes[head.root or 0]) == head.count and len(set(reached)) == len(reached)
+        root = arena.nodes[head.root or 0]
+        assert contract.shape != "ordered" or root.level == head.height
+        assert contract.shape == "contained" or not root.level or root.span == (1, head.count + 1)
+        return leaves(root) == head.count and len(set(reached)) == len(reached)
     except (AssertionError, KeyError, TypeError, IndexError):
         return False
 
@@ -228,17 +231,26 @@ def test_siblings_may_interleave_unless_they_must_not() -> None:
 def test_spans_tile_without_gap_or_overlap() -> None:
     """The sentence says which, and where."""
     arena = DictArena()
-    for id_, low, high in ((1, 0, 3), (2, 3, 5)):
-        arena.put(
-            Node(id_, 1, 0, (low, ""), low, high, 1, (), "turn", id_, 1, False, high - 1, span=(low, high))
-        )
-    arena.put(Node(3, 1, 1, (0, ""), 0, 5, 2, (1, 2), None, None, 1, False, span=(0, 5)))
+    for id_ in (1, 2):
+        arena.put(Node(id_, 1, 0, (id_, ""), 0, 5, 1, (), "turn", id_, 1, False, span=(id_, id_ + 1)))
+    arena.put(Node(3, 1, 1, (0, ""), 0, 5, 2, (1, 2), None, None, 1, False, span=(1, 3)))
     head = TreeHead(1, 0, 3, 1, 2)
     assert check_partition(arena, head) == []
-    for low, says in ((4, "leaves a gap behind 3"), (2, "overlaps 3")):
-        arena.nodes[2] = replace(arena.nodes[2], span=(low, 5))
-        (problem,) = check_partition(arena, head)
-        assert says in problem
+    for low, says in ((3, "leaves a gap behind 2"), (1, "overlaps 2")):
+        arena.nodes[2] = replace(arena.nodes[2], span=(low, 3 if low < 3 else 4))
+        assert says in check_partition(arena, head)[0]
+
+
+def test_a_root_spans_all_leaves_from_one() -> None:
+    """A tree whose spans are all one too far tiles well, and is wrong."""
+    arena = DictArena()
+    for id_ in (1, 2):
+        arena.put(Node(id_, 1, 0, (id_, ""), 0, 5, 1, (), "turn", id_, 1, False))
+    arena.put(Node(3, 1, 4, (0, ""), 0, 5, 2, (1, 2), None, None, 1, False, span=(2, 4)))
+    (problem,) = check_partition(arena, TreeHead(1, 0, 3, 4, 2))
+    assert "is the root and spans [2, 4), not [1, 3)" in problem
+    arena.nodes[3] = replace(arena.nodes[3], span=(1, 3))
+    assert check_partition(arena, TreeHead(1, 0, 3, 4, 2)) == []
 
 
 def test_a_chain_as_deep_as_can_be_is_checked() -> None:

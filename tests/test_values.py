@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from memforest.concurrency import all_of
 from memforest.errors import ConfigError, InputError
+from memforest.model_settings import PORTS, is_embedder, is_reranker
 from memforest.models import HashEmbedder
 from memforest.plans import OperatorKind, QuestionKind, QuestionPlan, SubQuery, TimeOperator
-from memforest.ports import PORTS, is_embedder, is_reranker
 from memforest.tokens import count_tokens
 from memforest.types import Chunk, Mention, Refused, StepUsage, Turn
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import signature
@@ -9,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.hand_made import WEIGHTS
 
 from memforest import (
     Budget,
@@ -21,6 +26,7 @@ from memforest import (
     Ranking,
     UserMemory,
 )
+from memforest.forest.import_verbs import ImportOptions
 from memforest.forest.options import QueryOptions
 from memforest.models import HashEmbedder
 from memforest.steps.local.extract import LocalExtractor
@@ -35,7 +41,9 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
         ("embedder", "reranker"), lambda value: value is None or isinstance(value, str) or value is len
     ),
-    **dict.fromkeys(("extractor", "summariser", "planner", "answerer", "chat"), lambda value: value is None),
+    **dict.fromkeys(
+        ("extractor", "summariser", "planner", "answerer", "placer", "chat"), lambda value: value is None
+    ),
     "indexes": lambda value: value == ["x"],
     "index_settings": lambda value: value == {},
     "chat_steps": lambda value: value in ([], ()),
@@ -76,16 +84,45 @@ def test_a_configuration_refuses_wrong_values(name: str) -> None:
             Config(**{name: value})
 
 
-@pytest.mark.parametrize("name", [one.name for one in fields(Ranking)])
+@pytest.mark.parametrize("name", WEIGHTS)
 def test_a_weight_is_a_finite_number(name: str) -> None:
     """A whole number will do."""
-    assert getattr(Ranking(**{name: 1}), name) == 1
+    one: dict[str, Any] = {name: 1}
+    assert getattr(Ranking(**one), name) == 1
     for value in WRONG:
         if not is_plain(value) or not isinstance(value, (int, float)) or value not in (0, -1, 1.5):
             with pytest.raises(
                 ConfigError, match=rf"Ranking\({name}=\.\.\.\) should be a (valid|finite) number"
             ):
                 Ranking(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "said"),
+    [
+        (
+            "propagate",
+            ("top-down", "bottom-up", "none", None),
+            ("down", 1),
+            "'top-down', 'bottom-up' or 'none' or None",
+        ),
+        ("alpha", (0, 0.0, 0.95), (1, 1.0, 1.5), "should be less than 1, not 1"),
+        ("alpha", (), (-0.1, -1), "greater than or equal to 0, not -"),
+        ("horizon", (0, 3, 10**6), (-1,), "greater than or equal to 0, not -1"),
+        ("horizon", (), (2.5, True, "2", None), "should be a valid integer"),
+        ("sink", ("leak", "stay"), ("drain", None, 0), "'leak' or 'stay'"),
+    ],
+)
+def test_propagation_is_refused_out_of_range(
+    name: str, right: tuple[Any, ...], wrong: tuple[Any, ...], said: str
+) -> None:
+    """With the setting, what it takes, and what was given; an alpha of 1 among them."""
+    for value in right:
+        assert getattr(Ranking(**{name: value}), name) == value
+    for value in wrong:
+        with pytest.raises(ConfigError, match=rf"Ranking\({name}=\.\.\.\)") as error:
+            Ranking(**{name: value})
+        assert said in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +267,7 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
         **dict.fromkeys(("query_time", "reference_date", "as_of", "said_by", "known_at"), WRONG_TIME),
         "during": WRONG_WINDOW,
         **dict.fromkeys(("top_k", "max_facts", "max_tokens"), WRONG_COUNT),
-        "index": ("segtree", *WRONG_TEXT),
+        "index": ("nosuch", *WRONG_TEXT),
         "ranking": (5, "x", {"lexical": 0.5}, Ranking),
         "mode": ("fast", *WRONG_TEXT),
         "budget": WRONG_BUDGET,
@@ -308,7 +345,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "entity": WRONG_TEXT,
         **dict.fromkeys(("said_by", "known_at"), WRONG_TIME),
     },
-    "tree": {"scope": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
+    "tree": {"scope": WRONG_TEXT, "index": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
     "rebuild": {
         **dict.fromkeys(("scopes", "stale", "embedder"), WRONG_FLAG),
         "index": WRONG_TEXT,
@@ -391,3 +428,4 @@ def test_every_verb_is_in_the_tables() -> None:
             if verb not in ("ask", "search"):  # the same arguments as `query`
                 assert names <= set(table.get(verb, {})), verb
     assert set(QueryOptions.__annotations__) <= set(OPTIONS["query"])
+    assert set(ImportOptions.__annotations__) <= set(IMPORT)

@@ -105,7 +105,7 @@ def handle(memory: UserMemory) -> None:
     assert_type(memory.get("f1:00"), FactView)
     assert_type(memory.list(limit=10, filters={"channel": "mail"}), FactPage)
     assert_type(memory.timeline("Ana", attribute="residence"), list[TimelineEntry])
-    assert_type(memory.tree("Ana", depth=2), list[TreeView])
+    assert_type(memory.tree("Ana", index="memforest", depth=2), list[TreeView])
     assert_type(memory.stats(), Stats)
     assert_type(memory.verify(), VerifyReport)
 

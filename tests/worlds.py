@@ -197,10 +197,21 @@ _OF_MEMFOREST = {
         JOIN fact f ON f.id = m.fact""",
 }
 
+_OF_SEGTREE = {
+    "stretches": """SELECT n.level, key_ms, key_tie, n.start_ms, n.end_ms, span_lo, span_hi, n.count, hex(state) FROM node n
+        JOIN tree t ON t.id = n.tree WHERE owner = 'segtree' AND n.level > 0""",
+    "exchanges": """SELECT s.session_id, e.first, e.last, turns, place, tie, state, level, maker, hex(vector)
+        FROM ix_segtree_exchange e JOIN session s ON s.id = e.session""",
+}
+
+_OWN = {"memforest": _OF_MEMFOREST, "segtree": _OF_SEGTREE}
+"""Index -> what is its own."""
+
 
 def dump(path: Path) -> dict[str, Any]:
     """Return what a memory holds, without row numbers and without the boundaries of inner nodes."""
-    own = _OF_MEMFOREST if rows(path, "SELECT 1 FROM index_ WHERE name = 'memforest'") else {}
+    names = {row[0] for row in rows(path, "SELECT name FROM index_")}
+    own = {part: sql for name, parts in _OWN.items() if name in names for part, sql in parts.items()}
     found: dict[str, Any] = {part: rows(path, sql) for part, sql in (_PARTS | own).items()}
     found["trees"] = {tree: leaves for tree, leaves, _ in _trees(path)}
     return found

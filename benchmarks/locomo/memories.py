@@ -136,7 +136,8 @@ def ask_all(forest: MemForest, conversations: Sequence[Conversation], **options:
 
 def changed(weights: Mapping[str, float]) -> Ranking:
     """Return the default weights with some changed."""
-    return replace(Ranking(), **weights)
+    given: dict[str, Any] = dict(weights)
+    return replace(Ranking(), **given)
 
 
 # -- what it costs --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-__all__ = ["Chat", "Session"]
+__all__ = ["Chat", "Session", "vocabulary"]
 
 Session = tuple[str, list[dict[str, Any]]]
 """A session's id and its turns."""
@@ -95,7 +95,7 @@ class Chat:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         random = Random(f"{seed} names")
-        self._words = _Drawer.of(_vocabulary())
+        self._words = _Drawer.of(vocabulary())
         friends = _names(random, FRIENDS, 2)
         self._friends = _Drawer.of(friends)
         self._speakers = _Drawer.of(friends[:SPEAKING_FRIENDS])
@@ -149,7 +149,7 @@ def _time(number: int) -> datetime:
     return BEGIN + timedelta(hours=number * HOURS, minutes=number % 60)
 
 
-def _vocabulary() -> list[str]:
+def vocabulary() -> list[str]:
     """Return the whole words of the package's vocabulary, the frequent ones first."""
     listed = files("memforest.data").joinpath("vocab.txt").read_text(encoding="utf-8").split("\n")
     return [word for word in listed if len(word) >= SHORTEST_WORD and word.isascii() and word.isalpha()]

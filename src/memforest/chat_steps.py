@@ -112,9 +112,22 @@ _steps: dict[str, ChatStep] = {
             "summarise",
             "summarises the nodes of trees",
             dict.fromkeys(
-                ("consolidate", "summarise_entity", "summarise_scene", "summarise_session"), f"{_OWN}Summary"
+                (
+                    "consolidate",
+                    "summarise_conversation",
+                    "summarise_entity",
+                    "summarise_scene",
+                    "summarise_session",
+                ),
+                f"{_OWN}Summary",
             ),
             f"{_DOUBLES}summary",
+        ),
+        ChatStep(
+            "place",
+            "tells which stretch of a conversation an exchange goes on, where an index asks",
+            {"place_batch": f"{_OWN}PlaceChoice", "place_pointwise": f"{_OWN}PlaceVerdict"},
+            f"{_DOUBLES}placement",
         ),
         ChatStep(
             "plan",

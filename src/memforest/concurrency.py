@@ -6,8 +6,9 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
+from weakref import WeakSet
 
-__all__ = ["Ended", "all_of", "in_thread"]
+__all__ = ["Ended", "all_of", "in_thread", "members"]
 
 T = TypeVar("T")
 
@@ -54,3 +55,12 @@ async def in_thread(work: Callable[[Callable[[], None]], T]) -> T:
         await asyncio.wait([job])
         job.exception()  # it is the caller's end that counts
         raise
+
+
+def members(found: WeakSet[T]) -> list[T]:
+    """Return what is in a set to which another thread may be adding; without a lock, which a forked child could not open."""
+    while True:
+        try:
+            return list(found)
+        except RuntimeError:  # it has grown meanwhile
+            continue

@@ -21,21 +21,15 @@ from memforest.clock import Clock, system_clock
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError
 from memforest.keys import Key, KeySetting
-from memforest.ports import (
-    PORTS,
-    Answerer,
-    ChatSetting,
-    EmbedderSetting,
-    Extractor,
-    Planner,
-    RerankerSetting,
-    Summariser,
-)
+from memforest.model_settings import PORTS, ChatSetting, EmbedderSetting, RerankerSetting
+from memforest.ports import Answerer, Extractor, Placer, Planner, Summariser
 from memforest.redaction import PATTERNS
 from memforest.settings import Bound, Count, Settings, Whole, brief
 
-__all__ = ["ANSWER_THRESHOLD", "MODES", "REFRESH", "Config", "Ranking"]
+__all__ = ["ANSWER_THRESHOLD", "MODES", "REFRESH", "Config", "Propagate", "Ranking", "Sink"]
 
+Propagate: TypeAlias = Literal["top-down", "bottom-up", "none"]
+Sink: TypeAlias = Literal["leak", "stay"]
 Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
@@ -51,9 +45,10 @@ wrote), in the background behind it, or when the forest is closed. In every poli
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Settings):
-    """Weights of the query's score flow. Every signal is z-scored before it is weighted.
+    """Weights of the query's score flow, and how relevance is propagated along trees. Every signal is z-scored before it is weighted.
 
-    Setting a weight to 0 switches the part off, which is how the benchmark's ablation works.
+    Setting a weight to 0 switches the part off, which is how the benchmark's ablation works. The defaults of the last four are those
+    of SegTreeMem (arXiv 2606.04555), but for `propagate`.
     """
 
     lexical: float = 0.3
@@ -100,6 +95,16 @@ class Ranking(Settings):
     """Taken off a turn, when the question wants a list, for each better turn of the same session."""
     rerank: float = 0.5
     """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
+    propagate: Propagate | None = None
+    """Where relevance goes along the edges of an index's trees: ``"top-down"``, from nodes to their children, ``"bottom-up"``, to
+    their parents, or ``"none"``. None is the index's own default; that of `memforest` is ``"none"``, its flow."""
+    alpha: Annotated[float, Bound(ge=0, lt=1)] = 0.10
+    """What is propagated over k edges counts alpha to the power of k; at least 0, below 1."""
+    horizon: Whole = 2
+    """Most edges that relevance is propagated along; 0 ranks every node by itself."""
+    sink: Sink = "leak"
+    """What becomes of what a node has and can send nowhere, at leaves or at roots: ``"leak"``, it is lost as in the paper, or
+    ``"stay"``, it stays there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,8 @@ class Config(Settings):
     """An object with the `Planner` port."""
     answerer: Answerer | None = None
     """An object with the `Answerer` port."""
+    placer: Placer | None = None
+    """An object with the `Placer` port; asked by an index whose setting `placer` is ``"own"``, and by no other."""
     chat: ChatSetting = None
     """The model that does the model-guided steps: None for none (every step is local), a `ChatEndpoint`, or an
     object with the `ChatModel` port."""

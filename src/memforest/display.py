@@ -20,6 +20,7 @@ __all__ = [
     "html_text",
     "json_escape",
     "one_line",
+    "ordinals",
     "printable",
     "shown",
 ]
@@ -84,6 +85,16 @@ def json_escape(char: str) -> str:
     """
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def ordinals(span: tuple[int, int]) -> str:
+    """Return the first and the last of half-open ordinals, in words.
+
+    >>> ordinals((1, 4)), ordinals((7, 8))
+    ('1 to 3', '7')
+    """
+    first, last = span[0], span[1] - 1
+    return str(first) if last <= first else f"{first} to {last}"
 
 
 def printable(text: str) -> str:

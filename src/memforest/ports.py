@@ -1,53 +1,51 @@
 """The ports: what may stand for a model or a step in `Config`.
 
-Each is a protocol: an object with these attributes will do, of whatever class. `remote`, `embed_questions` and
-`known_shares` are optional; the functions `is_remote` and `embed_questions`, and `memforest.memory.known.known_shares`, say what holds of an object
-that lacks them. Whether a value has a port's
-attributes is told without loading or calling anything.
+Each is a protocol: an object with these attributes will do, of whatever class; `memforest.model_settings` says which setting
+takes which. `remote`, `embed_questions` and `known_shares` are optional; the functions `is_remote` and `embed_questions`, and
+`memforest.memory.known.known_shares`, say what holds of an object that lacks them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
-from memforest.errors import ConfigError, ModelError
-from memforest.settings import with_article
-from memforest.types import Chunk, ChunkOutcome, Precision, QuestionPlan, Spoken, SummaryRequest
+from memforest.errors import ModelError
+from memforest.types import (
+    Chunk,
+    ChunkOutcome,
+    PlaceRequest,
+    Precision,
+    QuestionPlan,
+    Spoken,
+    SummaryRequest,
+)
 
 if TYPE_CHECKING:  # settings do not wait for numpy
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
-    "PORTS",
     "Answer",
     "AnswerEvidence",
     "Answerer",
     "ChatModel",
     "ChatReply",
     "ChatRequest",
-    "ChatSetting",
     "Embedder",
-    "EmbedderSetting",
     "EmbedsQuestions",
     "Extractor",
     "KnowsWords",
     "Message",
+    "Placer",
     "Planner",
-    "Port",
     "Remote",
     "Reranker",
-    "RerankerSetting",
     "Summariser",
     "embed_questions",
-    "is_embedder",
     "is_remote",
-    "is_reranker",
 ]
 
 
@@ -104,7 +102,7 @@ class Message:
 class ChatRequest:
     """What a step asks a chat model.
 
-    `step` names the step ("extract", "judge", "summarise", "plan", "browse", "answer"). The first message is
+    `step` names the step ("extract", "judge", "summarise", "place", "plan", "browse", "answer"). The first message is
     the same for all requests of a step, so that servers can keep its prefix. `schema` is the JSON schema of the
     reply, None when plain text is wanted; `strict` says that every property of it is wanted, so that a server that knows
     strict schemas may hold the model to it. `max_tokens` bounds the reply.
@@ -257,6 +255,21 @@ class Answerer(Protocol):
         ...
 
 
+class Placer(Protocol):
+    """Says which stretch of a conversation an exchange goes on (SegTreeMem, arXiv 2606.04555, §4.2)."""
+
+    name: str
+    """Name and version, recorded with each exchange that it placed."""
+
+    async def place(self, request: PlaceRequest) -> int | None:
+        """Return the position of the candidate that the exchange belongs to, from 0, or None if it belongs to none.
+
+        Raises:
+            ModelError: if there is no usable reply; the exchange is then placed by its vector.
+        """
+        ...
+
+
 # -- optional parts -------------------------------------------------------------------------------
 
 
@@ -310,89 +323,3 @@ async def embed_questions(embedder: Embedder, questions: Sequence[str]) -> NDArr
     embed = embedder.embed_questions if hasattr(embedder, "embed_questions") else embedder.embed
     found: NDArray[np.float32] = await embed(questions)
     return found
-
-
-# -- what a setting takes -------------------------------------------------------------------------
-
-EmbedderSetting: TypeAlias = Embedder | EmbeddingEndpoint | Callable[[list[str]], Any] | str | None
-RerankerSetting: TypeAlias = Reranker | Callable[[str, list[str]], Any] | str | None
-ChatSetting: TypeAlias = ChatModel | ChatEndpoint | None
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """What may stand for a model or a step: an object with some attributes, or one of some types."""
-
-    kind: str
-    needs: tuple[str, ...]
-    types: tuple[type, ...] = ()
-    names: str = ""
-    """The names that there are, where a name will do."""
-    function: str = ""
-    """Of what, where a plain function will do."""
-
-    def fits(self, value: object) -> bool:
-        """Return whether an object has the attributes of the port."""
-        return not isinstance(value, type) and all(hasattr(value, one) for one in self.needs)
-
-    def check(self, name: str, value: Any) -> None:
-        """Refuse what is neither.
-
-        Raises:
-            ConfigError: if it is not; it says what to write.
-        """
-        if value is None or isinstance(value, self.types) or (self.names and isinstance(value, str)):
-            return
-        if isinstance(value, type):
-            raise ConfigError(f"Config({name}=...) takes an object, not a class; write {value.__name__}(...)")
-        if self.fits(value) or (self.function and callable(value)):
-            return
-        takes = [f"a name ({self.names})"] if self.names else []
-        takes += [with_article(one.__name__) for one in self.types]
-        takes += [f"a function of {self.function}"] if self.function else []
-        takes += [f"an object with {' and '.join(self.needs)} (the {self.kind} port)"]
-        raise ConfigError(f"Config({name}=...) takes {', '.join(takes)} or None; {_instead(name, value)}")
-
-
-def is_embedder(value: object) -> TypeGuard[Embedder]:
-    """Return whether an object has the attributes of an embedder."""
-    return PORTS["embedder"].fits(value)
-
-
-def is_reranker(value: object) -> TypeGuard[Reranker]:
-    """Return whether an object has the attributes of a reranker."""
-    return PORTS["reranker"].fits(value)
-
-
-def _instead(name: str, value: Any) -> str:
-    """Say what to write for a model or step; neither a mapping nor a long text is shown, as it may hold a key."""
-    shown = isinstance(value, str) and _MODEL_NAME.fullmatch(value) and not value.startswith("sk-")
-    model = repr(value) if shown else "'gpt-4o'"
-    if name == "chat":
-        return f"write Config(chat=ChatEndpoint(model={model}))"
-    if name in _STEP_OF:
-        steps = f"chat_steps=[{_STEP_OF[name]!r}]"
-        return f"a model that does it is given as Config(chat=ChatEndpoint(model={model}), {steps})"
-    return f"not {with_article(type(value).__name__)}"
-
-
-_MODEL_NAME = re.compile(r"[\w.:-]+(/[\w.:-]+)?")
-_STEP_OF: Mapping[str, str] = {"extractor": "extract", "summariser": "summarise", "answerer": "answer"}
-PORTS: Mapping[str, Port] = {
-    "embedder": Port(
-        "Embedder",
-        ("model_id", "embed"),
-        (EmbeddingEndpoint,),
-        names="'auto', 'minilm', 'bge' or 'none'",
-        function="texts",
-    ),
-    "reranker": Port(
-        "Reranker", ("model_id", "score"), names="'local' or 'none'", function="a question and texts"
-    ),
-    "chat": Port("ChatModel", ("model_id", "complete"), (ChatEndpoint,)),
-    "extractor": Port("Extractor", ("name", "extract")),
-    "summariser": Port("Summariser", ("name", "summarise")),
-    "planner": Port("Planner", ("name", "plan")),
-    "answerer": Port("Answerer", ("name", "answer")),
-}
-"""Field of `Config` -> what it takes."""

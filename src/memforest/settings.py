@@ -10,7 +10,18 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from memforest.errors import ConfigError
 
@@ -26,6 +37,7 @@ __all__ = [
     "hints_of",
     "instead",
     "may_be_none",
+    "none_is_text",
     "refuse_unknown",
     "with_article",
 ]
@@ -46,11 +58,12 @@ MOST_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound of a number: ``Annotated[int, Bound(ge=1)]`` is at least 1, ``Annotated[float, Bound(gt=0)]`` above 0; `le` is at most."""
+    """A bound of a number: ``Annotated[int, Bound(ge=1)]`` is at least 1, ``Annotated[float, Bound(gt=0)]`` above 0; `le` is at most, `lt` below."""
 
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
+    lt: float | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
         return {**handler(source), **{key: one for key, one in asdict(self).items() if one is not None}}
@@ -91,7 +104,10 @@ def check_value(before: str, name: str, after: str, value: Any, hint: Any) -> No
         errors = errors[:1]
         place, wrong = "".join(f"[{part!r}]" for part in errors[0]["loc"][:1]), errors[0]["input"]
     said = " or ".join(dict.fromkeys(_words(one["type"], one["msg"]) for one in errors))
-    said += (" or None" if after else ' or "none"') if may_be_none(hint) else ""
+    if after:
+        said += " or None" if may_be_none(hint) else ""
+    else:
+        said += ' or "none"' if none_is_text(hint) else ""
     if name.rpartition(".")[2] not in _SECRET:
         said += f", {instead(before[:-1] if after else '', name, wrong, hint)}"
     raise ConfigError(f"{before}{name}{place}{after} should be {said}") from None
@@ -104,6 +120,17 @@ def _words(error: str, message: str) -> str:
 def may_be_none(hint: Any) -> bool:
     """Return whether a setting of a type takes None."""
     return NoneType in get_args(hint)
+
+
+def none_is_text(hint: Any) -> bool:
+    """Return whether the text "none" stands for None: a setting of that type may be None, and has no value "none".
+
+    Example:
+        >>> none_is_text(int | None), none_is_text(Literal["none", "all"] | None)
+        (True, False)
+    """
+    values = [value for one in get_args(hint) if get_origin(one) is Literal for value in get_args(one)]
+    return may_be_none(hint) and "none" not in values
 
 
 def with_article(name: str) -> str:

@@ -2,7 +2,7 @@
 
 A table is what TOML gives: names to texts, numbers, lists and tables. Nothing is expanded in a text; a key for a model
 can be kept out of a file by ``api_key_env``, which names an environment variable. The text ``"none"`` stands for None
-where a setting may be None, as TOML has no such value.
+where a setting may be None, as TOML has no such value, and has no value of that name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from memforest.errors import ConfigError
-from memforest.settings import brief, check_value, hints_of, may_be_none, refuse_unknown, with_article
+from memforest.settings import brief, check_value, hints_of, none_is_text, refuse_unknown, with_article
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -95,7 +95,7 @@ def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, sec
     refuse_unknown(table, known, before, own)
     if set(_KEYS) <= set(table):
         raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give one of them")
-    found = {k: None if v == "none" and may_be_none(known[k]) else v for k, v in table.items()}
+    found = {k: None if v == "none" and none_is_text(known[k]) else v for k, v in table.items()}
     for name, value in found.items():
         check_value(before, f"{own}{name}", "", value, known[name])
     steps: Table | None = found.get("steps") if section else None

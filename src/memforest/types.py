@@ -34,6 +34,7 @@ __all__ = [
     "Equivalence",
     "Mention",
     "OperatorKind",
+    "PlaceRequest",
     "Precision",
     "QuestionKind",
     "QuestionPlan",
@@ -229,6 +230,9 @@ class SummaryRequest:
     level holds, `history` the earlier records of it in time order, which need not be told again, `window` the key of the
     calendar window that the node stands for (`start` and `end` are then the window's), and `participants` who takes part.
 
+    Of a stretch of conversation (kind ``"conversation"``) the `history` is what its record says so far, and the inputs are
+    what comes to it: the summary tells both.
+
     `summarise` is the caller's policy: ``"kept"`` lets children's texts stand as they are while they are short, ``"every"``
     has every node summarised.
     """
@@ -254,6 +258,18 @@ class Equivalence:
 
     statement: str
     known: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRequest:
+    """A question to a placer: which stretch of a conversation, if any, does what is said next belong to?
+
+    `text` is what is said next, ``"speaker: text"`` a line. `candidates` are the stretches that end right before it, each
+    by what it says (a summary, or what was said), the narrowest first: every one lies within the next.
+    """
+
+    text: str
+    candidates: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

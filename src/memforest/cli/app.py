@@ -47,7 +47,10 @@ COMMANDS = {
         "correcting",
         "Show what happened to a fact: when it was said, corrected, undone, and what took its place.",
     ),
-    "tree": ("inspecting", "Draw the forest, or the trees of one session, entity or scene."),
+    "tree": (
+        "inspecting",
+        "Draw the forest, the trees of one index, or those of one session, entity or scene.",
+    ),
     "stats": ("inspecting", "Count what is stored, and say how large it is."),
     "export": ("transfer", "Write everything that a memory holds into a file of JSON Lines."),
     "import": ("transfer", "Make a memory from a file that `memforest export` wrote."),

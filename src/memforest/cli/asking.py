@@ -242,8 +242,8 @@ def _numbered() -> Table:
 
 
 def _summary_of(screen: Screen, one: Evidence) -> str:
-    """Say of which turns, level, window and days a summary is."""
-    parts = [f"summary of {counted(one.turns or 0, 'turn')}", f"level {one.level}", one.window]
+    """Say of which turns, level, window, leaves and days a summary is."""
+    parts = [f"summary of {counted(one.turns or 0, 'turn')}", f"level {one.level}", one.window, one.leaves]
     return ", ".join(part for part in (*parts, screen.interval(one.start, one.end)) if part)
 
 
@@ -287,6 +287,12 @@ def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
         yield f"fusion: sum of z-scores of {', '.join(names)}"
     if why["time_order"]:
         yield f"time order: {clean(why['time_order']['why'])}; {why['time_order']['turns']} turns lead"
+    if why["propagation"]:
+        done = why["propagation"]
+        yield (
+            f"propagation: {done['policy']} of {done['scorer']} relevance, alpha {done['alpha']:g}, "
+            f"horizon {done['horizon']}, sink {done['sink']}"
+        )
     if why["diversity"]:
         done = why["diversity"]
         yield f"diversity: {done['turns_lowered']} turns lowered for better ones of their sessions"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +11,7 @@ from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.screen import Screen, clean, columns, sources
 
 if TYPE_CHECKING:
+    from memforest.forest import UserMemory
     from memforest.memory.corrected import CorrectionView, HistoryEntry
 
 __all__ = ["forget", "history", "pin", "undo", "update"]
@@ -28,9 +29,11 @@ def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, v
 
     `memforest facts --ids` shows the ids of facts. The line that is printed names the key that takes it back.
     """
-    with call.forest() as forest:
-        done = call.memory(forest).update(fact_id, text, valid_from=valid_from, valid_to=valid_to)
-        call.show(done, lambda screen: _draw(screen, "Corrected", done), forest=forest)
+    _decide(
+        call,
+        "Corrected",
+        lambda memory: memory.update(fact_id, text, valid_from=valid_from, valid_to=valid_to),
+    )
 
 
 @click.command()
@@ -39,9 +42,7 @@ def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, v
 @pass_call
 def pin(call: Call, fact_id: str) -> None:
     """Pin a fact: it is among the evidence of every question."""
-    with call.forest() as forest:
-        done = call.memory(forest).pin(fact_id)
-        call.show(done, lambda screen: _draw(screen, "Pinned", done), forest=forest)
+    _decide(call, "Pinned", lambda memory: memory.pin(fact_id))
 
 
 @click.command()
@@ -50,9 +51,7 @@ def pin(call: Call, fact_id: str) -> None:
 @pass_call
 def forget(call: Call, fact_id: str) -> None:
     """Forget a fact: it is not shown any more. What was said stays in the file."""
-    with call.forest() as forest:
-        done = call.memory(forest).forget(fact_id)
-        call.show(done, lambda screen: _draw(screen, "Forgotten", done), forest=forest)
+    _decide(call, "Forgotten", lambda memory: memory.forget(fact_id))
 
 
 @click.command()
@@ -61,9 +60,7 @@ def forget(call: Call, fact_id: str) -> None:
 @pass_call
 def undo(call: Call, key: str) -> None:
     """Take a correction back, by its KEY: an update, a pin, or a forgetting."""
-    with call.forest() as forest:
-        done = call.memory(forest).undo(key)
-        call.show(done, lambda screen: _draw(screen, "Undone", done), forest=forest)
+    _decide(call, "Undone", lambda memory: memory.undo(key))
 
 
 @click.command()
@@ -75,6 +72,13 @@ def history(call: Call, fact_id: str) -> None:
     with call.forest() as forest:
         found = call.memory(forest).history(fact_id)
         call.show({"history": found}, lambda screen: _draw_history(screen, found), forest=forest)
+
+
+def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView]) -> None:
+    """Decide something of the user's memory, and show what was done."""
+    with call.forest() as forest:
+        done = decide(call.memory(forest))
+        call.show(done, lambda screen: _draw(screen, what, done), forest=forest)
 
 
 def _draw(screen: Screen, what: str, done: CorrectionView) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +12,24 @@ from rich.text import Text
 from rich.tree import Tree
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
-from memforest.cli.completing import complete_scopes
+from memforest.cli.completing import complete_own_indexes, complete_scopes
 from memforest.cli.indexing import behind
 from memforest.cli.jobs import job_lines
-from memforest.cli.screen import Screen, clean, columns, counted, size
+from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, size
+from memforest.display import ordinals
 
 if TYPE_CHECKING:
-    from memforest.forest import MemForest
+    from memforest.forest import MemForest, UserMemory
     from memforest.memory.results import Stats, TreeView, VerifyReport
     from memforest.types import StepUsage
 
 __all__ = ["draw_trees", "stats", "tree", "verify"]
 
 DRILLED_DEPTH = 2
-"""Levels unfolded below the root when a scope is named and --depth is not."""
+"""Levels unfolded below the root when --depth is not given, and a scope is named or there is one tree alone."""
+
+DRILLED_NODES = 500
+"""Most nodes that are drawn when neither --depth nor --limit is given: a node of a segment tree may have dozens of children."""
 
 LISTED_CHARS, SUMMARY_CHARS = 120, 500
 """Most characters of a summary: in a list of trees, and where a tree is unfolded, which holds all of the default 60 words."""
@@ -33,16 +37,25 @@ LISTED_CHARS, SUMMARY_CHARS = 120, 500
 PAGE_NODES = 20_000
 """Most nodes of a page: about 10 MB, which a browser opens within a few seconds."""
 
-ALL_LEVELS = 64
-"""Deeper than any tree: with at least two children a node, 2**64 leaves."""
+LEAF_LINES, LINE_CHARS = 8, 160
+"""Most lines of what a leaf says, a turn each, and most characters of a line."""
+
+EVERY_INDEX = frozenset({"version", "lag", "reason", "usable", "trees"})
+"""What `Stats.indexes` has of every index."""
 
 
 @click.command()
 @click.argument("scope", required=False, shell_complete=complete_scopes)
 @click.option(
+    "--index",
+    metavar="NAME",
+    shell_complete=complete_own_indexes,
+    help="Only the trees of this index; see `index list`.",
+)
+@click.option(
     "--depth",
     type=click.IntRange(min=0),
-    help=f"Levels below the root; 0 for all trees, {DRILLED_DEPTH} for a SCOPE by default, all with --html.",
+    help=f"Levels below the root; by default 0, {DRILLED_DEPTH} for a SCOPE or a tree that is the only one, all with --html.",
 )
 @click.option(
     "--html",
@@ -54,38 +67,78 @@ ALL_LEVELS = 64
 @click.option(
     "--limit",
     type=click.IntRange(1, 1_000_000),
-    help=f"Most nodes; no limit by default, {PAGE_NODES} with --html.",
+    help=f"Most nodes; by default {PAGE_NODES} with --html, {DRILLED_NODES} where --depth is left out too, else no limit.",
 )
 @shared_options
 @pass_call
-def tree(call: Call, scope: str | None, depth: int | None, page: Path | None, limit: int | None) -> None:
-    """Draw the forest, or the trees of one session, entity or scene.
+def tree(
+    call: Call, scope: str | None, index: str | None, depth: int | None, page: Path | None, limit: int | None
+) -> None:
+    """Draw the forest, the trees of one index, or those of one session, entity or scene.
 
-    Each node shows its interval, how many leaves are below it, and its summary; name a SCOPE from the list
-    to look inside ("scene 7" for a scene). The page that --html writes needs no network and runs nothing of what was said.
+    Each node shows its days, how many leaves are below it, and its summary; one of a segment tree also which leaves of the
+    conversation these are. Name a SCOPE from the list to look inside ("scene 7" for a scene). The page that --html writes
+    needs no network and runs nothing of what was said.
     """
-    levels = depth if depth is not None else (0 if scope is None else DRILLED_DEPTH)
     with call.forest() as forest:
-        memory = call.memory(forest)
         if page is not None:
-            _write_page(
-                call, forest, scope, page, ALL_LEVELS if depth is None else depth, limit or PAGE_NODES
-            )
+            _write_page(call, forest, page, scope, index, depth, limit or PAGE_NODES)
             return
-        found = memory.tree(scope, depth=levels, limit=limit)
+        memory = call.memory(forest)
+        if depth is not None:
+            found = memory.tree(scope, index=index, depth=depth, limit=limit)
+        else:
+            found = _overview(memory, scope, index, limit)
+        cut = depth is None and limit is None and _is_folded(found)
         title = f"{clean(memory.user_id, 40)}: {counted(len(found), 'tree')}"
-        call.show(found, lambda screen: draw_trees(screen, title, found), forest=forest)
+
+        def draw(screen: Screen) -> None:
+            draw_trees(screen, title, found)
+            if cut:
+                call.remark(
+                    screen, f"At most {DRILLED_NODES} nodes are drawn; --limit or --depth shows more."
+                )
+
+        call.show(found, draw, forest=forest)
 
 
-def _write_page(call: Call, forest: MemForest, scope: str | None, path: Path, depth: int, limit: int) -> None:
+def _overview(memory: UserMemory, scope: str | None, index: str | None, limit: int | None) -> list[TreeView]:
+    """Return the trees to draw where no depth is given: their roots, or a tree that is named or the only one unfolded."""
+    if scope is None:
+        found = memory.tree(index=index, depth=0, limit=limit)
+        if len(found) != 1:
+            return found
+    return memory.tree(scope, index=index, depth=DRILLED_DEPTH, limit=limit or DRILLED_NODES)
+
+
+def _is_folded(found: Sequence[TreeView]) -> bool:
+    """Return whether nodes above the depth of an overview were left folded, for want of room, in a tree that was unfolded."""
+    if len(found) != 1:
+        return False
+    return any(one.level and not one.children for one in (*found, *found[0].children))
+
+
+def _write_page(
+    call: Call,
+    forest: MemForest,
+    path: Path,
+    scope: str | None,
+    index: str | None,
+    depth: int | None,
+    limit: int,
+) -> None:
     """Write the forest as a page, whole or not at all."""
     from memforest.cli.page import page_of, replace_file, shown_of
+    from memforest.memory.inspect.trees import MOST_LEVELS
 
     memory = call.memory(forest)
-    found = memory.tree(scope, depth=depth, limit=limit)
-    there = sum(sum(kinds.values()) for kinds in memory.stats().trees.values()) if scope is None else None
+    found = memory.tree(scope, index=index, depth=MOST_LEVELS if depth is None else depth, limit=limit)
+    there = None
+    if scope is None:
+        kinds = memory.stats().trees
+        there = sum(sum(kinds[name].values()) for name in kinds if index in (None, name))
     shown = shown_of(found, there)
-    title = f"{memory.user_id}: {scope or 'the forest'}"
+    title = f"{memory.user_id}: {scope or index or 'the forest'}"
     content = page_of(title, found, shown, forest.config.zone)
     try:
         replace_file(path, content)
@@ -127,9 +180,8 @@ def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
 def _record_node(screen: Screen, view: TreeView, depth: int) -> None:
     until = screen.last_day(view.end)
     state = "out of date" if view.dirty else ""
-    screen.record(
-        str(depth), view.title, screen.day(view.start), until, str(view.leaves), view.summary, state
-    )
+    row = (str(depth), view.title, screen.day(view.start), until, str(view.leaves), view.summary, state)
+    screen.record(*row, *((ordinals(view.span),) if view.span else ()))
     for child in view.children:
         _record_node(screen, child, depth + 1)
 
@@ -137,15 +189,22 @@ def _record_node(screen: Screen, view: TreeView, depth: int) -> None:
 def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None:
     when = screen.interval(view.start, view.end)
     head = Text.assemble((f"{clean(label, 40)} " if label else "", "bold"), (when, "green"))
-    if view.level:
-        head.append(f" · {view.leaves} {'leaf' if view.leaves == 1 else 'leaves'}", style="cyan")
+    if counts := leaf_counts(view):
+        head.append(f" · {counts}", style="cyan")
     if view.dirty:
         head.append(" · summary out of date", style="yellow")
-    listed = bool(label) and not view.children
-    summary = clean(view.summary, LISTED_CHARS if listed else SUMMARY_CHARS)
-    node = parent.add(Text.assemble(head, "\n", (summary, "dim")) if summary else head)
+    lines = _said(view, LISTED_CHARS if label and not view.children else SUMMARY_CHARS)
+    node = parent.add(Text.assemble(head, *(("\n" + line, "dim") for line in lines)))
     for child in view.children:
         _draw_node(screen, node, child, "")
+
+
+def _said(view: TreeView, most: int) -> list[str]:
+    """Return what a node says, in so many characters; of a leaf the lines of its turns, each cut."""
+    found = view.summary.splitlines() if view.level == 0 else [view.summary]
+    lines = [line for one in found if (line := clean(one, LINE_CHARS if len(found) > 1 else most))]
+    more = len(lines) - LEAF_LINES
+    return lines if more <= 0 else [*lines[:LEAF_LINES], f"… {counted(more, 'more line')}"]
 
 
 @click.command()
@@ -202,6 +261,8 @@ def _stats_table(call: Call, found: Stats) -> Table:
     for name, one in found.indexes.items():
         late = behind(one["lag"], one["reason"], one["usable"])
         table.add_row("index", f"{clean(name)}, version {one['version']}{'; ' if late else ''}{late}")
+        if own := ", ".join(_own_counts(one)):
+            table.add_row("counts", f"{clean(name)}: {own}")
     for note in found.notes:
         table.add_row("", clean(note))
     table.add_row("days of", clean(found.timezone or "no zone yet"))
@@ -222,6 +283,14 @@ def _stats_table(call: Call, found: Stats) -> Table:
         )
     table.add_row("file", f"{size(found.bytes)}, schema {found.schema[-1] if found.schema else 'none'}")
     return table
+
+
+def _own_counts(one: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an index counts of itself; what every index has stands elsewhere."""
+    for name, value in one.items():
+        if name not in EVERY_INDEX:
+            shown = _counts(value) if isinstance(value, Mapping) else clean(str(value), LINE_CHARS)
+            yield f"{clean(name.replace('_', ' '))} {shown}"
 
 
 def _spent(step: str, used: StepUsage) -> str:

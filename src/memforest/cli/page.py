@@ -19,13 +19,16 @@ from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 
-from memforest.cli.screen import Screen, clean, counted, sources
+from memforest.cli.screen import Screen, clean, counted, leaf_counts, sources
 from memforest.memory.results import TreeView
 
 __all__ = ["Shown", "page_of", "replace_file", "shown_of"]
 
 QUOTE_CHARS = 2000
 """Longest text of a leaf; what is longer is cut, so that a few pasted documents do not make the page huge."""
+
+QUOTE_LINES = 100
+"""Most lines of a leaf."""
 
 SUMMARY_CHARS = 400
 NAME_CHARS = 120
@@ -180,8 +183,9 @@ class _Body:
             return
         name = f"<bdi><strong>{_text(label, NAME_CHARS)}</strong></bdi> " if label else ""
         leaves = f"{view.leaves:,} {'leaf' if view.leaves == 1 else 'leaves'}"
+        counts = html.escape(leaf_counts(view) or leaves)
         stale = ' <span class="stale">summary out of date</span>' if view.dirty else ""
-        yield f'<details><summary>{name}{self._when(view)} <span class="counts">{leaves}</span>{stale}'
+        yield f'<details><summary>{name}{self._when(view)} <span class="counts">{counts}</span>{stale}'
         if view.level == 0:
             yield "</summary>\n"
             yield from self._leaf(view)
@@ -198,11 +202,15 @@ class _Body:
         yield "</details>\n"
 
     def _leaf(self, view: TreeView) -> Iterator[str]:
-        yield f'<div class="leaf">{self._when(view)}\n'
+        number = f' <span class="counts">{html.escape(leaf_counts(view))}</span>' if view.span else ""
+        yield f'<div class="leaf">{self._when(view)}{number}\n'
         if view.quotes and view.summary not in view.quotes:
             yield f'<p dir="auto">{_text(view.summary, QUOTE_CHARS)}</p>\n'
-        for said in view.quotes or view.summary.splitlines():
+        lines = view.quotes or [line for line in view.summary.splitlines() if line.strip()]
+        for said in lines[:QUOTE_LINES]:
             yield f'<blockquote dir="auto">{_text(said, QUOTE_CHARS)}</blockquote>\n'
+        if len(lines) > QUOTE_LINES:
+            yield f'<p class="note">{counted(len(lines) - QUOTE_LINES, "more line")} not on this page.</p>\n'
         if view.sources:
             yield f"<cite><bdi>{html.escape(sources(view.sources))}</bdi></cite>\n"
         yield "</div>\n"

@@ -13,15 +13,25 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memforest.display import one_line
+from memforest.display import one_line, ordinals
 from memforest.search.budget import quotation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from memforest.memory.results import Evidence, FactView, Source, TimelineEntry
+    from memforest.memory.results import Evidence, FactView, Source, TimelineEntry, TreeView
 
-__all__ = ["Screen", "clean", "columns", "counted", "error_console", "in_words", "size", "sources"]
+__all__ = [
+    "Screen",
+    "clean",
+    "columns",
+    "counted",
+    "error_console",
+    "in_words",
+    "leaf_counts",
+    "size",
+    "sources",
+]
 
 
 def clean(text: str, limit: int | None = None) -> str:
@@ -47,6 +57,14 @@ def counted(count: int, thing: str) -> str:
         ('1 session', '2 sessions')
     """
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def leaf_counts(view: TreeView) -> str:
+    """Return how many leaves are below a node, and which ones if the tree has them numbered; of a leaf its number alone."""
+    if view.level == 0:
+        return f"leaf {ordinals(view.span)}" if view.span else ""
+    number = f"{view.leaves:,} {'leaf' if view.leaves == 1 else 'leaves'}"
+    return f"{number}, {ordinals(view.span)}" if view.span else number
 
 
 def size(count: int) -> str:

@@ -30,6 +30,7 @@ from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, read_addition
 from memforest.memory.inspect import fact_views, views
 from memforest.memory.inspect.stored import Stale, TurnView
+from memforest.memory.inspect.trees import Wanted
 from memforest.memory.memory import Memory
 from memforest.memory.progress import Report
 from memforest.memory.results import (
@@ -142,7 +143,7 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOver
         return await self._view(fact_views.one_fact, fact_id)
 
     async def tree(
-        self, scope: str | None = None, *, depth: int = 1, limit: int | None = None
+        self, scope: str | None = None, *, index: str | None = None, depth: int = 1, limit: int | None = None
     ) -> list[TreeView]:
         """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
 
@@ -150,17 +151,22 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOver
 
         Args:
             scope: name of a session or an entity.
-            depth: levels below the root, 0 for the roots alone.
+            index: the index whose trees are shown; all indexes of the memory when not given.
+            depth: levels below the root, 0 for the roots alone; at most 100 are unfolded.
             limit: most nodes; all trees are unfolded alike until it is reached. None for all.
 
         Raises:
             InputError: if `depth` is below 0 or `limit` below 1.
-            NotFoundError: if no tree has that scope.
+            NotFoundError: if no tree has that scope, or the memory does not have the index.
+            ConfigError: if there is no such index at all.
+            IndexStateError: if the index cannot be used as the file has it.
         """
         check_text("tree", "scope", scope)
+        check_text("tree", "index", index)
         read_count("depth", depth, None, 0)
         read_count("limit", limit, None, 1)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.tree(scope, depth, limit))
+        wanted = Wanted(scope, index, depth, limit)
+        return await self._pool.use_existing(self.user_id, lambda memory: memory.tree(wanted))
 
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""

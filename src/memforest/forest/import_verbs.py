@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
+from memforest.config import Config
 from memforest.display import shown
 from memforest.endpoint import Budget
 from memforest.errors import InputError
 from memforest.forest.imported import ImportResult
 from memforest.forest.importing import FileLike, ImportRequest, OnSession, import_files
-from memforest.forest.options import TimeLike, check_flags, read_budget, read_time
+from memforest.forest.options import TimeLike, check_flags, check_function, read_budget, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory.ingest.turns import check_id
 
-__all__ = ["import_file", "import_into_memory"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["ImportOptions", "import_file", "import_into_memory"]
+
+
+class ImportOptions(TypedDict, total=False):
+    """Optional arguments of an import; see `AsyncMemForest.import_file`. Their defaults are those of `ImportRequest`."""
+
+    format: str | None
+    session_id: str | None
+    timestamp: TimeLike | None
+    display_name: str | None
+    day_first: bool | None
+    infer: bool
+    replace: bool
+    dry_run: bool
+    budget: Budget | None
+    on_session: OnSession | None
 
 
 class HasPool(Protocol):
@@ -35,17 +55,8 @@ async def import_file(  # noqa: D417 - a method, whose self is not described
     user_id: str | None,
     file: FileLike | Sequence[FileLike],
     *,
-    format: str | None = None,
-    session_id: str | None = None,
-    timestamp: TimeLike | None = None,
-    display_name: str | None = None,
-    day_first: bool | None = None,
     default_user: str | None = None,
-    infer: bool = True,
-    replace: bool = False,
-    dry_run: bool = False,
-    budget: Budget | None = None,
-    on_session: OnSession | None = None,
+    **options: Unpack[ImportOptions],
 ) -> ImportResult:
     """Read chat files of other programs into memories; every session is durable when it is counted.
 
@@ -74,53 +85,11 @@ async def import_file(  # noqa: D417 - a method, whose self is not described
             nothing says whose memory it is. Nothing was stored.
         StoreError: if a file of a memory cannot be written; what was counted is stored.
     """
-    check_flags("import_file", infer=infer, replace=replace, dry_run=dry_run)
-    given = {
-        "format": format,
-        "session_id": session_id,
-        "display_name": display_name,
-        "default_user": default_user,
-    }
-    for name, value in {**given, "user_id": user_id}.items():
-        if value is not None:
-            check_id(value, name)
-    if on_session is not None and not callable(on_session):
-        raise InputError(f"import_file(on_session=...) takes a function, not {shown(on_session)}")
-    if day_first is not None:
-        check_flags("import_file", day_first=day_first)
-    config = self._pool.config
-    request = ImportRequest(
-        _files(file),
-        user_id,
-        default_user,
-        format,
-        session_id,
-        read_time(timestamp, config, "timestamp"),
-        display_name,
-        day_first,
-        infer,
-        replace,
-        dry_run,
-        read_budget("import_file", budget) or config.ingest_budget,
-        on_session,
-    )
-    return await import_files(self._pool, request)
+    return await import_files(self._pool, _request(self._pool.config, user_id, file, default_user, options))
 
 
 async def import_into_memory(
-    self: HasMemory,
-    file: FileLike | Sequence[FileLike],
-    *,
-    format: str | None = None,
-    session_id: str | None = None,
-    timestamp: TimeLike | None = None,
-    display_name: str | None = None,
-    day_first: bool | None = None,
-    infer: bool = True,
-    replace: bool = False,
-    dry_run: bool = False,
-    budget: Budget | None = None,
-    on_session: OnSession | None = None,
+    self: HasMemory, file: FileLike | Sequence[FileLike], **options: Unpack[ImportOptions]
 ) -> ImportResult:
     """Read chat files of other programs into this memory; the arguments are those of `AsyncMemForest.import_file`.
 
@@ -128,20 +97,29 @@ async def import_into_memory(
         InputError: as there, and if the files hold the memories of several users.
         StoreError: if the file of the memory cannot be written; what was counted is stored.
     """
-    return await import_file(
-        self,
-        self.user_id,
-        file,
-        format=format,
-        session_id=session_id,
-        timestamp=timestamp,
-        display_name=display_name,
-        day_first=day_first,
-        infer=infer,
-        replace=replace,
-        dry_run=dry_run,
-        budget=budget,
-        on_session=on_session,
+    return await import_files(self._pool, _request(self._pool.config, self.user_id, file, None, options))
+
+
+def _request(
+    config: Config, user_id: str | None, file: object, default_user: str | None, options: ImportOptions
+) -> ImportRequest:
+    """Return what is to be imported.
+
+    Raises:
+        InputError: if an argument is of the wrong type.
+    """
+    request = ImportRequest(_files(file), user_id, default_user, **options)  # type: ignore[arg-type]  # read below
+    check_flags("import_file", infer=request.infer, replace=request.replace, dry_run=request.dry_run)
+    for name in ("format", "session_id", "display_name", "default_user", "user_id"):
+        if (value := getattr(request, name)) is not None:
+            check_id(value, name)
+    check_function("import_file", "on_session", request.on_session)
+    if request.day_first is not None:
+        check_flags("import_file", day_first=request.day_first)
+    return replace(
+        request,
+        timestamp=read_time(options.get("timestamp"), config, "timestamp"),
+        budget=read_budget("import_file", options.get("budget")) or config.ingest_budget,
     )
 
 

@@ -36,6 +36,7 @@ from memforest.memory.memory import Memory
 from memforest.memory.open import label_of, open_memory
 from memforest.steps.choose import choose_steps
 from memforest.store.discard import discard_unwritten
+from memforest.store.salts import salt_file
 from memforest.text import cut
 
 __all__ = ["MemoryPool"]
@@ -153,14 +154,15 @@ class MemoryPool:
         If the verb raises, a memory that was made for it and holds nothing is deleted.
         """
         there = await asyncio.to_thread(self.exists, user_id)
+        path = self.directory / file_name(user_id)
+        salted = await asyncio.to_thread(salt_file(path).exists)
         try:
             result = await self.use(user_id, verb)
         except BaseException:
             if not there:
                 await self.let_go(user_id)
                 with suppress(StoreError):  # somebody else uses it now
-                    path = self.directory / file_name(user_id)
-                    await asyncio.to_thread(discard_unwritten, path, self.key)
+                    await asyncio.to_thread(discard_unwritten, path, self.key, salt=not salted)
             raise
         await self.let_go(user_id)
         return result

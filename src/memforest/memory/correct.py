@@ -2,11 +2,13 @@
 
 Nothing that was said is overwritten. A correction is a row of its own, and what follows of it is written in the same
 transaction (`memforest.memory.ingest.corrections`). Only the text of an update is embedded, before the transaction begins.
+Indexes that are placed behind a write are placed before the verb returns.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -22,24 +24,25 @@ from memforest.errors import CorrectionError, InputError, ModelError, NotFoundEr
 from memforest.facts.canonical import fact_identity
 from memforest.interval import from_ms, to_ms
 from memforest.memory.corrected import CorrectionView
+from memforest.memory.indexing import keep_writers_embedder
 from memforest.memory.ingest.corrections import cells_about, note_places, settle_cells
-from memforest.memory.ingest.fill import fill_vectors
 from memforest.memory.ingest.verdicts import corrections_about
-from memforest.memory.vectors import VectorMaker, keep_embedder
+from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.steps.local.statement import read_statement
 from memforest.store import corrections as rows
 from memforest.store import facts as fact_rows
 from memforest.store import meta
 from memforest.store.corrections import HIDDEN, PINNED, Correction, CorrectionKind
-from memforest.store.db import Database
 from memforest.store.facts import FactRow
 from memforest.store.tx import Tx
-from memforest.systems.attached import Attached, Placings
+from memforest.systems.attached import Placings
 from memforest.text import cut
 from memforest.types import Precision
 
 __all__ = ["Corrector", "Update", "correction_view"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +64,19 @@ class _Done:
 
 @dataclass(frozen=True, slots=True)
 class Corrector:
-    """Corrects one memory. `vectors` is None in a memory without an embedder."""
+    """Corrects the memory of a writer."""
 
-    db: Database
-    config: Config
-    attached: Attached
-    vectors: VectorMaker | None
+    writer: SessionWriter
 
     async def update(self, fact_id: str, given: Update) -> CorrectionView:
         """Put another statement in the place of one; see `AsyncUserMemory.update`."""
         text = await asyncio.to_thread(self._text, fact_id, given)
-        found = {} if self.vectors is None else await self.vectors.make([text], "fact")
+        vectors = self.writer.vectors
+        found = {} if vectors is None else await vectors.make([text], "fact")
 
         def write(tx: Tx) -> _Done:
             fact = _shown(tx, fact_id)
-            return self._make(tx, fact, _instead(tx, self.config, fact, given), found)
+            return self._make(tx, fact, _instead(tx, self.writer.config, fact, given), found)
 
         return await self._write(write)
 
@@ -96,29 +97,30 @@ class Corrector:
 
     async def _write(self, work: Callable[[Tx], _Done]) -> CorrectionView:
         def run() -> _Done:
-            with self.db.write() as tx:
-                embedder = None if self.vectors is None else self.vectors.embedder
-                keep_embedder(tx, self.db.path, embedder)
-                keep_zone(tx, self.config)
+            with self.writer.db.write() as tx:
+                keep_writers_embedder(tx, self.writer)
+                keep_zone(tx, self.writer.config)
                 done = work(tx)
                 meta.bump(tx)
                 return done
 
         done = await asyncio.to_thread(run)
-        if done.unembedded and self.vectors is not None:
+        if done.unembedded:
             with suppress(ModelError):  # it is corrected; resume() makes what is left
-                await fill_vectors(self.db, self.attached, self.vectors)
+                await self.writer.fill_vectors()
+        for problem in await self.writer.catch_up(failed=False):
+            _log.warning("%s", problem)
         return correction_view(done.correction)
 
     def _text(self, fact_id: str, given: Update) -> str:
         """Return what will be embedded; wrong arguments are told before a model is asked."""
-        with self.db.read() as tx:
-            return _instead(tx, self.config, _shown(tx, fact_id), given).text or ""
+        with self.writer.db.read() as tx:
+            return _instead(tx, self.writer.config, _shown(tx, fact_id), given).text or ""
 
     def _make(
         self, tx: Tx, fact: FactRow, made: Correction, vectors: Mapping[bytes, NDArray[np.float32]]
     ) -> _Done:
-        made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.config.clock()))
+        made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.writer.config.clock()))
         row = rows.add_correction(tx, made)
         cells = {one.cell for one in fact_rows.occurrences(tx, (fact.row,))[fact.row]}
         note_places(tx, row, fact.row, cells)
@@ -138,7 +140,7 @@ class Corrector:
             raise CorrectionError(
                 f"what correction {key} made was itself corrected; undo({after[-1].key!r}) takes that back first"
             )
-        done = replace(found, undone_ms=to_ms(self.config.clock()))
+        done = replace(found, undone_ms=to_ms(self.writer.config.clock()))
         cells = cells_about(tx, [found])
         rows.undo_correction(tx, found.row, done.undone_ms or 0)
         return self._settle(tx, done, cells, {})
@@ -150,7 +152,7 @@ class Corrector:
         cells: Collection[int],
         vectors: Mapping[bytes, NDArray[np.float32]],
     ) -> _Done:
-        placings = Placings(tx, self.attached)
+        placings = Placings(tx, self.writer.attached)
         settled = settle_cells(tx, placings, sorted(cells), vectors)
         placings.close()
         return _Done(correction, settled.unembedded)

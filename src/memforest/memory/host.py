@@ -17,10 +17,12 @@ from memforest.config import Config
 from memforest.errors import ModelError
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
-from memforest.models import Embedder
+from memforest.memory.vectors import VectorMaker
 from memforest.ports import embed_questions
+from memforest.refresh.requests import NodeWork
 from memforest.search.cache import Snapshots
 from memforest.search.snapshot import Snapshot
+from memforest.search.texts import digest
 from memforest.steps.choose import Steps
 from memforest.store import meta
 from memforest.store.db import Database
@@ -48,13 +50,16 @@ class _Pace:
 
 @dataclass(frozen=True, slots=True)
 class MemoryHost:
-    """Gives indexes access to one memory: transactions, models, and fresh summaries. `embedder` is None where there is none, or it has just failed."""
+    """Gives indexes access to one memory: transactions, models, and fresh summaries.
+
+    `vectors` counts what is embedded; None where there is no embedder, or it has just failed.
+    """
 
     db: Database
     cache: Snapshots
     config: Config
     steps: Steps
-    embedder: Embedder | None
+    vectors: VectorMaker | None
     summaries: Summaries
     timer: Timer = field(default_factory=Timer)
     question: str = ""
@@ -69,7 +74,7 @@ class MemoryHost:
     @property
     def embeds(self) -> bool:
         """Whether texts can be embedded here and now."""
-        return self.embedder is not None
+        return self.vectors is not None
 
     async def read(self, work: Callable[[Tx, Snapshot], T]) -> T:
         """Run work in a read transaction, with the snapshot of its state, in another thread."""
@@ -77,6 +82,15 @@ class MemoryHost:
         def run() -> T:
             with self.db.read() as tx:
                 return work(tx, self.cache.get(tx))
+
+        return await asyncio.to_thread(run)
+
+    async def look(self, work: Callable[[Tx], T]) -> T:
+        """Run work in a read transaction alone, in another thread."""
+
+        def run() -> T:
+            with self.db.read() as tx:
+                return work(tx)
 
         return await asyncio.to_thread(run)
 
@@ -104,7 +118,33 @@ class MemoryHost:
 
     async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
         """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""
-        return await self.summaries.ensure_fresh(chosen, self.timer)
+        return await self.summaries.ensure_fresh(chosen, self.timer, self.vectors)
+
+    async def annotate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> list[str]:
+        """Make the summaries of nodes in one wave, whatever is dirty beneath; return why some of them could not be."""
+        return await self.summaries.annotate(choose, self.timer, self.vectors)
+
+    async def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a unit vector for each text, as stored texts are embedded, and as it would be stored.
+
+        Raises:
+            ModelError: if the embedder fails, or there is none.
+            EmbedderMismatchError: if the memory's vectors are of another embedder.
+        """
+        vectors = self._own_vectors()
+        await asyncio.to_thread(self._check_own, vectors)
+        found = await vectors.make(texts, kind="text")
+        rows = [found[digest(text)] for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), vectors.embedder.dimension)
+
+    def _own_vectors(self) -> VectorMaker:
+        if self.vectors is None:
+            raise ModelError("this memory has no embedder here")
+        return self.vectors
+
+    def _check_own(self, vectors: VectorMaker) -> None:
+        with self.db.read() as tx:
+            vectors.check_own(tx)
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, as questions are embedded; some models want an instruction before them.
@@ -112,9 +152,7 @@ class MemoryHost:
         Raises:
             ModelError: if the embedder fails, or there is none.
         """
-        if self.embedder is None:
-            raise ModelError("this memory has no embedder here")
-        return await embed_questions(self.embedder, list(texts))
+        return await embed_questions(self._own_vectors().embedder, list(texts))
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

@@ -156,8 +156,7 @@ class Memory(ReadableMemory):
 
     async def correct(self, work: Callable[[Corrector], Awaitable[T]]) -> T:
         """Correct what was extracted; see `AsyncUserMemory.update`, `pin`, `forget` and `undo`."""
-        corrector = Corrector(self.db, self.config, self._attached, self._vector_maker())
-        return await self._writes("correct", None, lambda: work(corrector))
+        return await self._writes("correct", None, lambda: work(Corrector(self._writer())))
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for what goes on behind writes, and bring every dirty node up to date; see `AsyncUserMemory.flush`."""

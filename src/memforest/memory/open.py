@@ -23,9 +23,9 @@ from memforest.memory.directory import file_name, is_there, make_directory
 from memforest.memory.memory import Memory
 from memforest.memory.opened import Opened
 from memforest.memory.zone import zone_note
+from memforest.model_settings import EmbedderSetting, is_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
-from memforest.ports import EmbedderSetting, is_embedder
 from memforest.steps.choose import Steps
 from memforest.store import derived, meta, migrations
 from memforest.store.db import Database

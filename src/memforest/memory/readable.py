@@ -19,7 +19,7 @@ from memforest.memory.ingest.receive import Receiver
 from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.inspect.residue import with_residue
 from memforest.memory.inspect.stored import Stale
-from memforest.memory.inspect.trees import shown_nodes, tree_views
+from memforest.memory.inspect.trees import Wanted, shown_nodes, tree_views
 from memforest.memory.inspect.verify import first_problem, verify
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.jobs import Handlers
@@ -140,15 +140,15 @@ class ReadableMemory:
 
         return await asyncio.to_thread(run)
 
-    async def tree(self, scope: str | None, depth: int, limit: int | None) -> list[TreeView]:
+    async def tree(self, wanted: Wanted) -> list[TreeView]:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
 
         def shown(tx: Tx) -> list[int]:
             context = ViewContext(tx, self._cache, self.config, self._attached)
-            return shown_nodes(context, scope=scope, depth=depth, limit=limit)
+            return shown_nodes(context, wanted)
 
         await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
-        return await self.view(tree_views, scope=scope, depth=depth, limit=limit)
+        return await self.view(tree_views, wanted)
 
     async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
         """Check every invariant, and that texts are nowhere; see `memforest.memory.inspect.verify`."""

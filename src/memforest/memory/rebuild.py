@@ -60,9 +60,11 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
             except ModelError as exc:
                 left = exc
     await asyncio.to_thread(_forget, writer, what)
-    await writer.fill_vectors()
+    filled = await writer.fill_vectors()
     try:
         await catch_up(writer, None if what.index is None else [what.index])
+        if filled and what.index is not None:  # others place facts by their vectors too
+            await writer.catch_up(failed=False)
     finally:
         await writer.refresh(timer)
     if left is not None:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone, tzinfo
 from typing import Any, Literal
 
 from memforest.calendar import zone_named
-from memforest.display import html_paragraph, html_table
+from memforest.display import html_paragraph, html_table, ordinals
 from memforest.interval import Interval, format_interval, local_time
 from memforest.language.dating import show_dates
 from memforest.language.quoting import in_full
@@ -82,8 +82,9 @@ class Evidence(Result):
 
     Nobody said a summary: its `quote` and `speaker` are empty. `start` and `end` are the node's interval, `said` is when
     the last turn beneath it was said, and `sources` are the first 50 of the turns beneath it. `turns` counts them
-    all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, and `node_id` its number,
-    which it keeps until the trees are made anew; for other evidence these four are None.
+    all, `level` is the node's, `window` its calendar key (``"2024-W10"``) if it has one, `span` which leaves of its tree are beneath it,
+    as half-open ordinals from 1, if the tree is a partition of what was said, and `node_id` its number, which it keeps until the
+    trees are made anew; for other evidence these five are None.
 
     `corrected` is when a person put the statement in the place of what was said: `text` is theirs then, and `quote` what
     was said. `pinned` is whether a person wants it among the evidence of every question; such a one that was not found has no
@@ -118,11 +119,17 @@ class Evidence(Result):
     precision: Precision = "unknown"
     corrected: datetime | None = None
     pinned: bool = False
+    span: tuple[int, int] | None = None
 
     @property
     def read(self) -> str:
         """The words that a step may rest on: the turn's, or of what was corrected the statement that holds."""
         return self.text if self.corrected is not None or not self.quote else self.quote
+
+    @property
+    def leaves(self) -> str:
+        """Which leaves of its tree are beneath a summary, in words ("leaves 4 to 9"); empty where they have no numbers."""
+        return "" if self.span is None else f"leaves {ordinals(self.span)}"
 
     def line(self, number: int, *, zone: tzinfo = timezone.utc, statements: bool = False) -> str:
         """Return it as a numbered line of `QueryResult.context`.
@@ -133,7 +140,7 @@ class Evidence(Result):
             statements: add the statement that local rules made.
         """
         if self.kind == "memory":
-            about = (f"level {self.level}", self.window)
+            about = (f"level {self.level}", self.window, self.leaves)
             end = None if self.end is None else local_time(self.end, zone)
             named = [one for one in about if one]
             start = local_time(self.start, zone)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -27,8 +28,11 @@ from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
 from memforest.models.ledger import current_ledger
 from memforest.ports import is_remote
-from memforest.refresh.refresher import Refreshed, Refresher
-from memforest.refresh.requests import Describe
+from memforest.refresh.annotate import annotate
+from memforest.refresh.made import Refreshed
+from memforest.refresh.refresher import Refresher
+from memforest.refresh.requests import Describe, NodeWork
+from memforest.refresh.vectors import Embed
 from memforest.steps.choose import Steps
 from memforest.store import meta
 from memforest.store import trees as tree_rows
@@ -46,6 +50,9 @@ MOST_WAIT_S = 30.0
 
 Choose = Callable[[Tx], Collection[int]]
 """Names nodes that are about to be read, out of a read transaction."""
+
+ChooseWork = Callable[[Tx], Sequence[NodeWork]]
+"""Names nodes and how they are to be summarised, out of a read transaction."""
 
 _Make = Callable[[VectorMaker | None, Timer], Awaitable[Refreshed]]
 
@@ -143,13 +150,24 @@ class Summaries:
         nodes: Collection[int] | None,
         but: Collection[int] = (),
     ) -> Refreshed:
+        def refresh(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
+            refresher = Refresher(self._db, self.describe, self._steps.summariser, embed, model)
+            return refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes)
+
+        return await self._run(maker, timer, refresh)
+
+    async def _run(
+        self,
+        maker: VectorMaker | None,
+        timer: Timer,
+        work: Callable[[Embed | None, str | None], Awaitable[Refreshed]],
+    ) -> Refreshed:
+        """Run a refresh with the memory's embedder, if this is the maker's, and note its time and whether it failed."""
         with timer.timed("refresh"):
             if maker is not None and not await asyncio.to_thread(self._is_own_embedder, maker):
                 maker = None
             embed = None if maker is None else partial(maker.make, kind="node")
-            model = None if maker is None else maker.embedder.model_id
-            refresher = Refresher(self._db, self.describe, self._steps.summariser, embed, model)
-            done = await (refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes))
+            done = await work(embed, None if maker is None else maker.embedder.model_id)
             self._given_up = await asyncio.to_thread(self._mark) if done.failures else None
         parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
         for part, ms in parts.items():
@@ -167,10 +185,19 @@ class Summaries:
 
     # -- before they are read ---------------------------------------------------------------------
 
-    async def ensure_fresh(self, chosen: Choose, timer: Timer) -> list[str]:
+    def try_again(self) -> None:
+        """Let what could not be made be tried once more in the same state: the model may be back."""
+        self._given_up = None
+
+    async def ensure_fresh(self, chosen: Choose, timer: Timer, maker: VectorMaker | None = None) -> list[str]:
         """Refresh nodes that are about to be read, within the current operation; return why some could not be.
 
         What cannot be made, or not be written, is read as it stands; nothing is tried twice in the same state.
+
+        Args:
+            chosen: names the nodes.
+            timer: of the operation.
+            maker: counts the embeddings of the operation; None for one that nobody reads.
         """
         if not (await asyncio.to_thread(self._wanted, chosen))[0]:
             return []
@@ -179,21 +206,43 @@ class Summaries:
             wanted, mark = await asyncio.to_thread(self._wanted, chosen)
             if not wanted:
                 return []
-            if mark == self._given_up:
-                return ["summaries are out of date, as they could not be made; flush() tries again"]
-            try:
-                return (await self._make(self._maker(), timer, wanted)).failures
-            except (StoreWriteError, StoreLockedError) as exc:
-                return [f"summaries are left: {exc}"]
+            return await self._tried(mark, lambda: self._make(maker or self._maker(), timer, wanted))
+
+    async def annotate(self, chosen: ChooseWork, timer: Timer, maker: VectorMaker | None = None) -> list[str]:
+        """Make the summaries of nodes in one wave, whatever is dirty beneath; return why some could not be.
+
+        See `memforest.refresh.annotate`; arguments as of `ensure_fresh`.
+        """
+
+        def bounded(tx: Tx) -> list[NodeWork]:
+            words = self._steps.summary_words
+            return [replace(one, request=replace(one.request, max_words=words)) for one in chosen(tx)]
+
+        def make(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
+            return annotate(self._db, bounded, self._steps.summariser, embed, model)
+
+        async with self._turns.turn():
+            await self._early.present()
+            mark = await asyncio.to_thread(self._mark)
+            return await self._tried(mark, lambda: self._run(maker or self._maker(), timer, make))
+
+    async def _tried(self, mark: object, make: Callable[[], Awaitable[Refreshed]]) -> list[str]:
+        """Make summaries that are about to be read, unless that has failed in the same state; return what failed."""
+        if mark == self._given_up:
+            return ["summaries are out of date, as they could not be made; flush() tries again"]
+        try:
+            return (await make()).failures
+        except (StoreWriteError, StoreLockedError) as exc:
+            return [f"summaries are left: {exc}"]
 
     def _wanted(self, chosen: Choose) -> tuple[list[int], object]:
-        """Return the dirty nodes among the chosen ones, and a mark that changes with the memory's dirty nodes."""
+        """Return the dirty nodes among the chosen ones, and if there are any a mark that changes with all dirty nodes."""
         with self._db.read() as tx:
-            mark = tree_rows.dirty_mark(tx)
-            if not tree_rows.dirty_count(tx):
-                return [], mark
+            if not tree_rows.any_dirty(tx):
+                return [], None
             found = tree_rows.nodes_with_ids(tx, chosen(tx))
-            return [node.id for node in found.values() if node.dirty], mark
+            dirty = [node.id for node in found.values() if node.dirty]
+            return dirty, tree_rows.dirty_mark(tx) if dirty else None
 
     def _maker(self) -> VectorMaker | None:
         return None if self._embedder is None else VectorMaker(self._db, self._embedder)

@@ -1,16 +1,21 @@
 """Pure scoring over arrays; higher is better everywhere.
 
 `scores` standardises, fuses and orders; `propagation` sends relevance along the edges of any forest and goes from leaves to
-their ancestors; `parts` has single parts of a score; `by_time` chooses one of several answers. Nothing here knows a snapshot, an index or a file.
+their ancestors; `links` joins like stretches far apart; `parts` has single parts of a score; `by_time` chooses one of several
+answers. Nothing here knows a snapshot, an index or a file.
 """
 
 from memforest.ranking.by_time import choose_by_time
+from memforest.ranking.links import Links, along_links, cross_links
 from memforest.ranking.parts import activation, robustness, time_overlap
 from memforest.ranking.propagation import (
+    DIRECTIONS,
     Ancestors,
     Direction,
-    Sink,
     ancestors,
+    bounded,
+    decay_sum,
+    means_below,
     propagate,
     relevance_shares,
     sums_below,
@@ -32,22 +37,28 @@ from memforest.ranking.scores import (
 )
 
 __all__ = [
+    "DIRECTIONS",
     "Ancestors",
     "Direction",
     "Groups",
     "Levels",
+    "Links",
     "Scores",
-    "Sink",
     "activation",
+    "along_links",
     "ancestors",
     "best_first",
     "bm25_idf",
     "bm25_weight",
+    "bounded",
     "choose_by_time",
     "cosines",
     "cosines_of_two",
+    "cross_links",
+    "decay_sum",
     "group_place",
     "leading",
+    "means_below",
     "order",
     "propagate",
     "relevance_shares",

@@ -7,21 +7,38 @@ trees. Every step is a pass over arrays; what is returned depends on the rows al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking.scores import Scores
+from memforest.config import Propagate, Sink
+from memforest.ranking.scores import Scores, stable_order
 
-__all__ = ["Ancestors", "Direction", "Sink", "ancestors", "propagate", "relevance_shares", "sums_below"]
+__all__ = [
+    "DIRECTIONS",
+    "Ancestors",
+    "Direction",
+    "ancestors",
+    "bounded",
+    "decay_sum",
+    "means_below",
+    "propagate",
+    "relevance_shares",
+    "sums_below",
+]
 
 Ints = NDArray[np.int64]
 Direction = Literal["down", "up", "none"]
 """Where relevance goes: from parents to children, from children to parents, or nowhere."""
-Sink = Literal["leak", "stay"]
-"""What becomes of the relevance of a node that has nowhere to send it: it is lost, or stays with the node."""
+
+DIRECTIONS: Mapping[Propagate, Direction] = MappingProxyType(
+    {"top-down": "down", "bottom-up": "up", "none": "none"}
+)
+"""The policies of SegTreeMem (arXiv 2606.04555) §4.3.1, as `memforest.Ranking.propagate` has them -> the direction of each."""
 
 
 def relevance_shares(relevance: Scores) -> Scores:
@@ -67,11 +84,14 @@ def propagate(
     The paper's matrix has columns of zeros at leaves (down) and at the root (up), so that what is there leaks: that is
     ``sink="leak"``. With ``"stay"`` such a node keeps what it has, and the scores sum to what the shares sum to.
 
+    The cost is a pass over the edges for each step that still changes anything, at most one more than the forest is high.
+
     Args:
         shares: what each node has at first, shape (n,); see `relevance_shares`.
         parent: row of each node's parent, -1 at a root, shape (n,).
         direction: ``"down"``, ``"up"`` or ``"none"``.
-        decay: weight of an edge, from 0 to 1; below 1 in the paper.
+        decay: weight of an edge, the paper's alpha, from 0 to 1. The paper has it below 1, as `memforest.Ranking` does;
+            1 is the plain mean of s_0 to s_horizon, which is finite as the horizon is.
         horizon: most edges, at least 0.
         sink: ``"leak"`` or ``"stay"``.
 
@@ -86,31 +106,67 @@ def propagate(
     _check_flow(direction, decay, horizon, sink)
     _check_parents(parent, len(shares))
     scores: Scores = np.asarray(shares, dtype=np.float64).copy()
-    if direction == "none":
+    if direction == "none" or decay == 0:
         return scores
-    step, weight, total = scores.copy(), 1.0, 1.0
-    for _ in range(horizon):
-        step = _one_edge(step, parent, direction, sink)
+    edges = _Edges.of(parent, direction, sink)
+    step, weight = scores.copy(), 1.0
+    for done in range(horizon):
+        before, step = step, edges.sent(step)
         weight *= decay
-        total += weight
+        if np.array_equal(step, before):
+            # And so it is from now on: everything is lost, or has come to its end.
+            scores += weight * decay_sum(decay, horizon - done - 1) * step
+            break
         scores += weight * step
-    scores /= total
+    scores /= decay_sum(decay, horizon)
     return scores
 
 
-def _one_edge(shares: Scores, parent: Ints, direction: Direction, sink: Sink) -> Scores:
-    """Return what every node has after all of it went one edge on."""
-    below = np.flatnonzero(parent >= 0)
-    above = parent[below]
-    children = np.bincount(above, minlength=len(parent))
-    if direction == "down":
-        sent: Scores = np.zeros(len(parent))
-        sent[below] = shares[above] / children[above]
-        ends = children == 0
-    else:
-        sent = np.bincount(above, weights=shares[below], minlength=len(parent)).astype(np.float64)
-        ends = parent < 0
-    return np.where(ends, sent + shares, sent) if sink == "stay" else sent
+_ENDLESS = 1 << 53
+"""More edges than any forest has, and still a float."""
+
+
+def decay_sum(decay: float, horizon: int) -> float:
+    """Return the sum of decay**k over k = 0 to `horizon`, by which `propagate` divides: 1 over it is what a node's own share counts.
+
+    Example:
+        >>> round(decay_sum(0.5, 2), 9), decay_sum(1.0, 2), decay_sum(0.0, 2)
+        (1.75, 3.0, 1.0)
+    """
+    horizon = min(horizon, _ENDLESS)
+    if decay in (0, 1):
+        return 1.0 + decay * horizon
+    return math.expm1((horizon + 1) * math.log1p(decay - 1)) / (decay - 1)
+
+
+class _Edges(NamedTuple):
+    """The edges of a forest, and how relevance goes along them."""
+
+    below: Ints
+    above: Ints
+    """The nodes that have a parent, and the parent of each."""
+    children: Ints
+    direction: Direction
+    ends: NDArray[np.bool_] | None
+    """The nodes that keep what they have; None when none does."""
+
+    @classmethod
+    def of(cls, parent: Ints, direction: Direction, sink: Sink) -> _Edges:
+        """Return the edges that a forest has."""
+        below = np.flatnonzero(parent >= 0)
+        above = parent[below]
+        children = np.bincount(above, minlength=len(parent))
+        ends = (children == 0) if direction == "down" else (parent < 0)
+        return cls(below, above, children, direction, ends if sink == "stay" else None)
+
+    def sent(self, shares: Scores) -> Scores:
+        """Return what every node has after all of it went one edge on."""
+        if self.direction == "down":
+            sent: Scores = np.zeros(len(shares))
+            sent[self.below] = shares[self.above] / self.children[self.above]
+        else:
+            sent = np.bincount(self.above, shares[self.below], len(shares)).astype(np.float64)
+        return sent if self.ends is None else np.where(self.ends, sent + shares, sent)
 
 
 def _check_flow(direction: str, decay: float, horizon: int, sink: str) -> None:
@@ -220,10 +276,70 @@ def sums_below(values: Scores, parent: Ints, level: Ints) -> Scores:
     """
     _check_parents(parent, len(values))
     _check_levels(parent, level)
-    total = np.asarray(values, dtype=np.float64).copy()
+    return _summed(np.asarray(values, dtype=np.float64), parent, _upwards(parent, level))
+
+
+def _upwards(parent: Ints, level: Ints) -> list[Ints]:
+    """Return the nodes that have a parent, level by level from the lowest."""
     below = np.flatnonzero(parent >= 0)
-    below = below[np.argsort(level[below], kind="stable")]
+    below = below[stable_order(level[below])]
     starts = np.flatnonzero(np.r_[True, np.diff(level[below]) != 0]) if len(below) else below
-    for rows in np.split(below, starts[1:]):
+    return np.split(below, starts[1:])
+
+
+def _summed(values: Scores, parent: Ints, upwards: Sequence[Ints]) -> Scores:
+    total = values.copy()
+    for rows in upwards:
         np.add.at(total, parent[rows], total[rows])
     return total
+
+
+def means_below(values_of_leaves: Scores, parent: Ints, level: Ints) -> Scores:
+    """Return, for every node, the mean of the values of the leaves below it; a leaf has its own.
+
+    So a node is as relevant as what it stands for is on average, without anything that is written about it.
+
+    Args:
+        values_of_leaves: of every node, shape (n,); what stands at inner nodes is not looked at.
+        parent: row of each node's parent, -1 at a root.
+        level: of each node; above its children's, by one or by more.
+
+    Raises:
+        ValueError: if a parent is not a row of the forest, or not above its child.
+
+    Example:
+        >>> means_below(np.array([9.0, 1.0, 0.5]), np.array([-1, 0, 0]), np.array([1, 0, 0])).tolist()
+        [0.75, 1.0, 0.5]
+    """
+    _check_parents(parent, len(values_of_leaves))
+    _check_levels(parent, level)
+    leaf = np.ones(len(parent), dtype=np.bool_)
+    leaf[parent[parent >= 0]] = False
+    values, upwards = np.asarray(values_of_leaves, dtype=np.float64), _upwards(parent, level)
+    total = _summed(np.where(leaf, values, 0.0), parent, upwards)
+    return np.where(leaf, values, total / _summed(leaf.astype(np.float64), parent, upwards))
+
+
+def bounded(leaf_counts: Ints, total: int | Ints, share: float) -> NDArray[np.bool_]:
+    """Return which nodes may be evidence when none may stand for more than a share of the leaves; a single leaf always may.
+
+    Relevance that goes bottom-up puts the root first, which tells of everything and so of nothing. Source: the
+    admissible set of SegTreeMem (arXiv 2606.04555), Algorithm 2, which names all nodes and leaves alone; a bound is
+    this package's.
+
+    Args:
+        leaf_counts: leaves below each node, 1 at a leaf, shape (n,); `sums_below` counts them.
+        total: leaves of the whole tree, for all nodes or for each, shape (n,).
+        share: from 0, which leaves the leaves, to 1, which leaves everything.
+
+    Raises:
+        ValueError: if the share is out of range.
+
+    Example:
+        >>> bounded(np.array([8, 2, 1]), 8, 0.25).tolist()
+        [False, True, True]
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share={share!r}: give a number from 0 to 1")
+    admitted: NDArray[np.bool_] = (leaf_counts <= 1) | (leaf_counts <= np.asarray(total) * share)
+    return admitted

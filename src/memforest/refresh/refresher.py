@@ -4,7 +4,8 @@ A `Refresher` brings every dirty node up to date (`refresh`), or some nodes with
 (`ensure_fresh`). A node is made as soon as its own children are; trees do not wait for each other. What is ready is
 read in one transaction, summarised, and committed by compare-and-set: a node gets clean only if it is still dirty, of
 the version that was read, and its inputs are the texts that were read. So several processes may refresh one memory: the
-first to finish a node wins, and what was made of it otherwise, or of older inputs, is thrown away. One whose child could
+first to finish a node wins, and what was made of it otherwise, or of older inputs, is thrown away. A node that has the
+summary of just this request is marked clean, and nobody is asked (`memforest.refresh.made.unchanged`). One whose child could
 not be refreshed stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes on
 from there.
 
@@ -19,78 +20,24 @@ begun, a policy says (`memforest.config.REFRESH`).
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from memforest.errors import BudgetError, ModelError
+from memforest.errors import ModelError
 from memforest.ports import Summariser, is_remote
-from memforest.refresh.requests import Describe, Work, fingerprint, inputs_of
+from memforest.refresh.made import Job, Made, Refreshed, keep_unchanged, made_of, put, summarised, unchanged
+from memforest.refresh.requests import Describe, inputs_of
+from memforest.refresh.timing import timed
 from memforest.refresh.vectors import Embed, NodeVectors, write_means, write_vectors
-from memforest.search.texts import digest, mean_digest
-from memforest.steps.base import Kept
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.tx import Tx
-from memforest.text import cut
 from memforest.tree import Node
-from memforest.types import SummaryRequest
 
-__all__ = ["Refreshed", "Refresher"]
+__all__ = ["Refresher"]
 
 WRITE_NODES = 128
 """Most nodes written in one transaction."""
-
-
-@dataclass(slots=True)
-class Refreshed:
-    """The result of a refresh. `left` counts the nodes asked for that are still dirty, `failures` says why."""
-
-    nodes: int = 0
-    left: int = 0
-    summarise_ms: float = 0.0
-    embed_ms: float = 0.0
-    store_ms: float = 0.0
-    failures: list[str] = field(default_factory=list)
-
-    def plus(self, later: Refreshed) -> Refreshed:
-        """Return what two refreshes did, one after the other; the later one says what is left."""
-        return Refreshed(
-            self.nodes + later.nodes,
-            later.left,
-            self.summarise_ms + later.summarise_ms,
-            self.embed_ms + later.embed_ms,
-            self.store_ms + later.store_ms,
-            [*self.failures, *later.failures],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A dirty node as it was read, with the inputs of its summary."""
-
-    node: Node
-    work: Work
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A dirty node as it was read, with the inputs of its summary and the summary."""
-
-    node: Node
-    request: SummaryRequest
-    text: str
-    compared: bool
-
-    @property
-    def vector(self) -> derived.VectorOf:
-        """A node with its children's texts has their mean for a vector; a root is compared as a whole."""
-        if not self.compared:
-            return "none"
-        kept = isinstance(self.text, Kept) and self.node.level and not self.request.root
-        return "mean" if kept else "own"
 
 
 class Refresher:
@@ -140,17 +87,17 @@ class Refresher:
 
     async def _run(self, nodes: Collection[int] | None, but: Collection[int] = ()) -> Refreshed:
         done = Refreshed()
-        with _timed(done, "store_ms"):
+        with timed(done, "store_ms"):
             dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes, but)
         if dirty:
             vectors = NodeVectors(self._embed)
             try:
                 await self._make_texts(_Order(dirty), vectors, done)
-                with _timed(done, "embed_ms"):
+                with timed(done, "embed_ms"):
                     rows = await vectors.rows(done.failures)
             finally:
                 await vectors.cancel()
-            with _timed(done, "store_ms"):
+            with timed(done, "store_ms"):
                 await asyncio.to_thread(self._write_vectors, rows, vectors.means)
         done.left = await asyncio.to_thread(_still_dirty, self._db, None if nodes is None else dirty)
         return done
@@ -159,19 +106,19 @@ class Refresher:
 
     async def _make_texts(self, order: _Order, vectors: NodeVectors, done: Refreshed) -> None:
         """Make and commit the texts of nodes, each when its children have theirs."""
-        under_way: dict[asyncio.Task[list[str | ModelError]], list[_Job]] = {}
+        under_way: dict[asyncio.Task[list[str | ModelError]], list[Job]] = {}
         ready = order.first
         try:
             while ready or under_way:
-                with _timed(done, "store_ms"):
-                    jobs = await asyncio.to_thread(self._read, order, ready)
+                with timed(done, "store_ms"):
+                    jobs = await asyncio.to_thread(self._read, order, ready, vectors)
                 under_way |= {self._begin(jobs_): jobs_ for jobs_ in self._together(jobs)}
                 if not under_way:
                     return
-                with _timed(done, "summarise_ms"):
+                with timed(done, "summarise_ms"):
                     ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                made = [one for task in ended for one in _made(under_way.pop(task), task.result(), done)]
-                with _timed(done, "store_ms"):
+                made = [one for task in ended for one in made_of(under_way.pop(task), task.result(), done)]
+                with timed(done, "store_ms"):
                     ready = order.after(await self._commit(made, vectors, done))
         except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
@@ -180,33 +127,36 @@ class Refresher:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
-    def _together(self, jobs: list[_Job]) -> list[list[_Job]]:
+    def _together(self, jobs: list[Job]) -> list[list[Job]]:
         if is_remote(self._summariser):
             return [[job] for job in jobs]
         return [jobs] if jobs else []
 
-    def _begin(self, jobs: Sequence[_Job]) -> asyncio.Task[list[str | ModelError]]:
-        requests = [job.work.request for job in jobs]
+    def _begin(self, jobs: Sequence[Job]) -> asyncio.Task[list[str | ModelError]]:
+        return asyncio.ensure_future(summarised(jobs, self._summariser))
 
-        async def summarise() -> list[str | ModelError]:
-            return list(await self._summariser.summarise(requests))
+    def _read(self, order: _Order, ready: Sequence[int], vectors: NodeVectors) -> list[Job]:
+        """Return the requests of nodes.
 
-        return asyncio.ensure_future(summarise())
-
-    def _read(self, order: _Order, ready: Sequence[int]) -> list[_Job]:
-        """Return the requests of nodes; nodes that need no summary are marked clean, and their parents are read next."""
-        found: list[_Job] = []
+        Nodes that need no summary, or have the one that they would get, are marked clean, and their parents are read next.
+        """
+        maker, embeds = self._summariser.name, self._embed is not None
+        found: list[Job] = []
         while ready:
             with self._db.read() as tx:
                 jobs, idle = _describe(tx, self._describe, ready)
-            if idle:
+                same = unchanged(tx, jobs, maker, embeds=embeds)
+            kept: list[int] = []
+            if idle or same:
                 with self._db.write() as tx:
                     tree_rows.mark_clean(tx, [(node.id, node.version) for node in idle])
-            found += jobs
-            ready = order.after([node.id for node in idle])
+                    kept = keep_unchanged(tx, same, maker, embeds=embeds)
+                    vectors.means += derived.kept_texts(tx, kept) if embeds else ()
+            found += [job for job in jobs if job.node.id not in kept]
+            ready = order.after([node.id for node in idle] + kept)
         return found
 
-    async def _commit(self, made: Sequence[_Made], vectors: NodeVectors, done: Refreshed) -> list[int]:
+    async def _commit(self, made: Sequence[Made], vectors: NodeVectors, done: Refreshed) -> list[int]:
         """Write texts, begin their vectors, and return the nodes that are clean now."""
         clean: list[int] = []
         for first in range(0, len(made), WRITE_NODES):
@@ -259,33 +209,6 @@ class _Order:
         return found
 
 
-def _made(jobs: Sequence[_Job], texts: Sequence[str | ModelError], done: Refreshed) -> list[_Made]:
-    """Return nodes with their texts, without those that the step failed on."""
-    made = []
-    failed: dict[str, list[str]] = {}
-    for job, text in zip(jobs, texts, strict=True):
-        request = job.work.request
-        if isinstance(text, BudgetError):
-            continue  # the ledger has counted it
-        if isinstance(text, ModelError):
-            failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
-        else:
-            made.append(_Made(job.node, request, text, job.work.vector))
-    for reason, scopes in failed.items():
-        more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
-        done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
-    return made
-
-
-@contextmanager
-def _timed(done: Refreshed, part: str) -> Iterator[None]:
-    started = time.perf_counter()
-    try:
-        yield
-    finally:
-        setattr(done, part, getattr(done, part) + (time.perf_counter() - started) * 1000)
-
-
 # -- reading --------------------------------------------------------------------------------------
 
 
@@ -318,7 +241,7 @@ def _still_dirty(db: Database, nodes: Collection[int] | None) -> int:
         return sum(node.dirty for node in tree_rows.nodes_with_ids(tx, nodes).values())
 
 
-def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_Job], list[Node]]:
+def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[Job], list[Node]]:
     """Return the requests of nodes whose children are clean, and the nodes that need no summary."""
     found = tree_rows.nodes_with_ids(tx, wanted)
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
@@ -326,36 +249,29 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[_
     ready = [node for node in nodes if not any(children[child].dirty for child in node.children)]
     told, left = describe(tx, ready, inputs_of(tx, ready, children))
     work = {one.node: one for one in told}
-    jobs = [_Job(node, work[node.id]) for node in ready if node.id in work]
+    jobs = [Job(node, work[node.id]) for node in ready if node.id in work]
     return jobs, [node for node in ready if node.id not in work and node.id not in left]
 
 
 # -- writing --------------------------------------------------------------------------------------
 
 
-def _write(db: Database, made: Sequence[_Made], maker: str) -> list[_Made]:
+def _write(db: Database, made: Sequence[Made], maker: str) -> list[Made]:
     """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
     with db.write() as tx:
         valid = _unmoved(tx, made)
-        keys = []
-        for one in valid:
-            derived.put_summary(
-                tx, one.node.id, str(one.text), maker, one.vector, fingerprint(one.request, maker)
-            )
-            keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
-        # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
-        derived.drop_other_vectors(tx, "node", keys)
+        put(tx, valid, maker)
         if valid:
             meta.bump(tx)
     return valid
 
 
-def _unmoved(tx: Tx, made: Sequence[_Made]) -> list[_Made]:
+def _unmoved(tx: Tx, made: Sequence[Made]) -> list[Made]:
     """Mark nodes clean that are still dirty and whose inputs are unchanged; return them."""
     now = tree_rows.nodes_with_ids(tx, [one.node.id for one in made])
     same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
     children = tree_rows.nodes_with_ids(tx, [child for one in same for child in one.node.children])
     inputs = inputs_of(tx, [one.node for one in same], children)
-    same = [one for one in same if inputs[one.node.id] == one.request.inputs]
+    same = [one for one in same if inputs[one.node.id] == one.job.work.request.inputs]
     clean = tree_rows.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
     return [one for one in same if one.node.id in clean]

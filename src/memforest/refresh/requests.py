@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Protocol
 
 from memforest.search.texts import digest
 from memforest.store import derived
@@ -16,30 +15,27 @@ from memforest.store.tx import Tx
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["Describe", "Work", "fingerprint", "inputs_of", "stale_nodes"]
+__all__ = ["Describe", "NodeWork", "fingerprint", "inputs_of", "stale_nodes"]
 
 
-class Work(Protocol):
-    """The summary request of a node, and whether the node gets a vector."""
+@dataclass(frozen=True, slots=True)
+class NodeWork:
+    """The summary request of a node, and whether the node gets a vector.
 
-    @property
-    def node(self) -> int:
-        """The node's id."""
-        ...
+    With `kept` the node's text is the inputs, a line each, and its vector the mean of its children's: nobody is asked. With
+    `whole`, in `Host.annotate`, the inputs are the node's own earlier text and what was added since (not the history, which
+    need not be told again): the text tells all that is beneath the node although it was not made of the children's texts.
+    """
 
-    @property
-    def request(self) -> SummaryRequest:
-        """What the summariser reads."""
-        ...
-
-    @property
-    def vector(self) -> bool:
-        """Whether questions are compared with the node."""
-        ...
+    node: int
+    request: SummaryRequest
+    vector: bool = True
+    kept: bool = False
+    whole: bool = False
 
 
 Describe = Callable[
-    [Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], tuple[Sequence[Work], Collection[int]]
+    [Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], tuple[Sequence[NodeWork], Collection[int]]
 ]
 """Says how nodes are to be summarised, given their children's texts; of those that need it. And which nodes are to be
 left as they are."""
@@ -53,9 +49,10 @@ def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> di
     return own | {leaf: (text,) for leaf, text in items.items()}
 
 
-def fingerprint(request: SummaryRequest, maker: str) -> bytes:
-    """Return the fingerprint of a summary: a digest of the request, and of the summariser's name and version."""
-    return digest(json.dumps([maker, asdict(request)], default=str, ensure_ascii=False))
+def fingerprint(request: SummaryRequest, maker: str, *, kept: bool = False) -> bytes:
+    """Return the fingerprint of a summary: a digest of the request, of the summariser's name and version, and of whether it was asked."""
+    told = [maker, asdict(request), *(["kept"] if kept else [])]
+    return digest(json.dumps(told, default=str, ensure_ascii=False))
 
 
 def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
@@ -66,13 +63,13 @@ def stale_nodes(tx: Tx, describe: Describe, maker: str) -> list[int]:
     dirty already are left out.
     """
     made = derived.summary_makers(tx)
-    stale = {node for node, (by, _) in made.items() if by != maker}
+    stale = {node for node, by in made.items() if by.maker != maker}
     nodes = [one for one in tree_rows.nodes_with_ids(tx, made.keys() - stale).values() if not one.dirty]
     for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
         group = list(level)
         children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
         for work in describe(tx, group, inputs_of(tx, group, children))[0]:
-            kept = made[work.node][1]
-            if kept is not None and kept != fingerprint(work.request, maker):
+            known = made[work.node].inputs
+            if known is not None and known != fingerprint(work.request, maker, kept=work.kept):
                 stale.add(work.node)
     return sorted(stale)

@@ -45,8 +45,6 @@ class Inner:
     span_hi: Ints
     window: NDArray[np.object_]
     """The key of a calendar window, or None."""
-    state: NDArray[np.object_]
-    """Bytes in the words of the index, or None."""
 
     def taken(self, more: Inner, take: Ints) -> Inner:
         """Return the rows of this table and of another one behind it, in the order of `take`."""
@@ -57,7 +55,7 @@ class Inner:
     def nbytes(self) -> int:
         """Bytes of the columns and of what their objects are."""
         columns = [getattr(self, one.name) for one in fields(self)]
-        held = (value for column in (self.window, self.state) for value in column if value is not None)
+        held = (value for value in self.window if value is not None)
         return sum(int(column.nbytes) for column in columns) + sum(sys.getsizeof(value) for value in held)
 
 

@@ -53,7 +53,7 @@ class Nodes:
 def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes:
     """Return the nodes of an index, all of them when `only` is None."""
     summarised: list[int] = []
-    inner, packed, windows, states = _inner_columns(_inner(rows.inner_rows(tx, owner, only), summarised))
+    inner, packed, windows = _inner_columns(_inner(rows.inner_rows(tx, owner, only), summarised))
     leaf = _number_columns(rows.leaf_rows(tx, owner, only), len(rows.LeafRow._fields))
     ids = np.concatenate([inner[0], leaf[0]])
     order = np.argsort(ids, kind="stable")
@@ -74,7 +74,7 @@ def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes
         last=both(nothing, leaf[4]),
         child_count=both(inner[3], none),
         children=packed,  # leaves have none, so the order of inner nodes is that of all
-        stored=Inner(inner[4], inner[5], inner[6], inner[7], windows, states),
+        stored=Inner(inner[4], inner[5], inner[6], inner[7], windows),
         summarised=places[places >= 0],
     )
 
@@ -102,11 +102,10 @@ def _number_columns(found: Iterable[tuple[int, ...]], width: int) -> Ints:
 
 def _inner_columns(
     found: Iterable[rows.InnerRow],
-) -> tuple[Ints, Ints, NDArray[np.object_], NDArray[np.object_]]:
-    """Return the numbers of inner nodes as columns, the ids of their children, their windows and states."""
+) -> tuple[Ints, Ints, NDArray[np.object_]]:
+    """Return the numbers of inner nodes as columns, the ids of their children, and their windows."""
     numbers, children = [np.zeros((8, 0), dtype=np.int64)], [b""]
     windows: list[str | None] = []
-    states: list[bytes | None] = []
     for block in _blocks(found):
         part = [
             (
@@ -119,14 +118,13 @@ def _inner_columns(
                 NONE if lo is None else lo,
                 NONE if hi is None else hi,
             )
-            for id_, tree, level, packed, start, end, lo, hi, _, _ in block
+            for id_, tree, level, packed, start, end, lo, hi, _ in block
         ]
         numbers.append(np.array(part, dtype=np.int64).T)
         children += [row.children for row in block]
         windows += [row.window for row in block]
-        states += [row.state for row in block]
     packed = np.frombuffer(b"".join(children), dtype="<u4").astype(np.int64)
-    return np.concatenate(numbers, axis=1), packed, _objects(windows), _objects(states)
+    return np.concatenate(numbers, axis=1), packed, _objects(windows)
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:

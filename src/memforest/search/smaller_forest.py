@@ -85,7 +85,6 @@ def _taken(stored: Inner, kept: NDArray[np.bool_]) -> Inner:
         stored.span_lo[kept],
         stored.span_hi[kept],
         stored.window[kept],
-        stored.state[kept],
     )
 
 

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memforest.config import Config
 from memforest.endpoint import ChatEndpoint
 from memforest.errors import ConfigError
+from memforest.model_settings import RerankerSetting, is_reranker
 from memforest.models import CallableReranker, Reranker, open_reranker
 from memforest.models.calls import Calls
 from memforest.models.trace import Trace
-from memforest.ports import RerankerSetting, is_remote, is_reranker
+from memforest.ports import is_remote
 from memforest.steps.base import (
     Answerer,
     BrowsePlanner,
     Browser,
     Extractor,
     Judge,
+    Placer,
     Planner,
     Summariser,
 )
@@ -59,6 +61,8 @@ class Steps:
     """None when trees are browsed by the question itself."""
     browser: Browser | None = None
     """None when trees are browsed by embedding."""
+    placers: Mapping[str, Placer] = field(default_factory=dict)
+    """Those that there are: ``"pointwise"`` and ``"batch"`` where the chat model places, ``"own"`` that of the configuration."""
     summary_words: int = LOCAL_SUMMARY_WORDS
     """Most words of a summary."""
     calls: Calls | None = None
@@ -136,6 +140,7 @@ def choose_steps(config: Config) -> Steps:
         judge=by_chat.get("judge"),
         guide=by_chat.get("plan"),
         browser=by_chat.get("browse"),
+        placers={**by_chat.get("place", {}), **({} if config.placer is None else {"own": config.placer})},
         summary_words=config.summary_words
         or (CHAT_SUMMARY_WORDS if "summarise" in by_chat else LOCAL_SUMMARY_WORDS),
         calls=calls,
@@ -164,12 +169,14 @@ def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
     from memforest.steps.llm.extract import ChatExtractor
     from memforest.steps.llm.guide import ChatGuide
     from memforest.steps.llm.judge import ChatJudge
+    from memforest.steps.llm.place import WAYS, ChatPlacer
     from memforest.steps.llm.summarise import ChatSummariser
 
     made: dict[str, Callable[[], Any]] = {
         "extract": lambda: ChatExtractor(calls, timezone=config.zone),
         "judge": lambda: ChatJudge(calls),
         "summarise": lambda: ChatSummariser(calls, timezone=config.zone),
+        "place": lambda: {way: ChatPlacer(calls, way) for way in WAYS},
         "plan": lambda: ChatGuide(calls, timezone=config.zone),
         "browse": lambda: ChatBrowser(calls, timezone=config.zone),
         "answer": lambda: ChatAnswerer(calls, timezone=config.zone),

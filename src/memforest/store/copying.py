@@ -6,23 +6,20 @@ memory that is written; ids of the source never get into it.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memforest.store import meta
-from memforest.store.dates import write_dates
 from memforest.store.dialect import AMONG
-from memforest.store.facts import EntityRow, FactRow
+from memforest.store.fact_writes import StoredOccurrence
+from memforest.store.facts import EntityRow
 from memforest.store.tx import Tx
 
 __all__ = [
     "AliasUse",
     "MentionCopy",
-    "OccurrenceCopy",
     "StateCopy",
-    "TurnCopy",
     "alias_uses",
     "cells",
     "copy_status",
@@ -30,58 +27,21 @@ __all__ = [
     "fact_places",
     "facts_with_identities",
     "find_session",
-    "first_turn",
     "insert_cells",
-    "insert_facts",
-    "insert_occurrences",
+    "insert_named",
     "insert_session",
-    "insert_turns",
     "is_erased",
     "mentions",
     "occurrence_counts",
     "occurrences",
+    "origin_of",
     "said_in",
     "sessions_of_facts",
     "speakers_of",
     "states",
     "turn_digests",
-    "turns",
     "verdicts",
 ]
-
-
-class TurnCopy(NamedTuple):
-    """A turn, with all of its columns but `session`; `origin` is a row id of the memory that it is in."""
-
-    row: int
-    ordinal: int
-    turn_id: str
-    speaker: str
-    role: str | None
-    text: str
-    said_ms: int
-    time_source: str
-    metadata: str
-    digest: bytes
-    origin: int | None
-
-
-class OccurrenceCopy(NamedTuple):
-    """An occurrence as it is stored: what it shares with its fact or its turn is None."""
-
-    row: int
-    fact: int
-    cell: int
-    speaker: str
-    said_ms: int
-    topics: str
-    cosine: float | None
-    text: str | None
-    quote: str | None
-    tie: str | None
-    dates: str | None
-    correction: int | None
-    stored_ms: int | None
 
 
 class MentionCopy(NamedTuple):
@@ -116,23 +76,13 @@ class AliasUse(NamedTuple):
 
 # -- turns ----------------------------------------------------------------------------------------
 
-_TURN = "id, ordinal, turn_id, speaker, role, text, said_ms, time_source, metadata, digest, origin"
 
-
-def turns(tx: Tx, session: int, first: int = 0) -> list[TurnCopy]:
-    """Return a session's turns from ordinal `first` on, in order."""
-    rows = tx.execute(
-        f"SELECT {_TURN} FROM turn WHERE session = ? AND ordinal >= ? ORDER BY ordinal", (session, first)
-    )
-    return [TurnCopy(*row) for row in rows]
-
-
-def first_turn(tx: Tx, session: int) -> TurnCopy | None:
-    """Return the first turn of a session, None if it has none."""
+def origin_of(tx: Tx, session: int) -> int | None:
+    """Return the origin of a session's first turn; None where that was said here, or there is none."""
     row = tx.execute(
-        f"SELECT {_TURN} FROM turn WHERE session = ? ORDER BY ordinal LIMIT 1", (session,)
+        "SELECT origin FROM turn WHERE session = ? ORDER BY ordinal LIMIT 1", (session,)
     ).fetchone()
-    return None if row is None else TurnCopy(*row)
+    return None if row is None else row[0]
 
 
 def turn_digests(tx: Tx, session: int) -> list[bytes]:
@@ -238,27 +188,17 @@ def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def insert_turns(tx: Tx, session: int, new: Sequence[TurnCopy], stored_ms: int) -> list[int]:
-    """Insert turns, their digests as they are given, and return their row ids, in order; `row` is ignored."""
-    first = meta.take_ids(tx, "turn", len(new))
-    tx.executemany(
-        f"INSERT INTO turn ({_TURN}, session, stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(first + at, *turn[1:], session, stored_ms) for at, turn in enumerate(new)],
-    )
-    return list(range(first, first + len(new)))
-
-
 # -- statements -----------------------------------------------------------------------------------
 
 
-def occurrences(tx: Tx, cells: Collection[int]) -> list[OccurrenceCopy]:
+def occurrences(tx: Tx, cells: Collection[int]) -> list[StoredOccurrence]:
     """Return the occurrences of cells."""
     rows = tx.execute(
         f"""SELECT id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction, stored_ms
             FROM occurrence WHERE cell {AMONG} ORDER BY id""",
         (tx.ids(cells),),
     )
-    return [OccurrenceCopy(*row) for row in rows]
+    return [StoredOccurrence(*row) for row in rows]
 
 
 def said_in(tx: Tx, occurrence_rows: Collection[int]) -> dict[int, tuple[int, ...]]:
@@ -306,55 +246,17 @@ def entities(tx: Tx, rows: Collection[int]) -> dict[int, EntityRow]:
     return {row[0]: EntityRow(*row) for row in found}
 
 
-def insert_facts(tx: Tx, new: Iterable[tuple[int, FactRow]]) -> None:
-    """Insert facts under row ids that were taken before."""
-    tx.executemany(
-        """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
-           topics, stored_ms, dates) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [
-            (
-                row,
-                fact.fact_id,
-                fact.text,
-                fact.speaker,
-                fact.start_ms,
-                fact.end_ms,
-                fact.precision,
-                int(fact.negated),
-                fact.said_ms,
-                fact.tie,
-                json.dumps(fact.topics, ensure_ascii=False),
-                fact.stored_ms,
-                write_dates(fact.dates),
-            )
-            for row, fact in new
-        ],
-    )
-
-
-def insert_occurrences(
+def insert_named(
     tx: Tx,
-    found: Sequence[OccurrenceCopy],
-    supports: Mapping[int, Sequence[int]],
+    own: Mapping[int, int],
     named: Sequence[MentionCopy],
     seen: Sequence[StateCopy],
     called: Sequence[AliasUse],
 ) -> None:
-    """Insert occurrences with what hangs on them.
+    """Insert what hangs on occurrences.
 
-    Every `occurrence` is the row id in the source, every other id one of this memory; new ids are given here.
+    Every `occurrence` is the row id in the source, of which `own` has that of this memory; every other id is one of this memory.
     """
-    (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()
-    own = {one.row: last + at for at, one in enumerate(found, 1)}
-    tx.executemany(
-        """INSERT INTO occurrence (id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction,
-           stored_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [(own[one.row], *one[1:]) for one in found],
-    )
-    tx.executemany(
-        "INSERT INTO occurrence_turn VALUES (?, ?)",
-        [(own[row], turn) for row, turns in supports.items() for turn in turns],
-    )
     tx.executemany(
         "INSERT INTO mention VALUES (?, ?, ?, ?)",
         [(one.fact, one.entity, own[one.occurrence], one.roles) for one in named],

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from memforest.concurrency import members
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
@@ -356,9 +357,8 @@ class Database:
                 pass
             finally:
                 self._drop(self._writer)
-                if not any(
-                    other._opened and other.file.identity == self.file.identity for other in list(_alive)
-                ):
+                others = [one for one in members(_alive) if one._opened]
+                if all(one.file.identity != self.file.identity for one in others):
                     release(self.file.identity)
 
     def _let_go(self) -> None:
@@ -381,13 +381,13 @@ _forbidden: set[Path] = set()
 
 def _before_fork() -> None:
     if GATE.shut():
-        for db in list(_alive):
+        for db in members(_alive):
             db._let_go()
 
 
 def _after_fork_in_child() -> None:
     GATE.reset()
-    for db in list(_alive):
+    for db in members(_alive):
         if db._opened:
             # Still in use in the parent: neither used nor closed here, and kept, untouched, for ever.
             db._finalise.detach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ __all__ = [
     "ITEM_KINDS",
     "VECTOR_TABLES",
     "ItemKind",
+    "MadeBy",
     "VectorOf",
     "VectorRow",
     "all_words",
@@ -27,6 +28,7 @@ __all__ = [
     "dimension",
     "drop_other_vectors",
     "drop_stale",
+    "drop_summaries",
     "drop_vectors",
     "embedded_texts",
     "foreign_words",
@@ -83,8 +85,16 @@ _WORDS: dict[Literal["turn", "fact"], str] = {"turn": "derived_turn_words", "fac
 _TERMS = {"turn": "derived_turn_terms", "fact": "derived_fact_terms"}
 
 
-def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inputs: bytes) -> None:
-    """Store a node's summary, what made it, what vector it gets, and the digest of the request."""
+class MadeBy(NamedTuple):
+    """What made a node's summary, the digest of its request if there is one, and what vector the node gets."""
+
+    maker: str
+    inputs: bytes | None
+    vector: VectorOf
+
+
+def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inputs: bytes | None) -> None:
+    """Store a node's summary, what made it, what vector it gets, and the digest of the request if it is known by one."""
     tx.execute(
         """INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?) ON CONFLICT (node) DO UPDATE
            SET text = excluded.text, maker = excluded.maker, vector = excluded.vector, inputs = excluded.inputs""",
@@ -94,17 +104,16 @@ def put_summary(tx: Tx, node: int, text: str, maker: str, vector: VectorOf, inpu
 
 def summaries(tx: Tx, nodes: Collection[int]) -> dict[int, str]:
     """Return the summaries of nodes that have one."""
-    rows = tx.execute(
-        f"SELECT node, text FROM derived_summary WHERE node {AMONG}",
-        (tx.ids(nodes),),
-    )
+    rows = tx.execute(f"SELECT node, text FROM derived_summary WHERE node {AMONG}", (tx.ids(nodes),))
     return {row[0]: unpack_text(row[1]) for row in rows}
 
 
-def summary_makers(tx: Tx) -> dict[int, tuple[str, bytes | None]]:
-    """Return, for every node with a summary, its maker and the digest of its request."""
-    rows = tx.execute("SELECT node, maker, inputs FROM derived_summary ORDER BY node")
-    return {node: (maker, inputs) for node, maker, inputs in rows}
+def summary_makers(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, MadeBy]:
+    """Return what made the summaries of nodes that have one, or all, by node."""
+    among = "" if nodes is None else f"WHERE node {AMONG}"
+    sql = f"SELECT node, maker, inputs, vector FROM derived_summary {among} ORDER BY node"
+    rows = tx.execute(sql, () if nodes is None else (tx.ids(nodes),))
+    return {node: MadeBy(*made) for node, *made in rows}
 
 
 def summaries_of_others(tx: Tx, maker: str) -> dict[str, int]:
@@ -166,10 +175,7 @@ _OF_DIGEST = (
 
 def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:
     """Return the vectors of those items that have one."""
-    rows = tx.execute(
-        f"SELECT item, vector FROM {VECTOR_TABLES[kind]} WHERE item {AMONG}",
-        (tx.ids(items),),
-    )
+    rows = tx.execute(f"SELECT item, vector FROM {VECTOR_TABLES[kind]} WHERE item {AMONG}", (tx.ids(items),))
     return {row[0]: unpack_vectors(row[1])[0] for row in rows}
 
 
@@ -187,12 +193,7 @@ def vectors_of_leaf(tx: Tx, leaf: int) -> list[NDArray[np.float32]]:
 
 
 def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
-    """Return the texts of those nodes whose vector is the mean of their children's, and that have none yet.
-
-    Args:
-        tx: an open transaction.
-        nodes: of these; None for all.
-    """
+    """Return the texts of those nodes, of all or some, whose vector is the mean of their children's, and that have none yet."""
     rows = tx.execute(
         f"""SELECT d.node, d.text FROM derived_summary d LEFT JOIN derived_node_vector v ON v.item = d.node
            WHERE d.vector = 'mean' AND v.item IS NULL
@@ -374,6 +375,12 @@ def drop_stale(tx: Tx) -> None:
     stale = "SELECT id FROM node WHERE dirty"
     tx.execute(f"DELETE FROM derived_node_vector WHERE item IN ({stale})")
     tx.execute(f"DELETE FROM derived_summary WHERE node IN ({stale})")
+
+
+def drop_summaries(tx: Tx, nodes: Collection[int]) -> None:
+    """Delete the summaries of nodes and their vectors."""
+    drop_vectors(tx, "node", nodes)
+    tx.executemany("DELETE FROM derived_summary WHERE node = ?", [(node,) for node in nodes])
 
 
 def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | None = None) -> dict[int, int]:

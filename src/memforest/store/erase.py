@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
 
-from memforest.store import meta
 from memforest.store.dates import write_dates
 from memforest.store.dialect import AMONG
-from memforest.store.digests import turn_digest
 from memforest.store.facts import OccurrenceRow
+from memforest.store.turns import StoredTurn, insert_turns
 from memforest.store.tx import Tx
 
 __all__ = [
-    "Spot",
     "all_turns",
     "cells_reading",
     "drop_cell",
@@ -30,55 +27,16 @@ __all__ = [
     "occurrences_naming",
     "put_turn_anew",
     "relabel",
-    "spots",
-    "spots_between",
-    "spots_by",
-    "spots_of_session",
     "still_heard",
     "texts_naming",
     "told_beside",
     "turn_named",
+    "turns_between",
+    "turns_by",
 ]
 
 
-class Spot(NamedTuple):
-    """A turn in its place; `metadata` is JSON."""
-
-    row: int
-    session: int
-    session_id: str
-    ordinal: int
-    turn_id: str
-    speaker: str
-    role: str | None
-    text: str
-    said_ms: int
-    time_source: str
-    metadata: str
-    stored_ms: int
-    origin: int | None
-
-
-_SPOT = """SELECT t.id, t.session, s.session_id, t.ordinal, t.turn_id, t.speaker, t.role, t.text, t.said_ms,
-    t.time_source, t.metadata, t.stored_ms, t.origin FROM turn t JOIN session s ON s.id = t.session"""
-
-
-def spots(tx: Tx, turns: Collection[int]) -> list[Spot]:
-    """Return turns by row id, in the order of their sessions and positions."""
-    rows = tx.execute(f"{_SPOT} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(turns),))
-    return [Spot(*row) for row in rows]
-
-
-def spots_of_session(tx: Tx, session: int, first: int, last: int) -> list[Spot]:
-    """Return the turns of a session with ordinals from `first` to `last`, both included."""
-    rows = tx.execute(
-        f"{_SPOT} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal",
-        (session, first, last),
-    )
-    return [Spot(*row) for row in rows]
-
-
-def spots_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
+def turns_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
     """Return the turns said in [start, end), None for all before the end, by way of the index of said times."""
     sql = "SELECT id FROM turn WHERE said_ms < ? AND said_ms >= coalesce(?, said_ms) ORDER BY id"
     if start_ms is not None:
@@ -86,7 +44,7 @@ def spots_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
     return [row[0] for row in tx.execute(sql, (end_ms, start_ms))]
 
 
-def spots_by(tx: Tx, speaker: str) -> list[int]:
+def turns_by(tx: Tx, speaker: str) -> list[int]:
     """Return the turns of a speaker, as the name is written."""
     return [row[0] for row in tx.execute("SELECT id FROM turn WHERE speaker = ? ORDER BY id", (speaker,))]
 
@@ -116,32 +74,15 @@ def drop_turn(tx: Tx, turn: int) -> None:
     tx.execute("DELETE FROM turn WHERE id = ?", (turn,))
 
 
-def put_turn_anew(tx: Tx, spot: Spot, text: str, metadata: str) -> int:
+def put_turn_anew(tx: Tx, turn: StoredTurn, text: str, metadata: str) -> int:
     """Store a turn with another text in its place under a new row id, as ids are never given to another text.
 
     The occurrences that it supports are to be supported by the new row; so is what is said of them.
     """
-    held = [
-        row[0] for row in tx.execute("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (spot.row,))
-    ]
-    drop_turn(tx, spot.row)
-    said = (
-        spot.ordinal,
-        spot.turn_id,
-        spot.speaker,
-        spot.role,
-        text,
-        spot.said_ms,
-        spot.time_source,
-        metadata,
-    )
-    row = meta.take_ids(tx, "turn")
-    tx.execute(
-        """INSERT INTO turn (id, session, ordinal, turn_id, speaker, role, text, said_ms, time_source,
-           metadata, stored_ms, digest, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (row, spot.session, *said, spot.stored_ms, turn_digest((spot.session_id, *said)), spot.origin),
-    )
-    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(one, row) for one in held])
+    held = tx.execute("SELECT occurrence FROM occurrence_turn WHERE turn = ?", (turn.row,)).fetchall()
+    drop_turn(tx, turn.row)
+    (row,) = insert_turns(tx, [turn._replace(text=text, metadata=metadata)])
+    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(one, row) for (one,) in held])
     return row
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "fact_sayings",
     "fact_sources",
     "fact_texts",
+    "leaf_sources",
     "node_spans",
     "turn_texts",
     "turns_before",
@@ -149,6 +150,21 @@ def fact_sources(
     sources: dict[int, list[tuple[str, str]]] = {fact: [] for fact in facts}
     for fact, session_id, turn_id in found:
         sources[fact].append((session_id, turn_id))
+    return sources
+
+
+def leaf_sources(tx: Tx, leaves: Collection[int]) -> dict[int, list[tuple[str, str]]]:
+    """Return the (session id, turn id) pairs of the turns that each leaf of a run stands for, in order."""
+    found = tx.execute(
+        f"""SELECT l.id, s.session_id, t.turn_id FROM leaf l JOIN turn a ON a.id = l.turn
+            JOIN turn b ON b.id = coalesce(l.last, l.turn) JOIN session s ON s.id = a.session
+            JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
+            WHERE l.id {AMONG} ORDER BY l.id, t.ordinal""",
+        (tx.ids(leaves),),
+    )
+    sources: dict[int, list[tuple[str, str]]] = {leaf: [] for leaf in leaves}
+    for leaf, session_id, turn_id in found:
+        sources[leaf].append((session_id, turn_id))
     return sources
 
 

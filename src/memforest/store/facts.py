@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from memforest.store import meta
@@ -19,9 +19,7 @@ __all__ = [
     "FactRow",
     "OccurrenceRef",
     "OccurrenceRow",
-    "add_fact",
     "add_mention",
-    "add_occurrence",
     "add_state",
     "delete_fact",
     "demote",
@@ -143,31 +141,6 @@ def fact_by_id(tx: Tx, fact_id: str) -> FactRow | None:
     return None if row is None else _fact(row)
 
 
-def add_fact(tx: Tx, fact: FactRow) -> int:
-    """Insert a fact (its `row` is ignored) and return its row id."""
-    row = meta.take_ids(tx, "fact")
-    tx.execute(
-        """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
-           topics, stored_ms, dates) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (
-            row,
-            fact.fact_id,
-            fact.text,
-            fact.speaker,
-            fact.start_ms,
-            fact.end_ms,
-            fact.precision,
-            int(fact.negated),
-            fact.said_ms,
-            fact.tie,
-            json.dumps(fact.topics, ensure_ascii=False),
-            fact.stored_ms,
-            write_dates(fact.dates),
-        ),
-    )
-    return row
-
-
 def restate(tx: Tx, fact: FactRow) -> None:
     """Write a fact's identity, wording, dates, speaker, topics and first occurrence anew."""
     dates, topics = write_dates(fact.dates), json.dumps(fact.topics, ensure_ascii=False)
@@ -193,55 +166,6 @@ def delete_fact(tx: Tx, fact: int) -> None:
     """Delete a fact; its occurrences, mentions and states go with it."""
     tx.execute("DELETE FROM derived_wording WHERE fact = ?", (fact,))
     tx.execute("DELETE FROM fact WHERE id = ?", (fact,))
-
-
-def add_occurrence(
-    tx: Tx,
-    fact: int,
-    cell: int,
-    *,
-    speaker: str,
-    text: str,
-    quote: str,
-    dates: Sequence[ResolvedDate] = (),
-    said_ms: int,
-    tie: str,
-    topics: Sequence[str],
-    cosine: float | None,
-    turns: Sequence[int],
-    correction: int | None = None,
-    stored_ms: int | None = None,
-) -> OccurrenceRef:
-    """Record where a fact was said, and by which turns; return what its mentions and states hang on.
-
-    A wording, dates, a tie and a stored time that are the fact's, and a quote that is all of the only turn, are not stored
-    again. `correction` is what put the fact there. Without `stored_ms` the occurrence was stored with its fact.
-    """
-    row = tx.insert(
-        """INSERT INTO occurrence (fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction,
-           stored_ms) VALUES (:fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
-           nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
-           nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine,
-           nullif(:dates, (SELECT dates FROM fact WHERE id = :fact)), :correction,
-           nullif(:stored_ms, (SELECT stored_ms FROM fact WHERE id = :fact))) RETURNING id""",
-        {
-            "fact": fact,
-            "cell": cell,
-            "speaker": speaker,
-            "text": text,
-            "quote": quote,
-            "turn": turns[0] if len(turns) == 1 else None,
-            "said_ms": said_ms,
-            "tie": tie,
-            "topics": json.dumps(topics, ensure_ascii=False),
-            "cosine": cosine,
-            "dates": write_dates(dates),
-            "correction": correction,
-            "stored_ms": stored_ms,
-        },
-    )
-    tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(row, turn) for turn in turns])
-    return fact, row
 
 
 QUOTE = """coalesce(o.quote, (SELECT t.text FROM occurrence_turn x JOIN turn t ON t.id = x.turn

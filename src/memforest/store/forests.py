@@ -38,7 +38,6 @@ class InnerRow(NamedTuple):
     span_lo: int | None
     span_hi: int | None
     window: str | None
-    state: bytes | None
 
 
 class LeafRow(NamedTuple):
@@ -76,7 +75,7 @@ def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
     """Yield inner nodes, and leaves that have a summary of their own, by id."""
     source, where, args = _own(tx, "node", owner, only)
     rows = tx.execute(
-        f"""SELECT n.id, n.tree, n.level, n.children, n.start_ms, n.end_ms, n.span_lo, n.span_hi, n.window, n.state
+        f"""SELECT n.id, n.tree, n.level, n.children, n.start_ms, n.end_ms, n.span_lo, n.span_hi, n.window
             FROM {source} {where} ORDER BY n.id""",
         args,
     )

@@ -13,6 +13,7 @@ __all__ = [
     "drop_tables",
     "empty_tables",
     "find",
+    "go_on",
     "move",
     "move_from",
     "own_columns",
@@ -91,6 +92,11 @@ def restart(tx: Tx, name: str, began: int, reason: str | None) -> None:
 def stop(tx: Tx, name: str, reason: str) -> None:
     """Store why an index has stopped at its cursor."""
     tx.execute("UPDATE index_ SET reason = ? WHERE name = ?", (reason, name))
+
+
+def go_on(tx: Tx, name: str) -> None:
+    """Forget why an index had stopped: it has placed what it could not, and its cursor may stand where it stood."""
+    tx.execute("UPDATE index_ SET reason = NULL WHERE name = ?", (name,))
 
 
 def remove(tx: Tx, name: str) -> None:

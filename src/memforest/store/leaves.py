@@ -5,7 +5,7 @@ Where in time that is is read from what they stand for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from memforest.store.dialect import AMONG, AMONG_IDS, place_tie
 from memforest.store.digests import damaged_turns
@@ -24,6 +24,7 @@ __all__ = [
     "placements",
     "placements_of",
     "put_leaf",
+    "told_lines",
 ]
 
 QUOTED_MAKERS = ("local-", "verbatim")
@@ -154,9 +155,8 @@ _LEAF_FACTS = f"""
 def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
     """Return what leaves say, by their ids: of a fact what was said; of a chunk or a run its turns; each line with the speaker.
 
-    A fact that a model worded, or any extractor but the local rules, or a correction, is told in its own words. In the place of a
-    damaged turn there is a line that says so; in that of a turn that says what is hidden are the facts that it supports and
-    that are not. A fact that is hidden has no text.
+    A fact that a model worded, or any extractor but the local rules, or a correction, is told in its own words. A fact that is
+    hidden has no text. Turns are told as `told_lines` has them.
     """
     facts: list[int] = []
     runs: list[int] = []
@@ -164,13 +164,26 @@ def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
         (facts if leaf.item_kind == "fact" else runs).append(leaf.id)
     texts = _fact_texts(tx, facts) if facts else {}
     turns = tx.execute(_LEAF_TURNS, {"ids": tx.ids(runs)}).fetchall() if runs else []
-    damaged = damaged_turns(tx, [turn for _, turn, _, _ in turns]) if turns else {}
-    shown = _shown_of_muted(tx, [turn for _, turn, _, _ in turns]) if turns else {}
+    told = told_lines(tx, {turn: line for _, turn, line, _ in turns})
     lines: dict[int, list[str]] = {}
-    for leaf_id, turn, line, _ in turns:
-        told = [f"[{damaged[turn].name} is damaged]"] if turn in damaged else shown.get(turn, [line])
-        lines.setdefault(leaf_id, []).extend(told)
+    for leaf_id, turn, _, _ in turns:
+        lines.setdefault(leaf_id, []).extend(told[turn])
     return texts | {leaf_id: "\n".join(said) for leaf_id, said in lines.items()}
+
+
+def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
+    """Return what may be told of turns: the line of each, by row id, as it was said.
+
+    In the place of a damaged turn there is a line that says so; in that of a turn that says what is hidden are the facts that
+    it supports and that are not.
+    """
+    if not said:
+        return {}
+    damaged, shown = damaged_turns(tx, said.keys()), _shown_of_muted(tx, said.keys())
+    return {
+        turn: [f"[{damaged[turn].name} is damaged]"] if turn in damaged else shown.get(turn, [line])
+        for turn, line in said.items()
+    }
 
 
 def _shown_of_muted(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:

@@ -1,8 +1,7 @@
 """The schema, as an append-only list of migrations.
 
 A migration is never edited after a release. Each runs together with its record in one transaction.
-Names starting with ``derived_`` mark derived tables: they may be emptied at any time and are made again
-from the others. Times are integers, UTC milliseconds since 1970. Vectors are little-endian float32.
+Tables named ``derived_…`` may be emptied at any time, and are made again from the others. Times are UTC milliseconds.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from memforest.interval import to_ms
 from memforest.store.db import Database
 from memforest.store.migration_compact import m0007_compact
 from memforest.store.migration_dates import m0011_dates
+from memforest.store.migration_dirty import m0013_dirty
 from memforest.store.migration_indexes import m0009_indexes
 from memforest.store.migration_integrity import m0006_integrity
 from memforest.store.migration_jobs import m0010_jobs
@@ -351,6 +351,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0010_jobs,
     m0011_dates,
     m0012_life,
+    m0013_dirty,
 )
 
 

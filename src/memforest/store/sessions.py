@@ -10,7 +10,7 @@ from typing import Literal, cast
 from memforest.interval import from_ms, to_ms
 from memforest.store import meta
 from memforest.store.dialect import AMONG
-from memforest.store.digests import turn_digest
+from memforest.store.turns import MOST, StoredTurn, insert_turns
 from memforest.store.tx import Tx
 from memforest.types import TimeSource, Turn
 
@@ -38,9 +38,6 @@ __all__ = [
     "unfinished",
     "waiting",
 ]
-
-MOST = 2**62
-"""More than any number of turns."""
 
 CellStatus = Literal["pending", "extracted", "verbatim", "failed"]
 
@@ -177,25 +174,26 @@ def delete_session(tx: Tx, session: int) -> None:
 def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list[int]:
     """Insert turns, each with its digest, and return their row ids, in order."""
     (session_id,) = tx.execute("SELECT session_id FROM session WHERE id = ?", (session,)).fetchone()
-    first = meta.take_ids(tx, "turn", len(new))
-    ids = list(range(first, first + len(new)))
-    for row, turn in zip(ids, new, strict=True):
-        said = (
-            turn.ordinal,
-            turn.id,
-            turn.speaker,
-            turn.role,
-            turn.text,
-            to_ms(turn.said),
-            turn.time_source,
-            json.dumps(dict(turn.metadata), ensure_ascii=False),
-        )
-        tx.execute(
-            """INSERT INTO turn (id, session, ordinal, turn_id, speaker, role, text, said_ms, time_source,
-               metadata, stored_ms, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-            (row, session, *said, stored_ms, turn_digest((session_id, *said))),
-        )
-    return ids
+    return insert_turns(
+        tx,
+        [
+            StoredTurn(
+                0,
+                session,
+                session_id,
+                turn.ordinal,
+                turn.id,
+                turn.speaker,
+                turn.role,
+                turn.text,
+                to_ms(turn.said),
+                turn.time_source,
+                json.dumps(dict(turn.metadata), ensure_ascii=False),
+                stored_ms,
+            )
+            for turn in new
+        ],
+    )
 
 
 def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[int, Turn]]:

@@ -16,6 +16,7 @@ from memforest.tree import Node, TreeHead
 
 __all__ = [
     "SqliteArena",
+    "any_dirty",
     "dirty_children",
     "dirty_count",
     "dirty_mark",
@@ -43,6 +44,7 @@ __all__ = [
 _COLUMNS = """id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty,
     span_lo, span_hi, window, state"""
 _HEAD = "id, coalesce(k, 0), root, height, count"
+_DIRTY_OF = "tree t CROSS JOIN node n ON n.tree = t.id", "AND t.owner = ?"
 _ID_BLOCK = 64
 
 
@@ -301,10 +303,11 @@ def dirty_children(
 
     The trees in `but` are left out.
     """
+    # The trees of one index are looked up one by one: others may have many more dirty nodes than it has trees.
+    source, own = ("node n JOIN tree t ON t.id = n.tree", "") if owner is None else _DIRTY_OF
     rows = tx.execute(
-        f"""SELECT n.id, n.children FROM node n JOIN tree t ON t.id = n.tree
-           WHERE n.dirty AND t.owner = coalesce(?, t.owner) AND t.id NOT {AMONG} ORDER BY n.level, n.id""",
-        (owner, tx.ids(but)),
+        f"""SELECT n.id, n.children FROM {source} WHERE n.dirty {own} AND t.id NOT {AMONG} ORDER BY n.level, n.id""",
+        (*([] if owner is None else [owner]), tx.ids(but)),
     )
     return {node: unpack_ids(children) for node, children in rows}
 
@@ -326,8 +329,12 @@ def dirty_mark(tx: Tx) -> tuple[int, int, int]:
 
 
 def mark_all_dirty(tx: Tx) -> None:
-    """Mark every node that has a summary dirty, with a new version, so that a refresh under way commits nothing it read before."""
+    """Mark every node that has a summary dirty, with a new version, so that a refresh under way commits nothing it read before.
+
+    The requests of the summaries are forgotten, so that none passes for the one that is asked for.
+    """
     tx.execute("UPDATE node SET dirty = 1, version = version + 1")
+    tx.execute("UPDATE derived_summary SET inputs = NULL")
 
 
 def mark_dirty(tx: Tx, nodes: Collection[int]) -> None:
@@ -376,6 +383,11 @@ def node_count(tx: Tx) -> tuple[int, int]:
 def leaf_count(tx: Tx) -> int:
     """Return the number of leaves of all trees."""
     return int(tx.execute("SELECT count(*) FROM leaf").fetchone()[0])
+
+
+def any_dirty(tx: Tx) -> bool:
+    """Return whether a node is dirty; reads one at most."""
+    return tx.execute("SELECT 1 FROM node WHERE dirty LIMIT 1").fetchone() is not None
 
 
 def dirty_count(tx: Tx) -> int:

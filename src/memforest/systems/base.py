@@ -1,4 +1,6 @@
-"""The protocol between a memory and its indexes, `MemoryIndex`, and the values that pass between them.
+"""The protocol between a memory and its indexes, `MemoryIndex`, and `Index`, which new ones begin with.
+
+The values that pass between them are in `memforest.systems.placing` (writing) and `memforest.systems.searching`.
 
 An index is a view of what was said. It lives in one folder, `systems/NAME/`, and is found through
 `memforest.systems.registry`; nothing outside of its folder names it. What it has in the file are the trees that it
@@ -9,21 +11,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from memforest.refresh.requests import NodeWork
 from memforest.search.snapshot import Snapshot
 from memforest.settings import NoSettings
 from memforest.store import feed, indexes
 from memforest.store import trees as tree_rows
-from memforest.store.feed import Items, Kind
 from memforest.store.trees import SqliteArena
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
+from memforest.systems.placing import Copied, IndexProblem, Items, Kind, Placed, Placing, Upgrade
 from memforest.systems.searching import Candidate, Found, Hit, NodeHit, Prepared, Refined, Scored, Search
 from memforest.tree import ORDERED, Contract, Node, check
-from memforest.types import SummaryRequest
 
 __all__ = [
     "MOST_ROUNDS",
@@ -50,84 +51,11 @@ __all__ = [
     "place_next",
 ]
 
-Upgrade = Callable[[Tx], object]
-"""Makes or changes an index's own tables, from one version to the next."""
-
 STEP = 512
 """Notes of the feed that are placed in one transaction when an index catches up: a tenth of a second's work."""
 
 MOST_ROUNDS = 4
 """Times that an index may rank anew for one question."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The counts of a placing: node rows written, and the trees that changed."""
-
-    nodes: int = 0
-    trees: frozenset[int] = frozenset()
-
-    def plus(self, other: Placed) -> Placed:
-        """Return both together."""
-        return Placed(self.nodes + other.nodes, self.trees | other.trees)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexProblem:
-    """A problem that an index finds in its own trees or tables: the part, and what is wrong."""
-
-    part: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """What a merge has copied from another memory, row id there -> row id here.
-
-    Only what is here just as it is there: new sessions with their chunks and turns; facts that were not here, with all
-    of their occurrences, and so with the same place in time order; entities that nothing here named. `session_ids`
-    are the ids of sessions that are called otherwise here. `source` is a read transaction of the other memory.
-    """
-
-    source: Tx
-    sessions: Mapping[int, int]
-    turns: Mapping[int, int]
-    cells: Mapping[int, int]
-    facts: Mapping[int, int]
-    entities: Mapping[int, int]
-    session_ids: Mapping[str, str]
-
-
-class Placing(Protocol):
-    """One index inside one write transaction. No model is asked, and nothing waits."""
-
-    def leave(self, items: Items) -> None:
-        """Take items out of their places before they change or go, while they are stored with their vectors.
-
-        Chunks and turns come here too when something that they say is hidden or shown again; they are placed again then, so
-        that summaries above them are made anew. Of entities only those that go, or take part no longer.
-        """
-        ...
-
-    def place(self, items: Items) -> None:
-        """Place items that are new or have changed; those that are not stored any more are gone, as are facts that are hidden.
-
-        Placing an item again changes nothing. See `memforest.store.corrections.shown_facts`.
-        """
-        ...
-
-    def close(self) -> Placed:
-        """Write everything back; the last call of the transaction."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class NodeWork:
-    """The summary request of a node, and whether the node gets a vector."""
-
-    node: int
-    request: SummaryRequest
-    vector: bool = True
 
 
 class MemoryIndex(Protocol):
@@ -324,7 +252,9 @@ class Index(ABC):
         """Leave a question as it is; there are no trees to look into before."""
         if request.asked_mode in (None, "emb"):
             return Prepared(request)
-        why = f"mode {request.asked_mode!r} did what 'emb' does: this index has no trees to browse"
+        why = (
+            f"mode {request.asked_mode!r} did what 'emb' does: the index {self.name!r} does not browse trees"
+        )
         return Prepared(request, warnings=(why,))
 
     async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:

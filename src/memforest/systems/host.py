@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.refresh.requests import NodeWork
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store.tx import Tx
@@ -46,6 +47,10 @@ class Host(Protocol):
         """Run work in a read transaction, with the snapshot of its state, in another thread."""
         ...
 
+    async def look(self, work: Callable[[Tx], T]) -> T:
+        """Run work in a read transaction alone, in another thread; for what needs no snapshot."""
+        ...
+
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run work in a write transaction, in another thread; what it wrote is undone if it raises.
 
@@ -63,6 +68,34 @@ class Host(Protocol):
 
         Returns:
             Why some of them could not be made.
+        """
+        ...
+
+    async def annotate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> list[str]:
+        """Make the summaries of nodes in one wave, whatever is dirty beneath them, and their vectors.
+
+        The summariser is asked once for all of them; one behind an endpoint for each, side by side. Written is, in one
+        transaction, what was made of nodes that are still dirty and of the version that was read. A node is clean then if
+        none of its children was dirty; with `NodeWork.whole`, if none is dirty any more. What it costs counts for the
+        operation.
+
+        Args:
+            choose: names the nodes, which are dirty, and their requests, in a read transaction.
+
+        Returns:
+            Why some of them could not be made.
+        """
+        ...
+
+    async def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a unit vector for each text, as stored texts are embedded, shape (n, d).
+
+        A text that the memory has a vector of is not embedded again; the others count for the operation. The vectors
+        are rounded as those in the file.
+
+        Raises:
+            ModelError: if the embedder fails, or there is none.
+            EmbedderMismatchError: if the memory's vectors are of another embedder.
         """
         ...
 

@@ -6,7 +6,7 @@ from memforest.testing.chat import FunctionChat, ScriptedChat
 from memforest.testing.clock import FrozenClock
 from memforest.testing.faults import Fault, Schedule
 from memforest.testing.pace import Latency, RateLimit
-from memforest.testing.replies import local_reply, step_of
+from memforest.testing.replies import local_reply, placing_reply, step_of
 from memforest.testing.server import ChatServer
 from memforest.testing.wire import Reply
 
@@ -23,5 +23,6 @@ __all__ = [
     "ScriptedChat",
     "ServedCall",
     "local_reply",
+    "placing_reply",
     "step_of",
 ]

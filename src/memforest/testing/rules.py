@@ -6,7 +6,7 @@ They are the doubles that `memforest.chat_steps` names: from the message that ho
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -18,6 +18,8 @@ from memforest.steps.llm.replies import (
     Extraction,
     Judgement,
     Named,
+    PlaceChoice,
+    PlaceVerdict,
     Relation,
     Statement,
     Summary,
@@ -28,9 +30,9 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.text import fold, lexical_tokens, words
-from memforest.types import Candidate, Chunk, Mention, SummaryRequest, Turn
+from memforest.types import Candidate, Chunk, Mention, PlaceRequest, SummaryRequest, Turn
 
-__all__ = ["answer", "choice", "extraction", "guide", "judgement", "summary"]
+__all__ = ["PlaceRule", "answer", "choice", "extraction", "guide", "judgement", "placement", "summary"]
 
 Row = Mapping[str, Any]
 
@@ -134,7 +136,13 @@ def judgement(data: str) -> Judgement:
     return Judgement(verdicts=verdicts)
 
 
-_KINDS = {"conversation": "session", "entry": "entity", "theme": "scene", "record": "record"}
+_KINDS = {
+    "conversation": "session",
+    "entry": "entity",
+    "theme": "scene",
+    "record": "record",
+    "stretch": "conversation",
+}
 _MOST_WORDS = re.compile(r"^At most (\d+) words\.$", re.MULTILINE)
 
 
@@ -154,6 +162,34 @@ def summary(data: str) -> Summary:
         history=tuple(str(row["text"]) for row in read_data_block(data, "history")),
     )
     return Summary(summary=LocalSummariser().summarise_one(request))
+
+
+# -- placing --------------------------------------------------------------------------------------
+
+PlaceRule = Callable[[PlaceRequest], int | None]
+"""What stands for a model that places: returns the position of a candidate, or None, as a `Placer` does."""
+SHARED_WORDS = 2
+"""Content words that an exchange has to share with a stretch to go on with it."""
+_SPEAKERS = re.compile(r"^([^\n:]{1,60}): ", re.MULTILINE)
+
+
+def _by_shared_words(request: PlaceRequest) -> int | None:
+    """Return the narrowest stretch that shares words with the exchange, besides the names of those who speak."""
+    names = {token for name in _SPEAKERS.findall(request.text) for token in lexical_tokens(name)}
+    said = set(lexical_tokens(request.text)) - names
+    shared = (len(said.intersection(lexical_tokens(text))) for text in request.candidates)
+    return next((at for at, count in enumerate(shared) if count >= SHARED_WORDS), None)
+
+
+def placement(data: str, rule: PlaceRule = _by_shared_words) -> PlaceChoice | PlaceVerdict:
+    """Return the label that a rule chooses: about one stretch, or about several, as is asked."""
+    said = "\n".join(str(row["text"]) for row in read_data_block(data, "exchange"))
+    if stretch := read_data_block(data, "stretch"):
+        goes_on = rule(PlaceRequest(said, (str(stretch[0]["text"]),))) is not None
+        return PlaceVerdict(decision="MERGE" if goes_on else "CONTINUE")
+    rows = read_data_block(data, "stretches")
+    found = rule(PlaceRequest(said, tuple(str(row["text"]) for row in rows)))
+    return PlaceChoice(decision="SPLIT" if found is None else str(rows[found]["label"]))
 
 
 # -- looking and answering ------------------------------------------------------------------------

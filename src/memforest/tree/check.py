@@ -3,11 +3,13 @@
 Three contracts, of which an index declares one for each kind of its trees:
 
 * **ordered**: a MemTree; the invariants are listed in `memforest.tree.memtree`.
-* **partition**: children tile the span of ordinals of their parent, in order, without a gap or an overlap.
+* **partition**: children tile the span of ordinals of their parent, in order, without a gap or an overlap. Each leaf is one
+  ordinal, and the root of T leaves spans [1, T + 1). It is what `memforest.tree.segment` keeps.
 * **contained**: a child's interval lies within its parent's. Siblings may interleave, or must be disjoint.
 
 Of every tree: nodes are of it and are reached once, a child's level is below its parent's, leaves and they alone have an
-item, a node counts the leaves below it, dirty nodes have dirty ancestors. Only the levels of a MemTree are heights.
+item, a node counts the leaves below it, dirty nodes have dirty ancestors. Only the levels of a MemTree are heights; the head's
+height is the level of the root where the contract is not "contained".
 """
 
 from __future__ import annotations
@@ -68,9 +70,7 @@ def check_ordered(arena: Arena, head: TreeHead) -> list[str]:
             yield f"node {node.id}: hull {(node.start_ms, node.end_ms)}, but its children have {hull}"
 
     problems, leaves = _read(arena, head, family, step=1)
-    root = _root(arena, head)
-    if root is not None and root.level != head.height:
-        problems.append(f"head: height {head.height}, but the root is at level {root.level}")
+    problems += _top(head, _root(arena, head))
     for one, other in pairwise(leaves):
         if one.key >= other.key:
             problems.append(f"leaf {other.id}: key {other.key!r} does not come after {one.key!r}")
@@ -80,7 +80,7 @@ def check_ordered(arena: Arena, head: TreeHead) -> list[str]:
 def check_partition(arena: Arena, head: TreeHead, *, unary: bool = True) -> list[str]:
     """Return everything that is wrong with a tree of spans; see `check`.
 
-    A leaf that has no span of its own is one ordinal. Intervals lie within those above them.
+    A leaf needs no span of its own. Intervals lie within those above them.
     """
 
     def family(node: Node, kids: Sequence[Node], spine: bool) -> Iterator[str]:
@@ -90,6 +90,8 @@ def check_partition(arena: Arena, head: TreeHead, *, unary: bool = True) -> list
         if span is None:
             yield f"node {node.id}: has no span of ordinals"
             return
+        if node.id == head.root and span != (1, 1 + head.count):
+            yield f"node {node.id}: is the root and spans [{span[0]}, {span[1]}), not [1, {1 + head.count})"
         at = span[0]
         for kid in kids:
             # A leaf without a span is one ordinal; an inner node without one is reported for itself.
@@ -183,6 +185,12 @@ def _kids(arena: Arena, node: Node, seen: set[int]) -> tuple[list[Node], list[st
         seen.add(child)
         kids.append(kid)
     return kids, problems
+
+
+def _top(head: TreeHead, root: Node | None) -> Iterator[str]:
+    """Yield where the head disagrees with the level of its root."""
+    if root is not None and root.level != head.height:
+        yield f"head: height {head.height}, but the root is at level {root.level}"
 
 
 def _itself(head: TreeHead, node: Node) -> Iterator[str]:

@@ -15,9 +15,10 @@ from memforest.memory.erase.sentences import content_words, names
 from memforest.memory.ingest.stored_session import CONTEXT_TURNS
 from memforest.memory.places import sentences_said
 from memforest.store import corrections as rows
-from memforest.store import erase, erase_traces
+from memforest.store import erase_traces
 from memforest.store import facts as fact_rows
 from memforest.store.corrections import Correction
+from memforest.store.turns import turns_of_session, turns_with_ids
 from memforest.store.tx import Tx
 
 __all__ = ["Deleted", "Freed", "free_corrections", "reached_corrections"]
@@ -156,7 +157,7 @@ class _Freeing:
     def _places(self, one: Correction) -> dict[tuple[int, bytes], str]:
         """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
         held = rows.places_of(self._tx, one.row)
-        spots = {spot.row: spot for spot in erase.spots(self._tx, {place.turn for place in held})}
+        spots = {spot.row: spot for spot in turns_with_ids(self._tx, {place.turn for place in held})}
         left, gone = {}, []
         for place in held:
             text = self._left.get(place.turn, spots[place.turn].text)
@@ -193,9 +194,9 @@ class _Freeing:
     def _said_at(self, places: Iterable[tuple[int, bytes]]) -> frozenset[str]:
         """Return the words of turns, and of those that are read with them, as they are left."""
         found: set[str] = set()
-        for spot in erase.spots(self._tx, {turn for turn, _ in places}):
+        for spot in turns_with_ids(self._tx, {turn for turn, _ in places}):
             first = max(0, spot.ordinal - CONTEXT_TURNS)
-            for near in erase.spots_of_session(self._tx, spot.session, first, spot.ordinal):
+            for near in turns_of_session(self._tx, spot.session, first, spot.ordinal):
                 text = self._left.get(near.row, near.text)
                 if text is not None:
                     found |= content_words(near.speaker, text)

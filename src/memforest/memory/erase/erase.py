@@ -28,8 +28,8 @@ from memforest.search.texts import index_tokens
 from memforest.store import corrections, derived, erase, erase_traces, feed, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import resolve_aliases
-from memforest.store.erase import Spot
 from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.text import fold
@@ -46,7 +46,7 @@ FAILED = "what it failed on was deleted"
 class Cut:
     """A turn and what is to be left of it; None is nothing."""
 
-    spot: Spot
+    spot: StoredTurn
     text: str | None = None
 
 
@@ -81,7 +81,7 @@ class _Session:
 
     cuts: dict[int, Cut]
     cells: list[tuple[int, int, int]]
-    around: dict[int, Spot]
+    around: dict[int, StoredTurn]
     speakers: frozenset[str]
     """Content words of the names of the cut turns' speakers that go on to speak in it."""
 
@@ -164,7 +164,7 @@ def _look(tx: Tx, session: int, cuts: Sequence[Cut]) -> _Session:
     cells = erase.cells_reading(tx, session, own, CONTEXT_TURNS)
     first = min((first for _, first, _ in cells), default=0) - CONTEXT_TURNS
     last = max((last for _, _, last in cells), default=-1)
-    around = {spot.ordinal: spot for spot in erase.spots_of_session(tx, session, max(0, first), last)}
+    around = {spot.ordinal: spot for spot in turns_of_session(tx, session, max(0, first), last)}
     gone = [cut.spot.row for cut in cuts if cut.text is None]
     heard = erase.still_heard(tx, session, {cut.spot.speaker for cut in cuts}, gone)
     return _Session(own, cells, around, content_words(*heard))

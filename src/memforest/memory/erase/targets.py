@@ -18,6 +18,7 @@ from memforest.store import derived, erase, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.facts import OccurrenceRow
 from memforest.store.snapshot import keys_of
+from memforest.store.turns import turns_with_ids
 from memforest.store.tx import Tx
 from memforest.text import cut
 
@@ -79,9 +80,9 @@ def aim(tx: Tx, target: Target) -> tuple[list[Cut], set[int], Deleted]:
         _entity(tx, found, target.entity)
     elif target.during is not None:
         start, end = target.during
-        found.whole(erase.spots_between(tx, None if start is None else to_ms(start), to_ms(end)))
+        found.whole(erase.turns_between(tx, None if start is None else to_ms(start), to_ms(end)))
     cuts = []
-    for spot in erase.spots(tx, found.pieces):
+    for spot in turns_with_ids(tx, found.pieces):
         pieces = found.pieces[spot.row]
         cuts.append(Cut(spot, None if pieces is None else without(spot.text, pieces)))
     return cuts, found.forced, found.texts
@@ -121,7 +122,8 @@ def _made_from(tx: Tx, found: _Aim, occurrences: Sequence[OccurrenceRow]) -> Non
     shares none, all.
     """
     texts = {
-        spot.row: spot.text for spot in erase.spots(tx, {turn for one in occurrences for turn in one.turns})
+        spot.row: spot.text
+        for spot in turns_with_ids(tx, {turn for one in occurrences for turn in one.turns})
     }
     for one in occurrences:
         found.forced.add(one.row)
@@ -153,7 +155,7 @@ def _entity(tx: Tx, found: _Aim, name: str) -> None:
         if found.texts.has(metadata):
             found.add(turn, ())
     for speaker in spoken:
-        found.whole(erase.spots_by(tx, speaker))
+        found.whole(erase.turns_by(tx, speaker))
     if entity is None and not found.pieces and not found.texts.corrections(tx):
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said"
@@ -169,4 +171,4 @@ def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
             {item for item, _ in derived.postings(tx, "turn", token)} for token in dict.fromkeys(tokens)
         ]
         rows |= set[int].intersection(*having) if having else set(erase.all_turns(tx))
-    return [(spot.row, spot.text) for spot in erase.spots(tx, rows)]
+    return [(spot.row, spot.text) for spot in turns_with_ids(tx, rows)]

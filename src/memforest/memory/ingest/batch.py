@@ -18,7 +18,7 @@ from memforest.memory.results import IngestResult, Usage
 from memforest.memory.timing import Timer
 from memforest.memory.usage import shared, usage
 from memforest.models.ledger import current_ledger
-from memforest.refresh.refresher import Refreshed
+from memforest.refresh.made import Refreshed
 from memforest.text import cut
 from memforest.types import Refused
 
@@ -135,8 +135,8 @@ class Batch:
         timer = self._stored[max(self._committed)].timer if self._committed else Timer()
         if refresh == "all" and (self._committed or not self._stored):
             self._refreshed = await self._writer.refresh(timer)
-        elif refresh == "path" and self.placed:
-            self._refreshed = await self._writer.refresh_above(self.placed, timer)
+        elif refresh == "path" and (trees := self.placed | await self._writer.deferred_trees()):
+            self._refreshed = await self._writer.refresh_above(trees, timer)
         else:
             self._refreshed = await self._writer.refresh_nothing()
         self._tried = refresh != "nothing"

@@ -43,6 +43,10 @@ async def catch_up(
             why = described(error)
             await host.write(partial(indexes.stop, name=index.name, reason=why))
             problems.append(f"the index {index.name!r} {why}; it stays behind, and resume() moves it on")
+        elif await asyncio.to_thread(
+            _is_stopped, host.db, index.name
+        ):  # by what failed before, also elsewhere
+            await host.write(partial(indexes.go_on, name=index.name))
     return problems
 
 
@@ -65,3 +69,9 @@ def _target(db: Database, attached: Attached, name: str) -> tuple[int, str | Non
     with db.read() as tx:
         row = indexes.find(tx, name)
         return feed.position(tx), None if row is None else attached.lost(tx, row)
+
+
+def _is_stopped(db: Database, name: str) -> bool:
+    with db.read() as tx:
+        row = indexes.find(tx, name)
+        return row is not None and row.reason is not None

@@ -33,6 +33,7 @@ from memforest.search.texts import digest, turn_text
 from memforest.store import derived, meta, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import wordings as word_digests
+from memforest.store.fact_writes import add_occurrence
 from memforest.store.facts import FactRow
 from memforest.store.sessions import CellRow
 from memforest.store.tx import Tx
@@ -214,7 +215,7 @@ def _write_fact(
     for one in plan.said:
         if (one.cell, one.candidate.text) in known:
             continue  # kept from a reply that was cut short
-        occurrence = fact_rows.add_occurrence(
+        occurrence = add_occurrence(
             tx,
             fact.row,
             one.cell,

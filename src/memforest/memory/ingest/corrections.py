@@ -34,6 +34,7 @@ from memforest.store import derived, feed, meta
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import aliases_of_occurrences
 from memforest.store.corrections import HIDDEN, Correction
+from memforest.store.fact_writes import add_occurrence
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
@@ -281,7 +282,7 @@ class _Instead:
                     stored_ms=correction.held_ms,
                 ),
             )
-        occurrence = fact_rows.add_occurrence(
+        occurrence = add_occurrence(
             self._tx,
             fact.row,
             spot.cell,

@@ -20,6 +20,7 @@ from memforest.store import facts as fact_rows
 from memforest.store import wordings as word_digests
 from memforest.store.aliases import resolve_aliases
 from memforest.store.erase import move_occurrence
+from memforest.store.fact_writes import add_facts
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
@@ -169,7 +170,7 @@ def ensure_wordings(tx: Tx) -> None:
 
 def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
     """Insert a fact (its `row` is ignored) with its wording digest and word rows, and return it as it is stored."""
-    row = fact_rows.add_fact(tx, fact)
+    (row,) = add_facts(tx, [fact])
     word_digests.put_wording(tx, row, fact_signature(fact).digest)
     derived.put_words(tx, "fact", row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
     return fact_rows.facts_with_ids(tx, (row,))[row]

@@ -28,7 +28,7 @@ from memforest.memory.results import IngestResult
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import VectorMaker
-from memforest.refresh.refresher import Refreshed
+from memforest.refresh.made import Refreshed
 from memforest.search.cache import SnapshotCache
 from memforest.steps.choose import Steps
 from memforest.store import trees as tree_rows
@@ -109,6 +109,17 @@ class SessionWriter:
         """Bring the roots of some trees up to date, and so every path that leads to them from what was written."""
         return await self.summaries.make(self.vectors, timer, await asyncio.to_thread(self._roots, trees))
 
+    async def deferred_trees(self) -> frozenset[int]:
+        """Return the trees of deferred indexes that have nodes out of date: they are written behind a write, not with it."""
+        return await asyncio.to_thread(self._deferred_trees)
+
+    def _deferred_trees(self) -> frozenset[int]:
+        with self.db.read() as tx:
+            deferred = {index.name for index in self.attached.of(tx) if index.deferred}
+            if not deferred:
+                return frozenset()
+            return frozenset(tree for tree, owner in tree_rows.dirty_trees(tx).items() if owner in deferred)
+
     def _roots(self, trees: Collection[int]) -> list[int]:
         with self.db.read() as tx:
             return sorted(tree_rows.roots(tx, trees))
@@ -132,10 +143,11 @@ class SessionWriter:
 
         Args:
             names: of these; None for all that are behind, or deferred.
-            failed: also those that have failed before.
+            failed: also those that have failed before, and with the summaries that failed.
             now: the present, aware; None is the clock's.
         """
+        if failed:
+            self.summaries.try_again()
         config = self.config if now is None else replace(self.config, clock=lambda: now)
-        embedder = None if self.vectors is None else self.vectors.embedder
-        host = MemoryHost(self.db, self.cache, config, self.steps, embedder, self.summaries)
+        host = MemoryHost(self.db, self.cache, config, self.steps, self.vectors, self.summaries)
         return await catch_up(host, self.attached, names, failed=failed)

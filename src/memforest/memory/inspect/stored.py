@@ -158,9 +158,12 @@ class TreeView(Result):
 
     Where trees of several indexes are shown, the title names the index too. `leaves` counts those below the node.
 
-    `summary` of a leaf is its item's text, of a fact as in `FactView`, unless it has a summary of its own; `quotes` are the
-    words that a fact was taken from, and `sources` the turns they are in. `dirty` means that the summary waits for a refresh. A node with leaves below it
-    and no `children` was not unfolded.
+    `summary` of a leaf is its item's text, of a fact as in `FactView`, of an exchange a line "speaker: text" for each turn, unless
+    it has a summary of its own; `quotes` are the words that a fact was taken from, and `sources` the turns they are in, or those
+    of an exchange. `dirty` means that the summary waits for a refresh. A node with leaves below it and no `children` was not unfolded.
+
+    `span` is which leaves of the tree are below the node, or which one it is, as half-open ordinals from 1: (1, 4) for the
+    first three. It is None in trees that are no partition of what was said, and of a tree that is one leaf.
     """
 
     title: str
@@ -174,6 +177,7 @@ class TreeView(Result):
     quotes: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     index: str = ""
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,9 +6,9 @@ has, and a limit cuts all trees at about the same depth instead of showing one w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, zip_longest
+from itertools import accumulate, chain, zip_longest
 
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms
@@ -21,26 +21,37 @@ from memforest.store.tx import Tx
 from memforest.text import cut, entity_key
 from memforest.tree import Node, TreeHead
 
-__all__ = ["shown_nodes", "tree_views"]
+__all__ = ["MOST_LEVELS", "Wanted", "shown_nodes", "tree_views"]
+
+MOST_LEVELS = 100
+"""Most levels that are unfolded: views are nested as deep as trees are, and a segment tree whose bounds are switched off may be
+as high as it has leaves."""
 
 
-def tree_views(
-    context: ViewContext, *, scope: str | None, depth: int, limit: int | None = None
-) -> list[TreeView]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which trees are shown, and how much of them."""
+
+    scope: str | None
+    """Only the trees of the session or entity with this name; a number needs its kind before it ("scene 7")."""
+    index: str | None
+    """Only the trees of this index."""
+    depth: int
+    """Levels below the root to unfold, 0 for the roots alone; at most `MOST_LEVELS` are."""
+    limit: int | None
+    """Most nodes; None for all. Where roots alone are more than half of it, only the largest trees of each kind are shown."""
+
+
+def tree_views(context: ViewContext, wanted: Wanted) -> list[TreeView]:
     """Return the forest as nested views, roots first.
 
-    Args:
-        context: the transaction.
-        scope: only the trees of the session or entity with this name; a number needs its kind before it ("scene 7").
-        depth: levels below the root to unfold, 0 for the roots alone.
-        limit: most nodes; None for all. Where roots alone are more than half of it, only the largest trees
-            of each kind are returned.
-
     Raises:
-        InputError: if `depth` is below 0 or `limit` below 1.
-        NotFoundError: if no tree has that scope.
+        InputError: if the depth is below 0 or the limit below 1.
+        NotFoundError: if no tree has that scope, or the memory has no such index.
+        ConfigError: if there is no such index at all.
+        IndexStateError: if the index cannot be used as the file has it.
     """
-    shown, nodes, titles, owners = _shown(context, scope, depth, limit)
+    shown, nodes, titles, owners = _shown(context, wanted)
     written = _Texts.read(context.tx, nodes.values())
     views = [
         replace(_view(nodes, written, nodes[head.root or 0], titles[head.tree]), index=owners[head.tree])
@@ -49,22 +60,20 @@ def tree_views(
     return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title, view.index))
 
 
-def shown_nodes(
-    context: ViewContext, *, scope: str | None, depth: int, limit: int | None = None
-) -> list[int]:
+def shown_nodes(context: ViewContext, wanted: Wanted) -> list[int]:
     """Return the nodes of which `tree_views` shows the summaries.
 
     Raises:
-        InputError: as there.
-        NotFoundError: as there.
+        InputError, NotFoundError, ConfigError, IndexStateError: as there.
     """
-    return [node.id for node in _shown(context, scope, depth, limit)[1].values() if node.level or node.dirty]
+    return [node.id for node in _shown(context, wanted)[1].values() if node.level or node.dirty]
 
 
 def _shown(
-    context: ViewContext, scope: str | None, depth: int, limit: int | None
+    context: ViewContext, wanted: Wanted
 ) -> tuple[list[TreeHead], dict[int, Node], dict[int, str], dict[int, str]]:
     """Return the trees that are shown, their unfolded nodes, and the titles and indexes of trees."""
+    scope, name, depth, limit = wanted.scope, wanted.index, wanted.depth, wanted.limit
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
     heads: dict[int, tuple[str, TreeHead]] = {}
@@ -72,7 +81,8 @@ def _shown(
     labels: dict[int, str] = {}
     titles: dict[int, str] = {}
     called: set[int] = set()
-    for index in context.attached.of(context.tx):
+    attached = context.attached
+    for index in attached.of(context.tx) if name is None else (attached.get(context.tx, name),):
         found = [
             (kind, head) for kind, _, head in tree_rows.heads(context.tx, index.name) if head.root is not None
         ]
@@ -89,7 +99,10 @@ def _shown(
     if scope is not None:
         heads = {tree: one for tree, one in heads.items() if tree in called}
         if not heads:
-            raise NotFoundError(f"there is no tree for {cut(repr(scope), 60)}; `memforest tree` lists them")
+            of = "" if name is None else f" of the index {name!r}"
+            raise NotFoundError(
+                f"there is no tree{of} for {cut(repr(scope), 60)}; `memforest tree` lists them"
+            )
     shown = _largest(heads.values(), limit)
     several = len({owners[head.tree] for head in shown}) > 1
     titles = {tree: f"{title} ({owners[tree]})" if several else title for tree, title in titles.items()}
@@ -119,7 +132,7 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
     """Return the roots and what is below them; a node's children are all there, or none of them is."""
     frontier = tree_rows.nodes_with_ids(tx, roots)
     nodes = dict(frontier)
-    for _ in range(depth):
+    for _ in range(min(depth, MOST_LEVELS)):
         opened: list[int] = []
         for node in frontier.values():
             if limit is None or len(nodes) + len(opened) + len(node.children) <= limit:
@@ -133,7 +146,7 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """The texts of shown nodes: summaries and leaf texts by node, quotes and sources by fact."""
+    """The texts of shown nodes: summaries and leaf texts by node, quotes by fact, sources by leaf."""
 
     of: Mapping[int, str]
     quotes: Mapping[int, tuple[str, ...]]
@@ -144,17 +157,27 @@ class _Texts:
         """Read the texts of all nodes, one statement for each kind of text."""
         leaves = {node.id: node.item or 0 for node in nodes if node.item_kind == "fact"}
         facts, of = list(leaves.values()), tree_rows.node_texts(tx, nodes)
-        quotes = Quotes.read(tx, facts)
+        quotes, said = Quotes.read(tx, facts), texts.fact_sources(tx, facts)
+        runs = texts.leaf_sources(tx, [node.id for node in nodes if node.item_kind == "turn"])
+        pairs = {leaf: said.get(fact, []) for leaf, fact in leaves.items()} | runs
         return cls(
             of,
             {fact: quotes.all(fact) for fact in facts},
-            {fact: turn_sources(pairs) for fact, pairs in texts.fact_sources(tx, facts).items()},
+            {leaf: turn_sources(found) for leaf, found in pairs.items()},
         )
 
 
-def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) -> TreeView:
+def _view(
+    nodes: Mapping[int, Node], written: _Texts, node: Node, title: str, first: int | None = None
+) -> TreeView:
+    """Return the view of a node; in a tree whose nodes have spans, `first` is the ordinal at which it begins."""
     fact = node.item if node.item_kind == "fact" and node.item is not None else -1
-    below: Iterable[int] = node.children if all(child in nodes for child in node.children) else ()
+    span = node.span or (None if first is None else (first, first + node.count))
+    below = [nodes[child] for child in node.children if child in nodes]
+    if len(below) < len(node.children):
+        below = []
+    places = accumulate((one.count for one in below), initial=0)
+    begins = [None if span is None else span[0] + place for place in places]
     return TreeView(
         title=title,
         start=from_ms(node.start_ms),
@@ -163,7 +186,8 @@ def _view(nodes: Mapping[int, Node], written: _Texts, node: Node, title: str) ->
         leaves=node.count,
         summary=written.of.get(node.id, ""),
         dirty=node.dirty,
-        children=tuple(_view(nodes, written, nodes[child], "") for child in below),
+        children=tuple(_view(nodes, written, one, "", at) for one, at in zip(below, begins, strict=False)),
         quotes=written.quotes.get(fact, ()),
-        sources=written.sources.get(fact, ()),
+        sources=written.sources.get(node.id, ()),
+        span=span,
     )

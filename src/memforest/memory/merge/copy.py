@@ -21,10 +21,11 @@ from memforest.store import copying, derived, feed, meta
 from memforest.store import facts as fact_rows
 from memforest.store import wordings as word_digests
 from memforest.store.aliases import resolve_aliases
-from memforest.store.copying import OccurrenceCopy, TurnCopy
 from memforest.store.dates import read_dates, write_dates
-from memforest.store.digests import AGAIN, damaged_turns, turn_digest
+from memforest.store.digests import AGAIN, damaged_turns
+from memforest.store.fact_writes import StoredOccurrence, add_facts, add_occurrences
 from memforest.store.facts import FactRow
+from memforest.store.turns import insert_turns, turns_of_session
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
@@ -148,9 +149,18 @@ def _keep_cells(
 
 def _copy_turns(tx: Tx, source: Tx, merging: Merging, one: Becomes, row: int) -> None:
     """Copy the turns of a session that are not here, with their words and vectors."""
-    there = copying.turns(source, one.there.row, one.first)
-    new = [_turn(turn, one, merging) for turn in there]
-    rows = copying.insert_turns(tx, row, new, merging.stored_ms)
+    there = turns_of_session(source, one.there.row, one.first)
+    new = [
+        turn._replace(
+            session=row,
+            session_id=one.session_id,
+            speaker=merging.names.speaker(turn.speaker),
+            stored_ms=merging.stored_ms,
+            origin=merging.origins[turn.origin],
+        )
+        for turn in there
+    ]
+    rows = insert_turns(tx, new)
     same = [at for at, turn in enumerate(there) if new[at].speaker == turn.speaker]
     words = derived.words_of(source, "turn", [there[at].row for at in same])
     texts = {
@@ -170,27 +180,8 @@ def _copy_turns(tx: Tx, source: Tx, merging: Merging, one: Becomes, row: int) ->
     )
     merging.turns.update(zip((turn.row for turn in there), rows, strict=True))
     if one.first:  # statements of a chunk that is read anew may be of turns that were here
-        both = zip(copying.turns(source, one.there.row), copying.turns(tx, row), strict=True)
+        both = zip(turns_of_session(source, one.there.row), turns_of_session(tx, row), strict=True)
         merging.turns.update((turn.row, here.row) for turn, here in both)
-
-
-def _turn(turn: TurnCopy, one: Becomes, merging: Merging) -> TurnCopy:
-    """Return a turn as it is stored here."""
-    speaker = merging.names.speaker(turn.speaker)
-    origin = merging.origins[turn.origin]
-    if speaker == turn.speaker and one.session_id == one.there.session_id:
-        return turn._replace(origin=origin)
-    said = (
-        turn.ordinal,
-        turn.turn_id,
-        speaker,
-        turn.role,
-        turn.text,
-        turn.said_ms,
-        turn.time_source,
-        turn.metadata,
-    )
-    return turn._replace(speaker=speaker, origin=origin, digest=turn_digest((one.session_id, *said)))
 
 
 # -- statements ---------------------------------------------------------------------------------------
@@ -204,16 +195,20 @@ def _copy_statements(
     reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
     joined = match_new(tx, reading, merging)
     book = _Entities(tx, source, merging)
-    new = _insert_facts(tx, source, merging, reading, joined)
+    _insert_facts(tx, source, merging, reading, joined)
     own = {one.row for one in found}
     mentions = [one for ones in reading.mentions.values() for one in ones if one.occurrence in own]
     states = [one for one in copying.states(source, reading.facts) if one.occurrence in own]
     called = copying.alias_uses(source, own)
-    places = _places(tx, merging, reading, new)
-    copying.insert_occurrences(
+    said = copying.said_in(source, own)
+    rows = add_occurrences(
         tx,
-        [_occurrence(one, merging, reading, joined, places) for one in found],
-        {row: [merging.turns[turn] for turn in turns] for row, turns in copying.said_in(source, own).items()},
+        [_occurrence(one, merging, reading, joined) for one in found],
+        [[merging.turns[turn] for turn in said.get(one.row, ())] for one in found],
+    )
+    copying.insert_named(
+        tx,
+        dict(zip((one.row for one in found), rows, strict=True)),
         [one._replace(fact=merging.facts[one.fact], entity=book.here(one.entity)) for one in mentions],
         [
             one._replace(
@@ -242,12 +237,11 @@ def match_new(tx: Tx, reading: Reading, merging: Merging) -> dict[int, Match]:
 
 def _insert_facts(
     tx: Tx, source: Tx, merging: Merging, reading: Reading, joined: Mapping[int, Match]
-) -> dict[int, FactRow]:
-    """Insert the facts that are new here, with their words and vectors, and return them; note which row each fact has."""
+) -> None:
+    """Insert the facts that are new here, with their words and vectors; note which row each fact has."""
     new = sorted(reading.facts.keys() - joined.keys())
-    first = meta.take_ids(tx, "fact", len(new))
-    rows = {there: first + at for at, there in enumerate(new)}
     facts = {there: merging.placed(reading.facts[there]) for there in new}
+    rows = dict(zip(new, add_facts(tx, list(facts.values())), strict=True))
     merging.new_facts |= rows.keys()
     merging.facts |= rows
     for there, one in joined.items():
@@ -256,7 +250,6 @@ def _insert_facts(
     for there, one in joined.items():
         if one.there is not None:
             merging.facts[there] = merging.facts[one.there]
-    copying.insert_facts(tx, [(row, facts[there]) for there, row in rows.items()])
     renamed = {there for there in new if there in reading.called}
     words = derived.words_of(source, "fact", [there for there in new if there not in renamed])
     derived.copy_words(
@@ -277,41 +270,17 @@ def _insert_facts(
         [(row, *reading.vectors[there]) for there, row in rows.items() if there in reading.vectors],
     )
     merging.reworded |= any(there not in reading.vectors for there in new)
-    return facts
 
 
 def _fact_words(fact: FactRow) -> str:
     return " ".join(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What occurrences share with the fact here: they do not repeat it."""
-
-    text: str
-    tie: str
-    dates: str
-    stored_ms: int
-
-
-def _places(tx: Tx, merging: Merging, reading: Reading, new: Mapping[int, FactRow]) -> dict[int, _Place]:
-    """Return wording, tie and dates of the facts here, by their rows there."""
-    stored = fact_rows.facts_with_ids(tx, {merging.facts[row] for row in reading.facts if row not in new})
-    found = {row: new.get(row) or stored[merging.facts[row]] for row in reading.facts}
-    return {
-        row: _Place(one.text, one.tie, write_dates(one.dates), one.stored_ms) for row, one in found.items()
-    }
-
-
 def _occurrence(
-    one: OccurrenceCopy,
-    merging: Merging,
-    reading: Reading,
-    joined: Mapping[int, Match],
-    places: Mapping[int, _Place],
-) -> OccurrenceCopy:
-    """Return an occurrence as it is stored here."""
-    fact, place = reading.facts[one.fact], places[one.fact]
+    one: StoredOccurrence, merging: Merging, reading: Reading, joined: Mapping[int, Match]
+) -> StoredOccurrence:
+    """Return an occurrence as it is here, with all that it shares with its fact there."""
+    fact = reading.facts[one.fact]
     called = reading.called.get(one.fact, ())
     text = fact.text if one.text is None else merging.names.text(one.text, called)
     dates = write_dates(fact.dates) if one.dates is None else one.dates
@@ -321,7 +290,6 @@ def _occurrence(
         tie = tie[: -len(tie_end(fact.fact_id))] + tie_end(
             fact_identity(text, times[0], times[1], read_dates(dates))
         )
-    tie = merging.tie(tie)
     cosine = one.cosine
     if cosine is None and one.fact in joined:
         cosine = joined[one.fact].cosine
@@ -330,11 +298,11 @@ def _occurrence(
         cell=merging.cells[one.cell],
         speaker=merging.names.speaker(one.speaker),
         cosine=cosine,
-        text=None if text == place.text else text,
-        tie=None if tie == place.tie else tie,
-        dates=None if dates == place.dates else dates,
+        text=text,
+        tie=merging.tie(tie),
+        dates=dates,
         correction=None if one.correction is None else merging.corrections[one.correction],
-        stored_ms=None if place.stored_ms == merging.stored_ms else merging.stored_ms,
+        stored_ms=merging.stored_ms,
     )
 
 
@@ -344,7 +312,7 @@ def _restate(
     placings: Placings,
     merging: Merging,
     reading: Reading,
-    found: Sequence[OccurrenceCopy],
+    found: Sequence[StoredOccurrence],
 ) -> None:
     """Derive facts anew that were here, and those of which only a part of the occurrences came."""
     came = Counter(one.fact for one in found)

@@ -35,7 +35,7 @@ from memforest.memory.usage import usage
 from memforest.memory.vectors import keep_embedder
 from memforest.memory.zone import keep_zone
 from memforest.models.ledger import current_ledger
-from memforest.refresh.refresher import Refreshed
+from memforest.refresh.made import Refreshed
 from memforest.search.texts import digest
 from memforest.store import copying, meta
 from memforest.store import trees as tree_rows

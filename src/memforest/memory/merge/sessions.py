@@ -16,9 +16,9 @@ from typing import Literal
 from memforest.memory.ingest.turns import MAX_ID_CHARS
 from memforest.memory.merge.names import Names
 from memforest.store import copying
-from memforest.store.copying import TurnCopy
 from memforest.store.provenance import Origin
 from memforest.store.sessions import SessionRow
+from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 
 __all__ = ["Becomes", "becomes", "derived_id"]
@@ -62,8 +62,8 @@ def becomes(
         own: the other memory itself.
         overwrite: whether what is here under an id goes where it differs; else the session gets another id.
     """
-    head = copying.first_turn(source, there.row)
-    origin = own if head is None or head.origin is None else origins[head.origin]
+    first_origin = copying.origin_of(source, there.row)
+    origin = own if first_origin is None else origins[first_origin]
     own_id = there.session_id
     first_id = _first_id(own_id, origin)
     free = None
@@ -113,7 +113,7 @@ def _first_new(tx: Tx, source: Tx, there: int, here: tuple[int, bool], names: Na
     known = copying.turn_digests(source, there)
     if not names and copying.turn_digests(tx, row) == known:  # of one id too, which is in them
         return len(known)
-    theirs, ours = copying.turns(source, there), copying.turns(tx, row)
+    theirs, ours = turns_of_session(source, there), turns_of_session(tx, row)
     if erased or copying.is_erased(source, there):
         return len(theirs) if _share(theirs, ours, names) else None
     if any(not _same(old, new, names) for old, new in zip(ours, theirs, strict=False)):
@@ -121,14 +121,14 @@ def _first_new(tx: Tx, source: Tx, there: int, here: tuple[int, bool], names: Na
     return min(len(ours), len(theirs))
 
 
-def _share(theirs: Sequence[TurnCopy], ours: Sequence[TurnCopy], names: Names) -> bool:
+def _share(theirs: Sequence[StoredTurn], ours: Sequence[StoredTurn], names: Names) -> bool:
     """Return whether one of two sessions, of which something was deleted, is a part of the other."""
     by_id = {turn.turn_id: turn for turn in ours}
     both = [(by_id[turn.turn_id], turn) for turn in theirs if turn.turn_id in by_id]
     return len(both) in (len(theirs), len(ours)) and all(_same(old, new, names) for old, new in both)
 
 
-def _same(old: TurnCopy, new: TurnCopy, names: Names) -> bool:
+def _same(old: StoredTurn, new: StoredTurn, names: Names) -> bool:
     """Return whether two turns are one; times that a store stamped itself are nobody's."""
     same_time = old.said_ms == new.said_ms or "clock" in (old.time_source, new.time_source)
     return same_time and (old.turn_id, old.speaker, old.text) == (

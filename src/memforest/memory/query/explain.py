@@ -75,6 +75,7 @@ def explanation(
         "fusion": found.notes.get("fusion"),
         "time_order": found.notes.get("time_order"),
         "diversity": found.notes.get("diversity"),
+        "propagation": found.notes.get("propagation"),
         "rerank": None
         if found.reranker is None
         else {"model": found.reranker, "candidates": len(found.places)},

@@ -129,6 +129,7 @@ class Memories:
                 window=hit.window,
                 turns=beneath.turns,
                 node_id=hit.node,
+                span=nodes[hit.node].span,
             )
             for hit in hits
             for beneath in [self._beneath[hit.node]]

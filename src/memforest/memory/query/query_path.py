@@ -132,9 +132,9 @@ class QueryPath:
         snapshot, waiting, (index, lag, behind) = await asyncio.to_thread(self._snapshot, asked)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
-        embedder = None if unread else self.embedder
+        maker = None if unread or self.embedder is None else VectorMaker(self.db, self.embedder)
         host = MemoryHost(
-            self.db, self.cache, self.config, self.steps, embedder, self.summaries, timer, asked.question
+            self.db, self.cache, self.config, self.steps, maker, self.summaries, timer, asked.question
         )
         prepared = await index.prepare(host, replace(request, mode=mode))
         found, prepared = await self._searched(asked, index, host, prepared)
@@ -162,7 +162,7 @@ class QueryPath:
             reference_date=asked.reference,
             timezone=self.config.timezone,
             index=index.name,
-            usage=usage(ledger, timer.ms),
+            usage=usage(ledger, timer.ms, {} if maker is None else maker.ran),
             trace={
                 "generation": snapshot.generation,
                 "embedder": None if self.embedder is None else self.embedder.model_id,
@@ -369,7 +369,7 @@ class QueryPath:
                     trace={**result.trace, "answerer": made.answerer},
                     warnings=tuple(dict.fromkeys((*result.warnings, *made.warnings, *ledger.warnings))),
                 ),
-                usage=usage(ledger, {**result.usage.ms, **timer.ms}),
+                usage=usage(ledger, {**result.usage.ms, **timer.ms}, result.usage.embeds),
                 score=made.answer.score,
                 nearest=None if nearest is None else told[nearest],
             )

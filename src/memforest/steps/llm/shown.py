@@ -10,7 +10,7 @@ from memforest.interval import EARLIEST, local_time
 from memforest.text import cut
 from memforest.types import TreeCard
 
-__all__ = ["shown_cards", "shown_day", "shown_days"]
+__all__ = ["head_and_tail", "shown_cards", "shown_day", "shown_days"]
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -45,6 +45,16 @@ def shown_days(start: datetime, end: datetime | None, zone: tzinfo) -> str:
     if start == EARLIEST:
         return f"until {last.isoformat()}"
     return first.isoformat() if last <= first else f"{first.isoformat()} to {last.isoformat()}"
+
+
+def head_and_tail(text: str, chars: int) -> str:
+    """Return a text in about `chars` characters: of a longer one its beginning and its end, an ellipsis between them.
+
+    >>> head_and_tail("one two three four", 8), head_and_tail("one two", 8)
+    ('one  … four', 'one two')
+    """
+    half = max(1, chars // 2)
+    return text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}"
 
 
 def shown_cards(

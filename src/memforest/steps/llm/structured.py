@@ -15,7 +15,7 @@ from memforest.models.calls import Calls
 from memforest.models.ledger import current_ledger
 from memforest.steps.llm.parse import find_json
 from memforest.steps.llm.prompt import Prompt, Value, data_block, prompt_data
-from memforest.steps.llm.replies import Reply, problems_of
+from memforest.steps.llm.replies import Reply, json_schema, problems_of
 from memforest.text import cut
 from memforest.types import StepUsage
 
@@ -37,6 +37,7 @@ async def ask(
     *,
     max_tokens: int,
     check: Callable[[T], str | None] | None = None,
+    form: type[T] | None = None,
 ) -> T:
     """Return the model's reply to a prompt.
 
@@ -49,20 +50,21 @@ async def ask(
         values: the prompt's variables.
         max_tokens: most tokens of the reply.
         check: returns what is wrong with a well-formed reply, None if nothing.
+        form: a narrower form of the prompt's reply, which holds for this request only.
 
     Raises:
         ReplyError: if the second reply is unusable, too.
         BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
     """
     messages = prompt.messages(**values)
+    kind = form or prompt.reply
     problem, text = "", ""
     for _ in range(2):
-        strict = not prompt.reply.sparse
-        request = ChatRequest(prompt.step, messages, prompt.schema, max_tokens, strict=strict)
+        request = ChatRequest(prompt.step, messages, json_schema(kind), max_tokens, strict=not kind.sparse)
         answer = await calls.complete(request)
         text = answer.text
         try:
-            reply = read_reply(answer, prompt.reply)
+            reply = read_reply(answer, kind)
         except ReplyError as exc:
             problem = str(exc)
         else:

@@ -1,7 +1,7 @@
 """Summaries by a model: one call for each node whose children are too long to be kept as they are.
 
-A prompt for each kind of tree, as a conversation, a person and a theme are told differently, and one for records that
-have an instruction, a history or a window of their own.
+A prompt for each kind of tree, as a session, a stretch of conversation, a person and a theme are told differently, and one
+for records that have an instruction, a history or a window of their own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from memforest.steps.base import Kept
 from memforest.steps.llm.clauses import forms_of
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import Summary
+from memforest.steps.llm.shown import head_and_tail
 from memforest.steps.llm.structured import ask
 from memforest.text import shorten_runs
 from memforest.types import SummaryRequest
@@ -40,9 +41,12 @@ MIN_SHARED = 0.3
 """Part of a summary's content words that its children have to have; below that it is about something else."""
 MAX_REPLY_TOKENS = 2048
 
-_KINDS = {"session": "conversation", "entity": "entry", "scene": "theme"}
+_STRETCH = "conversation"
+_KINDS = {"session": "conversation", "entity": "entry", "scene": "theme", _STRETCH: "stretch"}
 """Kind of tree -> what its prompt calls the label."""
 _RECORD = "consolidate"
+_NAMED = ("session", "entity", "scene", _RECORD)
+"""Kinds whose prompts' versions have stood in the summariser's name from the first."""
 
 
 class ChatSummariser:
@@ -50,7 +54,8 @@ class ChatSummariser:
 
     A node keeps its children's texts without a call when they have few words together: as many as a summary may have
     for a root, `VERBATIM` times as many for a node inside a tree and for the root of a scene; not if every node is to be
-    summarised (`SummaryRequest.summarise`).
+    summarised (`SummaryRequest.summarise`). A stretch of conversation that is carried on (with a history) keeps what it has
+    and what comes to it in the same way.
 
     Args:
         calls: the way to the model.
@@ -66,8 +71,10 @@ class ChatSummariser:
             **{kind: load_prompt(f"summarise_{kind}") for kind in _KINDS},
             _RECORD: load_prompt(_RECORD),
         }
-        versions = ".".join(str(prompt.version) for prompt in self._prompts.values())
-        self.name = f"summarise@{versions}:{calls.model_id}"
+        versions = [self._prompts[kind].version for kind in _NAMED]
+        later = self._prompts[_STRETCH].version
+        versions += [later] if later > 1 else []  # stored names say nothing of its first version
+        self.name = f"summarise@{'.'.join(map(str, versions))}:{calls.model_id}"
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
@@ -78,13 +85,15 @@ class ChatSummariser:
         return await all_of(self._summarise(request) for request in requests)
 
     async def _summarise(self, request: SummaryRequest) -> str | ModelError:
-        inputs = [shorten_runs(text) for one in request.inputs if (text := one.strip())]
+        inputs = _not_blank(request.inputs)
+        before = _not_blank(request.history) if request.kind == _STRETCH else []
         if not inputs:
-            return ""
+            return "\n".join(before)
         whole = request.root and request.kind != "scene"
         room = request.max_words if whole else VERBATIM * request.max_words
-        if request.summarise == "kept" and sum(map(count_words, inputs)) <= room:
-            return Kept("\n".join(inputs))
+        if request.summarise == "kept" and sum(map(count_words, (*before, *inputs))) <= room:
+            text = "\n".join((*before, *inputs))
+            return text if before else Kept(text)  # of what is carried on, the children are not what was read
         kind = _prompt_of(request)
         check = _Check(inputs, request)
         try:
@@ -104,16 +113,18 @@ class ChatSummariser:
     def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
         days = {"from": _day(request.start, self._zone), "to": _day(request.end, self._zone)}
         notes = _numbered("note", _readable(inputs))
+        history = _numbered("record", _readable(_not_blank(request.history)))
         if kind != _RECORD:
             node = {_KINDS[kind]: request.label, **days}
-            return {"node": [node], "notes": notes, "words": request.max_words}
+            values: dict[str, Value] = {"node": [node], "notes": notes, "words": request.max_words}
+            return values | ({"history": history} if kind == _STRETCH else {})
         record: dict[str, Any] = {"record": request.label, "level": request.level}
         record |= {"window": request.window} if request.window else {}
         record |= {**days, "participants": list(request.participants)}
         return {
             "node": [record],
             "instruction": [{"text": request.instruction}],
-            "history": _numbered("record", _readable(request.history)),
+            "history": history,
             "notes": notes,
             "words": request.max_words,
         }
@@ -121,9 +132,13 @@ class ChatSummariser:
 
 def _prompt_of(request: SummaryRequest) -> str:
     """Return which prompt a request needs: that of its kind of tree, or that of records."""
-    if request.instruction or request.history or request.window:
+    if request.instruction or request.window or (request.history and request.kind != _STRETCH):
         return _RECORD
     return request.kind if request.kind in _KINDS else "scene"
+
+
+def _not_blank(texts: Sequence[str]) -> list[str]:
+    return [shorten_runs(text) for one in texts if (text := one.strip())]
 
 
 def _numbered(name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -159,8 +174,7 @@ def _readable(inputs: Sequence[str]) -> list[str]:
     """Return the children's texts within `MAX_CHARS`."""
     if not inputs or sum(map(len, inputs)) <= MAX_CHARS:
         return list(inputs)
-    half = MAX_CHARS // len(inputs) // 2
-    return [text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}" for text in inputs]
+    return [head_and_tail(text, MAX_CHARS // len(inputs)) for text in inputs]
 
 
 def _within(summary: str, most: int) -> str:

@@ -6,6 +6,9 @@ lexical index), each term counts once, more if it is rare among the children, an
 child that has been quoted gives way to one that has not. Questions and pleasantries stand back for what is told. No
 sentence is cut, unless none of them fits.
 
+In a stretch of conversation (kind ``"conversation"``) an answer that says little by itself stands together with what it
+answers, and both are chosen, or left out, as one: "Figaro." is worth nothing without "What is the parrot called?".
+
 It works in any script. Pleasantries are known in English (`memforest.language.pieces`); in another language they are
 sentences like others, which add little.
 
@@ -21,12 +24,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from memforest.language.counting import count_words, cut_words
-from memforest.language.pieces import is_question, skip_reason
+from memforest.language.pieces import is_clause, is_question, is_yes_no_answer, skip_reason
+from memforest.language.quoting import ANSWER_WORDS, is_bare
 from memforest.language.sentences import split_sentences
-from memforest.text import fold, lexical_words, shorten_runs, words
+from memforest.text import fold, lexical_words, negated, shorten_runs, words
 from memforest.types import SummaryRequest
 
 __all__ = ["MAX_CHARS", "MAX_INPUTS", "LocalSummariser"]
@@ -38,6 +43,14 @@ MAX_INPUTS = 256
 NAMED = 2.0
 """Weight of a number or of a word with a capital inside a sentence; another word has 1."""
 
+MOST_JOINED = 4
+"""Sentences that stand together at most: "I play again." "Since when?" "Since March." are three."""
+SAYS_NOTHING = 2
+"""Words of a question that means nothing by itself, whatever they are: "Since when?", "And music?"."""
+_STRETCH = "conversation"
+_REMARKS = frozenset(("pleasantry", "evaluation"))
+"""Reasons for which a sentence is left out even where it answers a question."""
+
 # "Ana: ", "Dr. Ana Silva: ": what a line of a transcript begins with.
 _SPEAKER = re.compile(r"([^\s:：!?,\d][^:：!?,\n]{0,60}?)[:：] ")
 _ENDS = re.compile(r"[.!?…。！？｡؟।][\"')\]»”’」』”’）]*$")
@@ -45,16 +58,27 @@ _ENDS = re.compile(r"[.!?…。！？｡؟।][\"')\]»”’」』”’）]*$"
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence of one child with its terms; `words` counts the speaker's name too."""
+    """A sentence of one child with its terms; `words` counts the speaker's name too.
+
+    `turn` counts the turns, and `reason` is why it tells nothing. An answer that stands together with what it answers has
+    those sentences and itself in `parts`, and words and terms of them all.
+    """
 
     place: int
     child: int
+    turn: int
     speaker: str
     text: str
     words: int
     terms: frozenset[str]
     named: frozenset[str]
-    tells: bool
+    asks: bool
+    reason: str | None
+    parts: tuple[_Sentence, ...] = ()
+
+    @property
+    def tells(self) -> bool:
+        return bool(self.parts) or not (self.asks or self.reason)
 
 
 class LocalSummariser:
@@ -76,22 +100,25 @@ class LocalSummariser:
         """Return the summary of one node, at most ``request.max_words`` words (see `count_words`).
 
         It holds the children's own sentences in time order, without those of the history; a line for each run of one
-        speaker, with the name. One child that fits is returned as it is, where that may be; no input, blank inputs or
-        ``max_words <= 0`` give an empty string.
+        speaker, with the name. What a stretch of conversation has for a history is summarised with them. One child that
+        fits is returned as it is, where that may be; no input, blank inputs or ``max_words <= 0`` give an empty string.
         """
-        inputs = _read(request.inputs)
+        stretch = request.kind == _STRETCH
+        history = () if stretch else request.history
+        inputs = _read((*request.history, *request.inputs) if stretch else request.inputs)
         if not inputs or request.max_words <= 0:
             return ""
-        alone = len(inputs) == 1 and request.summarise == "kept" and not request.history
+        alone = len(inputs) == 1 and request.summarise == "kept" and not history
         if alone and count_words(inputs[0]) <= request.max_words:
             return inputs[0]
-        known = {_key(one) for one in _sentences(_read(request.history))}
-        said = _distinct(_sentences(inputs))
+        known = {_key(one) for one in _sentences(_read(history))}
+        said = _sentences(inputs)
+        said = _distinct(_joined(said) if stretch else said)
         said = [one for one in said if _key(one) not in known] or said
         said = [one for one in said if one.tells] or said
         if sum(one.words for one in said) <= request.max_words:
             return _render(said)
-        fitting = [one for one in said if one.words <= request.max_words]
+        fitting = [one for unit in said for one in _apart(unit, request.max_words)]
         if not fitting:
             return cut_words(_render(said[-1:]), request.max_words)
         return _render(_chosen(fitting, request.max_words))
@@ -119,10 +146,23 @@ def _sentences(inputs: Sequence[str]) -> list[_Sentence]:
         for line in text.splitlines()
     ]
     people = frozenset(word.casefold() for _, speaker, _ in lines for word in words(speaker))
+    turns = _turns(lines)
     found = (
-        (child, speaker, piece.text) for child, speaker, said in lines for piece in split_sentences(said)
+        (child, turn, speaker, piece.text)
+        for (child, speaker, said), turn in zip(lines, turns, strict=True)
+        for piece in split_sentences(said)
     )
     return [_sentence(place, *one, people) for place, one in enumerate(found)]
+
+
+def _turns(lines: Sequence[tuple[int, str, str]]) -> Iterator[int]:
+    """Yield the number of each line's turn; a line without a speaker goes on with that of its child."""
+    turn, before, who = -1, -1, ""
+    for child, speaker, _ in lines:
+        if (speaker and speaker != who) or (not speaker and child != before):
+            turn, who = turn + 1, speaker
+        before = child
+        yield max(turn, 0)
 
 
 def _speaker(line: str) -> tuple[str, str]:
@@ -137,8 +177,10 @@ def _speaker(line: str) -> tuple[str, str]:
     return match[1], line[match.end() :]
 
 
-def _sentence(place: int, child: int, speaker: str, text: str, people: frozenset[str]) -> _Sentence:
-    found = lexical_words(text)
+def _sentence(
+    place: int, child: int, turn: int, speaker: str, text: str, people: frozenset[str]
+) -> _Sentence:
+    found, asks = lexical_words(text), is_question(text)
     capitals = {word.casefold() for word in words(text)[1:] if word[0].isupper()}
     named = {
         token for word, tokens in found if word in capitals or word[0].isdigit() for token in tokens
@@ -146,19 +188,118 @@ def _sentence(place: int, child: int, speaker: str, text: str, people: frozenset
     return _Sentence(
         place=place,
         child=child,
+        turn=turn,
         speaker=speaker,
         text=text,
         words=count_words(f"{speaker}: {text}") if speaker else count_words(text),
         terms=frozenset(token for _, tokens in found for token in tokens),
         named=frozenset(named),
-        tells=not is_question(text) and skip_reason(text, people, assistant=False) is None,
+        asks=asks,
+        reason=None if asks else skip_reason(text, people, assistant=False),
     )
 
 
-def _key(sentence: _Sentence) -> tuple[str, str]:
+# -- answers and what they answer -----------------------------------------------------------------
+
+
+def _joined(sentences: Sequence[_Sentence]) -> list[_Sentence]:
+    """Return the sentences in order, an answer together with what it answers in the turn right before it, as one.
+
+    Where that says too little as well ("Since when?"), what stands before it goes with them.
+    """
+    made: list[_Sentence] = []
+    for _, group in groupby(sentences, key=lambda one: one.turn):
+        turn = list(group)
+        answer = _answer(turn)
+        lead = _lead(made, turn[0].turn) if answer is not None else None
+        for one in turn:
+            if one is answer and lead is not None and _leans(one, made[lead]):
+                one = _with_context(made, lead, one)
+            made.append(one)
+    return made
+
+
+def _answer(turn: Sequence[_Sentence]) -> _Sentence | None:
+    """Return the sentence with which a turn would answer: the first that says something, else a yes or no."""
+    telling = (one for one in turn[:3] if not one.asks and one.reason not in _REMARKS)
+    return next(telling, next((one for one in turn[:1] if is_yes_no_answer(one.text)), None))
+
+
+def _lead(made: Sequence[_Sentence], turn: int) -> int | None:
+    """Return the place of what a turn replies to: a question that ends the one before, else the last that tells."""
+    last = [at for at in range(max(0, len(made) - 3), len(made)) if made[at].turn == turn - 1]
+    asking = (at for at in reversed(last[-2:]) if made[at].asks)
+    return next(asking, next((at for at in reversed(last) if made[at].tells), None))
+
+
+def _leans(answer: _Sentence, lead: _Sentence) -> bool:
+    """Return whether an answer says too little without what it replies to."""
+    if count_words(answer.text) > ANSWER_WORDS:
+        return False
+    if lead.asks and lead.terms:
+        return True
+    if lead.asks:  # "And you?" asks what was asked before
+        return is_bare(answer.text)
+    head = answer.text.partition(",")[0]
+    return is_yes_no_answer(answer.text) or (head != answer.text and negated(head) and not is_clause(head))
+
+
+def _with_context(made: list[_Sentence], lead: int, answer: _Sentence) -> _Sentence:
+    """Return an answer joined with its lead and with what that needs, which are taken out of those made."""
+    replied_to = [one for at, one in enumerate(made[lead:]) if not at or one.tells]
+    del made[lead:]
+    parts = _put_before([answer], [part for one in replied_to for part in _parts(one)], made)
+    while made and len(parts[0].terms) < 2 and len(parts) < MOST_JOINED:
+        before, whole = made[-1], len(parts) + len(_parts(made[-1])) <= MOST_JOINED
+        if parts[0].turn - before.turn > 1 or not (whole or count_words(parts[0].text) <= SAYS_NOTHING):
+            break
+        made.pop()
+        if before.parts or before.reason != "pleasantry":
+            parts = _put_before(parts, _parts(before), made)
+    return _unit(parts)
+
+
+def _put_before(
+    parts: Sequence[_Sentence], more: Sequence[_Sentence], made: list[_Sentence]
+) -> Sequence[_Sentence]:
+    """Return sentences with others before them, as many as may be joined; the rest of those goes back to what was made."""
+    room = MOST_JOINED - len(parts)
+    if len(more) > room:
+        made.append(_unit(more[:-room]))
+    return [*more[-room:], *parts]
+
+
+def _unit(parts: Sequence[_Sentence]) -> _Sentence:
+    """Return sentences joined, in the place of the last."""
+    if len(parts) == 1:
+        return parts[0]
+    return replace(
+        parts[-1],
+        words=sum(one.words for one in parts),
+        terms=frozenset().union(*(one.terms for one in parts)),
+        named=frozenset().union(*(one.named for one in parts)),
+        parts=tuple(parts),
+    )
+
+
+def _parts(one: _Sentence) -> tuple[_Sentence, ...]:
+    return one.parts or (one,)
+
+
+def _apart(unit: _Sentence, most: int) -> list[_Sentence]:
+    """Return what of a unit has room within so many words: all of it, else those of its sentences that tell."""
+    if unit.words <= most:
+        return [unit]
+    return [one for one in unit.parts if one.tells and one.words <= most]
+
+
+# -- choosing ---------------------------------------------------------------------------------------
+
+
+def _key(sentence: _Sentence) -> tuple[tuple[str, str], ...]:
     """Return what equal sentences have in common: who says it, and the words, whatever their case and marks."""
-    folded = fold(sentence.text)
-    return sentence.speaker, " ".join(words(folded)) or folded
+    folded = ((one.speaker, fold(one.text)) for one in _parts(sentence))
+    return tuple((speaker, " ".join(words(text)) or text) for speaker, text in folded)
 
 
 def _distinct(sentences: Sequence[_Sentence]) -> list[_Sentence]:
@@ -221,7 +362,7 @@ def _render(sentences: Sequence[_Sentence]) -> str:
     """Return the sentences as lines: one for each run of one speaker, begun anew behind a sentence without an end."""
     lines: list[str] = []
     speaker: str | None = None
-    for one in sentences:
+    for one in (part for unit in sentences for part in _parts(unit)):
         if lines and one.speaker == speaker and _ENDS.search(lines[-1][-8:]):
             lines[-1] += f" {one.text}"
         else:

@@ -35,6 +35,7 @@ from memforest.systems.base import (
 )
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.host import Host
+from memforest.systems.legs import Base, LeafScores, base_scores, read_base
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.check import check_forest
 from memforest.systems.memforest.guided import GuidedBrowse
@@ -42,7 +43,7 @@ from memforest.systems.memforest.layout import cell_of_turn
 from memforest.systems.memforest.merge import merge_forest
 from memforest.systems.memforest.node_summaries import RecalledTree, recalled_trees
 from memforest.systems.memforest.place import OWNER, ForestPlacing
-from memforest.systems.memforest.rank import Base, LeafScores, base_scores, score_leaves
+from memforest.systems.memforest.rank import propagates, score_leaves
 from memforest.systems.memforest.reached import of_leaves, of_roots
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
 from memforest.systems.memforest.scenes import no_scenes, other_thresholds
@@ -50,6 +51,7 @@ from memforest.systems.memforest.sessions import asked_for
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.systems.places import turn_places
+from memforest.systems.relevance import propagation_notes
 from memforest.systems.speak import best_facts
 from memforest.tree import Node
 from memforest.types import SummaryRequest
@@ -147,7 +149,7 @@ class MemForestIndex(Index):
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return how many entities have a tree, and the numbers of scenes and of facts in them."""
-        return {"active": rows.active_count(tx), **rows.scene_counts(tx)}
+        return {"active_entities": rows.active_count(tx), **rows.scene_counts(tx)}
 
     def notes(self, tx: Tx) -> list[str]:
         """Return why there are no scene trees, if there are none."""
@@ -169,7 +171,7 @@ class MemForestIndex(Index):
         """Return every candidate turn, best first."""
         if not len(snapshot.turns.ids):
             return Found(())
-        base = self._base(tx, snapshot, request)
+        base = read_base(tx, snapshot, request)
         if self.settings.evidence != "all":
             return self._paper_form(tx, snapshot, request, base)
         forest = forest_of(tx, snapshot, self.name)
@@ -209,6 +211,7 @@ class MemForestIndex(Index):
             "filters": filter_notes(keep),
             "time_order": {"why": promoted.why, "turns": len(promoted.facts)} if promoted.facts else None,
             "diversity": crowded,
+            "propagation": propagation_notes(request.ranking, "fused") if propagates(request) else None,
         }
         kept = np.flatnonzero(keep.turns)
         leads = np.isin(kept, list(promoted.facts))
@@ -280,12 +283,6 @@ class MemForestIndex(Index):
         stored = forest_of(tx, snapshot, self.name).ids
         known = np.flatnonzero(np.isin(stored, sorted(request.leaves)))
         return Recalled((), {int(row): request.leaves[int(stored[row])] for row in known})
-
-    @staticmethod
-    def _base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:
-        lexical = bm25(tx, snapshot, "turn", request.tokens)
-        fact_lexical = bm25(tx, snapshot, "fact", request.tokens)
-        return base_scores(snapshot, request, lexical, fact_lexical)
 
     @staticmethod
     def _browse(

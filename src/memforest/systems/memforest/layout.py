@@ -116,15 +116,13 @@ class SceneLeaves:
     """The leaves by the nodes above them."""
     places: Groups
     """The leaves by fact."""
-    supports: Groups
-    """The rows of `Facts.pairs` by fact."""
 
 
 @once_per_forest
 def scene_leaves(forest: Forest) -> SceneLeaves:
     """Return the leaves of scene trees, laid out for flow up and down."""
     facts, nodes = scene_blocks(forest)
-    return SceneLeaves(facts, Levels.of(nodes), Groups.of(facts), Groups.of(forest.facts.pairs[:, 0]))
+    return SceneLeaves(facts, Levels.of(nodes), Groups.of(facts))
 
 
 # -- laid out for recall --------------------------------------------------------------------------

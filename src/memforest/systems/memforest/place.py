@@ -83,11 +83,13 @@ class ForestPlacing:
                 self._insert(
                     "session", cell.session, (start_ms, cell.tie), start_ms, end_ms, "cell", cell.row
                 )
-        facts = self._place_facts(items.get("fact", ()))
+        noted = items.get("fact", ())
+        facts = self._place_facts(noted)
         self._reconsider(self._lost | set(items.get("entity", ())))
         self._lost.clear()
         model = meta.get(self._tx, "embedder")
-        if model is not None and facts:
+        # Also if all of them are gone: a young memory's scenes follow from what is left.
+        if model is not None and noted:
             self._scenes.route(facts, model)
 
     def close(self) -> Placed:

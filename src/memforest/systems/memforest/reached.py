@@ -12,7 +12,7 @@ from memforest.search.forest import FACT, INNER, EmbeddedForest, Forest
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Found, Hit, NodeHit, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
-from memforest.systems.memforest.rank import Base
+from memforest.systems.legs import Base
 from memforest.systems.memforest.recall import Recalled, leaf_similarity
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.places import fact_places, first_turns, turn_places

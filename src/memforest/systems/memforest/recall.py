@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from memforest.ranking import Scores, leading, order, standardise
 from memforest.search.forest import EmbeddedForest, Forest
 from memforest.search.snapshot import Snapshot
+from memforest.systems.legs import Base
 from memforest.systems.memforest.layout import scene_leaves, trees_of
-from memforest.systems.memforest.rank import Base
 from memforest.systems.memforest.settings import DEFAULTS, Leaves, MemForestSettings
 from memforest.systems.speak import told_by
 

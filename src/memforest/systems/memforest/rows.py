@@ -276,7 +276,8 @@ def scene_counts(tx: Tx) -> dict[str, int]:
         "SELECT coalesce(sum(main), 0), coalesce(sum(NOT main), 0) FROM ix_memforest_scene_member"
     ).fetchone()
     total = tx.execute("SELECT count(*) FROM fact WHERE verdict < 2").fetchone()[0]
-    return {"scenes": scenes, "facts": facts, "second": second, "outside": total - facts, "largest": largest}
+    names = ("scenes", "facts_in_scenes", "facts_in_two_scenes", "facts_in_no_scene", "largest_scene")
+    return dict(zip(names, (scenes, facts, second, total - facts, largest), strict=True))
 
 
 def topics(tx: Tx, most: int = 3) -> dict[int, tuple[str, ...]]:

@@ -111,7 +111,8 @@ class Scenes:
         """Put those of the facts that have a vector and no scene into scenes.
 
         Args:
-            facts: rows of facts; others are looked at too while the memory is young, or was never routed.
+            facts: rows of facts, none where facts only went; others are looked at too while the memory is young, or was
+                never routed.
             model: id of the embedder that made the vectors.
         """
         self._places.model = model

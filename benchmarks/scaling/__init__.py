@@ -1,0 +1,1 @@
+"""Parts of `scale.py`: what the segtree index costs as a memory grows."""

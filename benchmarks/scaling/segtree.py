@@ -1,0 +1,103 @@
+"""The segtree index as a memory grows: every part in turn, and one table for each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+from memforest.models import Embedder
+from scaling import asking, ingesting, living, placing
+from scaling.memories import INDEX, USER, copied, fill, opened
+from synthetic.turning import TurningTalk
+
+__all__ = ["Sizes", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured."""
+
+    turns: Sequence[int]
+    dimension: int
+    questions: int
+    sessions: int
+    """Of the memories that are written with `embedder`."""
+    embedder: Callable[[], Embedder]
+
+
+def report(directory: Path, seed: int, sizes: Sizes) -> str:
+    """Return the tables of all parts.
+
+    Args:
+        directory: where the memories are made; one that is there is used again.
+        seed: of the talk.
+        sizes: how much is measured.
+    """
+    talk, ordered = TurningTalk(seed), sorted(sizes.turns)
+    homes = {turns: directory / str(turns) for turns in ordered}
+    sessions = {turns: fill(home, talk, turns, sizes.dimension) for turns, home in homes.items()}
+    parts = [_placed(homes[ordered[-1]], ordered, sizes.dimension)]
+    asked = []
+    for turns, home in homes.items():
+        _say(f"{turns} turns")
+        full, kept = copied(home, "full"), asking.file_bytes(home)
+        began = process_time()
+        with opened(full, sizes.dimension) as forest:
+            forest.user(USER).add_index(INDEX)
+            forest.save(USER)
+        spent = process_time() - began
+        more = {"added, s": spent, "bytes in the file a leaf": (asking.file_bytes(full) - kept) / turns}
+        found = asking.asked(full, talk, sessions[turns], sizes.questions, sizes.dimension)
+        asked.append((turns, more, found, asking.stored(full)))
+        if turns == ordered[len(ordered) // 2]:
+            lives = living.changed(full, talk, sessions[turns] + asking.WRITES, sizes.dimension)
+    parts.append(_asked(asked))
+    parts.append(_rows(f"Changes of {ordered[len(ordered) // 2]:,} turns", [asdict(one) for one in lives]))
+    _say("writing")
+    wrote = ingesting.ingested(directory / "writing", seed, sizes.sessions, sizes.embedder)
+    parts.append(_rows("Writing", [asdict(one) for one in wrote]))
+    return "\n\n".join(parts)
+
+
+def _placed(home: Path, sizes: Sequence[int], dimension: int) -> str:
+    rows = []
+    for name in placing.INPUTS:
+        _say(name)
+        found = placing.grown(copied(home, "placing"), name, sizes, dimension)
+        rows += [{**asdict(one), "to_first": one.ms_a_leaf / found[0].ms_a_leaf} for one in found]
+    return _rows("Placing", rows)
+
+
+def _asked(found: Sequence[tuple[int, dict[str, float], asking.Asked, dict[str, float]]]) -> str:
+    rows = []
+    for turns, more, asked, stored in found:
+        row: dict[str, Any] = {"turns": turns, **stored, **more, "floor, ms": asked.floor}
+        for what in ("cold", "warm", "ratio", "written", "write"):
+            row |= {f"{what}: {name}": value for name, value in getattr(asked, what).items()}
+        rows.append(row)
+    names = list(rows[0])
+    lines = [
+        f"Asking\n\n| {' | '.join(['', *(_shown(row['turns']) for row in rows)])} |",
+        "|---" * (len(rows) + 1) + "|",
+    ]
+    lines += [f"| {name} | {' | '.join(_shown(row[name]) for row in rows)} |" for name in names[1:]]
+    return "\n".join(lines)
+
+
+def _rows(title: str, rows: Sequence[dict[str, Any]]) -> str:
+    lines = [f"{title}\n\n| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(map(_shown, row.values()))} |" for row in rows)])
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _say(what: str) -> None:
+    print(f"  {what}", file=sys.stderr, flush=True)

@@ -1,0 +1,159 @@
+"""Memories of conversations with a segment tree, their variants by how the tree is made, and conversations out of order."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from locomo import memories
+from locomo.conversations import Conversation
+from memforest import Config, MemForest
+from memforest.exchanges import leaf_exchanges
+from memforest.models import Embedder
+
+__all__ = ["SHARE", "VARIANTS", "KeptVectors", "build", "build_variant", "swapped"]
+
+SHARE = 0.30
+"""Share of the exchanges that trade places (paper, Table 3)."""
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "leaf_vector=text": {"leaf_vector": "text"},
+    "leaves=pairs": {"leaves": "pairs"},
+    "leaves=turns": {"leaves": "turns"},
+    "placer=cosine": {"placer": "cosine"},
+    "text and cosine": {"leaf_vector": "text", "placer": "cosine"},
+}
+"""Name of a tree that is made otherwise -> the settings in which it differs. The last is the paper's with cosines."""
+
+READ = {"scorer": "cosine"}
+"""With these settings every summary gets a vector, so that one tree can be ranked in every way."""
+
+
+class KeptVectors:
+    """An embedder that remembers what it embedded, in a file too, as one text stands in many trees.
+
+    Args:
+        embedder: that embeds what is not known yet.
+        file: of the vectors; made by `save`.
+    """
+
+    def __init__(self, embedder: Embedder, file: Path) -> None:
+        self._embedder, self._file = embedder, file
+        self._known: dict[str, NDArray[np.float32]] = {}
+        self.model_id, self.dimension = embedder.model_id, embedder.dimension
+        if file.exists():
+            with np.load(file) as stored:
+                self._known = dict(zip(stored["texts"].tolist(), stored["rows"], strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the embedder can do."""
+        return getattr(self._embedder, name)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a unit row for each text, in order."""
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if missing:
+            self._known.update(zip(missing, await self._embedder.embed(missing), strict=True))
+        return (
+            np.stack([self._known[text] for text in texts])
+            if texts
+            else np.zeros((0, self.dimension), np.float32)
+        )
+
+    def save(self) -> None:
+        """Write the vectors to the file."""
+        np.savez(self._file, texts=np.array(list(self._known)), rows=np.stack(list(self._known.values())))
+
+
+def config_of(embedder: KeptVectors, settings: Mapping[str, Any] = READ) -> Config:
+    """Return the configuration of the memories: two indexes, and vectors for all summaries."""
+    return Config(
+        embedder=embedder, indexes=("memforest", "segtree"), index_settings={"segtree": {**READ, **settings}}
+    )
+
+
+def build(
+    directory: Path, conversations: Sequence[Conversation], embedder: KeptVectors, **options: Any
+) -> None:
+    """Make the memories that are not there yet, and finish what was left."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with MemForest(directory, config_of(embedder)) as forest:
+        if memories.build(forest, conversations, **options):
+            embedder.save()
+        forest.resume()
+
+
+def build_variant(
+    directory: Path,
+    base: Path,
+    conversations: Sequence[Conversation],
+    embedder: KeptVectors,
+    settings: Mapping[str, Any],
+) -> None:
+    """Make copies of memories with another segment tree, where they are not there yet."""
+    if directory.exists():
+        return
+    making = directory.with_name(f"{directory.name}.making")
+    shutil.rmtree(making, ignore_errors=True)
+    shutil.copytree(base, making)
+    with MemForest(making, config_of(embedder)) as forest:
+        for conversation in conversations:
+            forest.user(conversation.id).drop_index("segtree")
+            forest.user(conversation.id).add_index("segtree", dict(settings))
+        forest.resume()
+    embedder.save()
+    making.rename(directory)
+
+
+# -- out of order -----------------------------------------------------------------------------------
+
+
+def swapped(conversation: Conversation, share: float, seed: int) -> Conversation:
+    """Return a conversation in which a share of all exchanges have traded places by twos, each with a random other one.
+
+    Exchanges are the leaves of the tree (`memforest.exchanges.leaf_exchanges`), what the paper calls turn pairs. Those that
+    trade are two turns long and have the same speakers in the same order, so that the leaves of the tree are the same as before
+    and only their order is another; turns keep their ids. A session keeps its time, and so gets turns of other times.
+
+    Args:
+        conversation: in the order of its sessions.
+        share: of all exchanges, the nearest even number.
+        seed: of the choice.
+
+    Raises:
+        ValueError: if too few exchanges can trade.
+    """
+    sessions = [list(session.turns) for session in conversation.sessions]
+    opener = sessions[0][0]["speaker"]
+    found = [
+        (at, one.first, one.last)
+        for at, turns in enumerate(sessions)
+        for one in leaf_exchanges([turn["speaker"] for turn in turns], opener=opener)
+    ]
+    plain: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for at, first, last in found:
+        if last == first + 1:
+            key = (sessions[at][first]["speaker"], sessions[at][last]["speaker"])
+            plain.setdefault(key, []).append((at, first))
+    alike = max(plain.values(), key=len, default=[])
+    wanted = 2 * round(share * len(found) / 2)
+    if wanted > len(alike):
+        raise ValueError(f"{wanted} of {len(found)} exchanges are to trade places, and {len(alike)} can")
+    chosen = random.Random(seed).sample(alike, wanted)
+    for (at, a), (other, b) in zip(chosen[::2], chosen[1::2], strict=True):
+        one, two = sessions[at][a : a + 2], sessions[other][b : b + 2]
+        sessions[at][a : a + 2], sessions[other][b : b + 2] = two, one
+    return replace(
+        conversation,
+        sessions=tuple(
+            replace(session, turns=tuple(turns))
+            for session, turns in zip(conversation.sessions, sessions, strict=True)
+        ),
+    )
