@@ -162,6 +162,21 @@ def test_deleting_a_memory_erases_its_salt_first(backup: Path, tmp_path: Path, k
         forest.restore(backup.rename(backup.with_name(file.name)))
 
 
+def test_what_an_encrypted_file_says_by_chance_is_not_what_was_deleted(tmp_path: Path) -> None:
+    """Two letters stand somewhere in its random bytes; what is long enough would still be found in them."""
+    with MemForest(tmp_path, _config()) as forest:
+        forest.ingest_session("ana", "monday", TURN)
+        forest.flush()
+        (file,) = tmp_path.glob("*.db")
+        raw = file.read_bytes().lower()
+        letters = next(
+            one for first in "qxzjkvw" for second in "qxzjkvw" if (one := first + second).encode() in raw
+        )
+        assert forest.user("ana").verify(deleted=[letters]).ok
+        (file.parent / f"{file.name}-left").write_bytes(b"\x00I moved to Porto\x00")
+        assert not forest.user("ana").verify(deleted=["I moved to Porto"]).ok
+
+
 def test_deleting_from_an_encrypted_memory_leaves_nothing_in_it(tmp_path: Path) -> None:
     """`verify(deleted=...)` reads the rows with the key."""
     with MemForest(tmp_path / "memory", _config()) as forest:

@@ -377,6 +377,9 @@ def test_a_cancelled_export_leaves_no_file_and_an_import_no_memory(folder: Path,
             job = asyncio.create_task(forest.user("u").import_(Slow((folder / "x.jsonl").read_bytes())))
             await asyncio.to_thread(started.wait, 30)
             job.cancel()
+            await asyncio.sleep(
+                0.05
+            )  # a turn of the loop, in which the call hears of it: before, the import may end
             go_on.set()
             with pytest.raises(asyncio.CancelledError):
                 await job
