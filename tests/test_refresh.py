@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +273,15 @@ def test_a_mean_waits_for_its_children(folder: Path) -> None:
         assert forest.user("u").verify().ok
 
 
+def test_a_stored_fingerprint_is_still_that_of_its_request() -> None:
+    """A field that is added to requests changes none of those that do not use it: else all summaries would be stale."""
+    moment = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    request = SummaryRequest("session", "s", moment, moment, ("a", "b"))
+    assert fingerprint(request, "m").hex() == "159a7dddc8889066"
+    assert fingerprint(replace(request, prompt="day"), "m") != fingerprint(request, "m")
+    assert fingerprint(replace(request, statements=("c",)), "m") != fingerprint(request, "m")
+
+
 def test_a_fingerprint_is_of_all_that_is_asked() -> None:
     """Whatever of the request differs, or who made it, makes another one."""
     request = SummaryRequest("entity", "Ana", CLOCK, CLOCK, ("a", "b"))
@@ -290,6 +299,8 @@ def test_a_fingerprint_is_of_all_that_is_asked() -> None:
         {"window": "x"},
         {"participants": ("x",)},
         {"summarise": "every"},
+        {"prompt": "day"},
+        {"statements": ("x",)},
     )
     assert {name for one in other for name in one} == {one.name for one in fields(SummaryRequest)}
     found = {fingerprint(replace(request, **one), "maker") for one in other}

@@ -233,6 +233,10 @@ class SummaryRequest:
     Of a stretch of conversation (kind ``"conversation"``) the `history` is what its record says so far, and the inputs are
     what comes to it: the summary tells both.
 
+    `prompt` names the prompt of a level that has one of its own: ``"segment"``, ``"session"``, ``"day"``, ``"week"`` or
+    ``"profile"``. `statements` are what the memory holds of what the inputs tell, for who writes without a model: of a segment
+    the statements that its turns support, of a profile its lines.
+
     `summarise` is the caller's policy: ``"kept"`` lets children's texts stand as they are while they are short, ``"every"``
     has every node summarised.
     """
@@ -250,6 +254,8 @@ class SummaryRequest:
     window: str = ""
     participants: tuple[str, ...] = ()
     summarise: Literal["kept", "every"] = "kept"
+    prompt: str = ""
+    statements: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,11 @@ def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> di
 
 def fingerprint(request: SummaryRequest, maker: str, *, kept: bool = False) -> bytes:
     """Return the fingerprint of a summary: a digest of the request, of the summariser's name and version, and of whether it was asked."""
-    told = [maker, asdict(request), *(["kept"] if kept else [])]
+    asked = asdict(request)
+    for later in ("prompt", "statements"):  # stored digests say nothing of these where they are empty
+        if not asked[later]:
+            del asked[later]
+    told = [maker, asked, *(["kept"] if kept else [])]
     return digest(json.dumps(told, default=str, ensure_ascii=False))
 
 
