@@ -185,7 +185,7 @@ def test_a_summary_of_the_whole_is_clean_and_not_stale(
 
     async def look(host: Host) -> None:
         describe = lambda tx, nodes, inputs: ([work_of(one, *inputs[one.id]) for one in nodes], ())  # noqa: E731
-        stale.extend(await host.read(lambda tx, _: stale_nodes(tx, describe, "counting")))
+        stale.extend(await host.read(lambda tx, _: stale_nodes(tx, describe, counting)))
 
     Reading.act = look
     forest.user("u").advance()

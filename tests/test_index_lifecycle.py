@@ -252,7 +252,7 @@ def test_a_deferred_index_is_placed_behind_each_write(
 
 
 def test_advance_tells_an_index_the_time(folder: Path, use: Callable[[type[Any]], None]) -> None:
-    """`advance(now=)` is the present that a deferred index closes its windows by; without it the clock's is."""
+    """`advance(as_of=)` is the present that a deferred index closes its windows by; without it the clock's is."""
     told = []
 
     class Clocked(Deferred):
@@ -264,7 +264,7 @@ def test_advance_tells_an_index_the_time(folder: Path, use: Callable[[type[Any]]
     with grown(folder, indexes=("memforest", "dummy")) as forest:
         memory = forest.user("u")
         told.clear()
-        [dummy, _] = memory.advance("2031-01-01T00:00:00Z")
+        [dummy, _] = memory.advance(as_of="2031-01-01T00:00:00Z")
         memory.advance()
         assert (dummy.name, dummy.lag, told) == ("dummy", 0, [2031, 2024])
 

@@ -173,6 +173,10 @@ class Summariser(Protocol):
         A node whose summary failed stays dirty, and so does all above it. One that is `memforest.steps.base.Kept`
         needs no embedding inside a tree: its vector is the mean of its children's. A request that wants every node
         summarised gets none that is.
+
+        One with a method ``maker_of(request) -> str`` says with what each summary is noted: another name and version for every
+        `SummaryRequest.prompt`, and for the prompt alone, so that a changed prompt makes its own summaries stale and no others.
+        Otherwise all are noted with `name`.
         """
         ...
 

@@ -240,7 +240,7 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOver
         await self._pool.use_existing(self.user_id, lambda memory: memory.drop_index(name))
 
     async def advance(
-        self, now: TimeLike | None = None, *, budget: Budget | None = None
+        self, as_of: TimeLike | None = None, *, force: bool = False, budget: Budget | None = None
     ) -> Sequence[IndexView]:
         """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand.
 
@@ -248,16 +248,21 @@ class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOver
         that raises stays where it is: its `reason` says why.
 
         Args:
-            now: the present; the clock's when not given.
+            as_of: the present; the clock's when not given.
+            force: have also what is not due yet, such as calendar windows that have not ended.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            TimestampError: if `now` is no time.
+            TimestampError: if `as_of` is no time.
+            InputError: if `force` is no bool.
             StoreError: if the file cannot be written.
         """
         read_budget("advance", budget)
-        when = read_time(now, self._pool.config, "now")
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.advance(when, budget))
+        check_flags("advance", force=force)
+        when = read_time(as_of, self._pool.config, "as_of")
+        return await self._pool.use_existing(
+            self.user_id, lambda memory: memory.advance(when, force=force, budget=budget)
+        )
 
     async def rebuild(
         self,

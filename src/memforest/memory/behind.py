@@ -9,16 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 from memforest.endpoint import Budget
 
-__all__ = ["Behind", "OneAtATime"]
+__all__ = ["Behind", "OneAtATime", "Writes"]
 
 LOOK_AGAIN_S = 1.0
+QUIET_S = 0.1
+"""Seconds without a write after which what is left is made behind it: sessions that come one after the other touch the
+same trees, whose summaries are then made once."""
+MOST_WAIT_S = 30.0
+"""Longest that writes which do not end hold that up."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +69,47 @@ class OneAtATime:
                 self._held = mine
                 return None
             return self._held
+
+
+class Writes:
+    """The writes that are under way: what they leave out of date is not made while they go on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._writing = 0
+        self._hurried = 0
+        self._quiet_since = 0.0
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Say that a write is under way."""
+        with self._lock:
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writing -= 1
+                self._quiet_since = time.monotonic()
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Say that somebody waits for what is made behind the writes."""
+        with self._lock:
+            self._hurried += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._hurried -= 1
+
+    async def wait_until_quiet(self) -> None:
+        """Wait until no write has been under way for `QUIET_S`, for `MOST_WAIT_S` at most, or until somebody waits."""
+        deadline = time.monotonic() + MOST_WAIT_S
+        while not self._hurried and (now := time.monotonic()) < deadline:
+            if not self._writing and now - self._quiet_since >= QUIET_S:
+                return
+            await asyncio.sleep(QUIET_S)
 
 
 class Behind:

@@ -108,7 +108,7 @@ class Corrector:
         if done.unembedded:
             with suppress(ModelError):  # it is corrected; resume() makes what is left
                 await self.writer.fill_vectors()
-        for problem in await self.writer.catch_up(failed=False):
+        for problem in await self.writer.catch_up(failed=False, occasion="write"):
             _log.warning("%s", problem)
         return correction_view(done.correction)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,6 +28,7 @@ from memforest.store import meta
 from memforest.store.db import Database
 from memforest.store.savepoint import attempt
 from memforest.store.tx import Tx
+from memforest.systems.host import Occasion
 
 __all__ = ["PAUSE_S", "MemoryHost"]
 
@@ -64,6 +65,8 @@ class MemoryHost:
     timer: Timer = field(default_factory=Timer)
     question: str = ""
     """The text of the question that is asked, if one is."""
+    occasion: Occasion = "write"
+    """Why an index is advanced."""
     _pace: _Pace = field(default_factory=_Pace)
 
     @property
@@ -123,6 +126,14 @@ class MemoryHost:
     async def annotate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> list[str]:
         """Make the summaries of nodes in one wave, whatever is dirty beneath; return why some of them could not be."""
         return await self.summaries.annotate(choose, self.timer, self.vectors)
+
+    async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
+        """Make the summaries of nodes whose children have theirs; return why some of them could not be made, by node.
+
+        Raises:
+            ModelRefusedError: if no call can succeed; what was made before is written.
+        """
+        return await self.summaries.consolidate(choose, self.timer, self.vectors)
 
     async def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, as stored texts are embedded, and as it would be stored.

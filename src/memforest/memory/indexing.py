@@ -56,9 +56,9 @@ def drop_index(db: Database, attached: Attached, name: str) -> None:
     purge(db)  # the log still holds what was overwritten in the file
 
 
-async def advance(writer: SessionWriter, now: datetime | None) -> list[IndexView]:
+async def advance(writer: SessionWriter, as_of: datetime | None, *, force: bool = False) -> list[IndexView]:
     """Advance the deferred and the lagging indexes, and return a view of every index."""
-    await writer.catch_up(now=now)
+    await writer.catch_up(now=as_of, occasion="force" if force else "advance")
     return await _views(writer)
 
 

@@ -214,9 +214,13 @@ class Memory(ReadableMemory):
         """Delete an index; see `AsyncUserMemory.drop_index`."""
         await asyncio.to_thread(indexing.drop_index, self.db, self._attached, name)
 
-    async def advance(self, now: datetime | None, budget: Budget | None = None) -> list[IndexView]:
+    async def advance(
+        self, as_of: datetime | None, *, force: bool = False, budget: Budget | None = None
+    ) -> list[IndexView]:
         """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
-        return await self._writes("resume", budget, lambda: indexing.advance(self._writer(), now))
+        return await self._writes(
+            "resume", budget, lambda: indexing.advance(self._writer(), as_of, force=force)
+        )
 
     async def settle(self, *, vectors: bool, budget: Budget | None = None) -> tuple[int, list[str]]:
         """Make missing vectors, if wanted, and let indexes place what they have not.

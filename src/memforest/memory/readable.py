@@ -173,7 +173,7 @@ class ReadableMemory:
     def _present(self) -> Present:
         turns = self._cell_turns or self.config.cell_turns
         model = None if self._embedder is None else self._embedder.model_id
-        return Present(self._steps.extractor.name, self._steps.summariser.name, turns, model)
+        return Present(self._steps.extractor.name, self._steps.summariser, turns, model)
 
     # -- what writes share ---------------------------------------------------------------------
 

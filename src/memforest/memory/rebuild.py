@@ -96,7 +96,7 @@ def _forget(writer: SessionWriter, what: Rebuild) -> None:
             _renew(tx, writer, [what.index])
         elif what.stale:
             _renew(tx, writer, outdated(tx, writer.config, writer.attached))
-            tree_rows.mark_dirty(tx, stale_nodes(tx, writer.summaries.describe, writer.steps.summariser.name))
+            tree_rows.mark_dirty(tx, stale_nodes(tx, writer.summaries.describe, writer.steps.summariser))
         else:
             rebuild_words(tx)
             tree_rows.mark_all_dirty(tx)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from memforest.config import Config
 from memforest.memory.inspect.stored import Stale
-from memforest.refresh.requests import Describe, stale_nodes
+from memforest.ports import Summariser
+from memforest.refresh.requests import Describe, makers_of, stale_nodes
 from memforest.store import derived, meta, next_vectors, stale
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
@@ -20,10 +21,10 @@ VERBATIM = "verbatim"
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What makes a memory's parts now: names with versions, and turns per chunk."""
+    """What makes a memory's parts now: the extractor's name with its version, who summarises, and turns per chunk."""
 
     extractor: str
-    summariser: str
+    summariser: Summariser
     cell_turns: int
     embedder: str | None
 
@@ -61,8 +62,8 @@ def stale_notes(tx: Tx, config: Config, attached: Attached, present: Present) ->
         for why, count in _chunks(tx, present).items()
     ]
     found += [
-        f"{count} summaries were made by {maker}, now it is {present.summariser}; rebuild(stale=True) makes them anew"
-        for maker, count in derived.summaries_of_others(tx, present.summariser).items()
+        f"{count} summaries were made by {maker}, now it is {present.summariser.name}; rebuild(stale=True) makes them anew"
+        for maker, count in derived.summaries_of_others(tx, makers_of(present.summariser)).items()
     ]
     found += [
         f"the index {name!r} would be made otherwise now: {why}; rebuild(index={name!r}) does"

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
-from memforest.memory.behind import Behind, OneAtATime
+from memforest.memory.behind import Behind, OneAtATime, Writes
 from memforest.memory.results import FlushResult
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
@@ -29,9 +27,10 @@ from memforest.models import Embedder
 from memforest.models.ledger import current_ledger
 from memforest.ports import is_remote
 from memforest.refresh.annotate import annotate
+from memforest.refresh.consolidate import consolidate
 from memforest.refresh.made import Refreshed
 from memforest.refresh.refresher import Refresher
-from memforest.refresh.requests import Describe, NodeWork
+from memforest.refresh.requests import Describe, NodeWork, bounded
 from memforest.refresh.vectors import Embed
 from memforest.steps.choose import Steps
 from memforest.store import meta
@@ -41,12 +40,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
 __all__ = ["Accounted", "Summaries", "policy_of"]
-
-QUIET_S = 0.1
-"""Seconds without a write after which what is left is made behind it: sessions that come one after the other touch the
-same trees, whose summaries are then made once."""
-MOST_WAIT_S = 30.0
-"""Longest that writes which do not end hold that up."""
 
 Choose = Callable[[Tx], Collection[int]]
 """Names nodes that are about to be read, out of a read transaction."""
@@ -109,9 +102,7 @@ class Summaries:
         self._lock = threading.Lock()
         self._did = FlushResult()
         self._unreported: list[str] = []
-        self._writing = 0
-        self._hurried = 0
-        self._quiet_since = 0.0
+        self._writes = Writes()
         self._given_up: object = None
         """What was dirty when a refresh last failed: reading does not try the same again."""
 
@@ -164,15 +155,16 @@ class Summaries:
     ) -> Refreshed:
         """Run a refresh with the memory's embedder, if this is the maker's, and note its time and whether it failed."""
         with timer.timed("refresh"):
-            if maker is not None and not await asyncio.to_thread(self._is_own_embedder, maker):
-                maker = None
-            embed = None if maker is None else partial(maker.make, kind="node")
-            done = await work(embed, None if maker is None else maker.embedder.model_id)
+            done = await work(*await self._embedding(maker))
             self._given_up = await asyncio.to_thread(self._mark) if done.failures else None
-        parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
-        for part, ms in parts.items():
-            timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
+        _note(timer, done)
         return done
+
+    async def _embedding(self, maker: VectorMaker | None) -> tuple[Embed | None, str | None]:
+        """Return what embeds nodes, and its model, if it is what the memory keeps vectors of."""
+        if maker is None or not await asyncio.to_thread(self._is_own_embedder, maker):
+            return None, None
+        return partial(maker.make, kind="node"), maker.embedder.model_id
 
     def _is_own_embedder(self, maker: VectorMaker) -> bool:
         """Return whether the memory keeps vectors of this embedder: one that was only read does not yet."""
@@ -214,17 +206,32 @@ class Summaries:
         See `memforest.refresh.annotate`; arguments as of `ensure_fresh`.
         """
 
-        def bounded(tx: Tx) -> list[NodeWork]:
-            words = self._steps.summary_words
-            return [replace(one, request=replace(one.request, max_words=words)) for one in chosen(tx)]
-
         def make(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
-            return annotate(self._db, bounded, self._steps.summariser, embed, model)
+            return annotate(self._db, self._bounded(chosen), self._steps.summariser, embed, model)
 
         async with self._turns.turn():
             await self._early.present()
             mark = await asyncio.to_thread(self._mark)
             return await self._tried(mark, lambda: self._run(maker or self._maker(), timer, make))
+
+    async def consolidate(
+        self, chosen: ChooseWork, timer: Timer, maker: VectorMaker | None = None
+    ) -> dict[int, str]:
+        """Make the summaries of nodes whose children have theirs; return why some could not be, by node.
+
+        See `memforest.refresh.consolidate`; arguments as of `ensure_fresh`.
+        """
+        embed, model = await self._embedding(maker or self._maker())
+        with timer.timed("refresh"):
+            done = await consolidate(self._db, self._bounded(chosen), self._steps.summariser, embed, model)
+        _note(timer, done)
+        for failure in done.failures:
+            current_ledger().warn(failure)
+        return done.reasons
+
+    def _bounded(self, chosen: ChooseWork) -> ChooseWork:
+        """Return the choice with the memory's bound of words, where the requests' own do not hold."""
+        return lambda tx: [bounded(one, self._steps.summary_words) for one in chosen(tx)]
 
     async def _tried(self, mark: object, make: Callable[[], Awaitable[Refreshed]]) -> list[str]:
         """Make summaries that are about to be read, unless that has failed in the same state; return what failed."""
@@ -272,28 +279,12 @@ class Summaries:
             kinds = {index.name: index.settled for index in self._attached.of(tx)}
             return frozenset(tree for tree in scopes if scopes[tree][0] in kinds.get(owners[tree], ()))
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """Say that a write is under way: what it leaves out of date is not made while it goes on."""
-        with self._lock:
-            self._writing += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._writing -= 1
-                self._quiet_since = time.monotonic()
-
-    async def _wait_until_quiet(self) -> None:
-        """Wait until no write has been under way for `QUIET_S`, for `MOST_WAIT_S` at most, or until somebody waits."""
-        deadline = time.monotonic() + MOST_WAIT_S
-        while not self._hurried and (now := time.monotonic()) < deadline:
-            if not self._writing and now - self._quiet_since >= QUIET_S:
-                return
-            await asyncio.sleep(QUIET_S)
+        return self._writes.writing()
 
     async def _run_behind(self, budget: Budget) -> None:
-        await self._wait_until_quiet()
+        await self._writes.wait_until_quiet()
         await self._record(self._refresh(budget, self.make))
 
     async def _run_early(self, budget: Budget) -> None:
@@ -345,14 +336,9 @@ class Summaries:
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for background refreshes, refresh what is left, and return the counts of both."""
-        with self._lock:
-            self._hurried += 1
-        try:
+        with self._writes.hurried():
             waited = await self._behind.wait()
             await self._early.wait()
-        finally:
-            with self._lock:
-                self._hurried -= 1
         with self._lock:
             did, self._did = self._did, FlushResult()
             self._unreported.clear()
@@ -383,6 +369,13 @@ class Summaries:
             await self.flush()
         await self._behind.stop()
         await self._early.stop()
+
+
+def _note(timer: Timer, done: Refreshed) -> None:
+    """Add the times of a refresh to those of the operation."""
+    parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
+    for part, ms in parts.items():
+        timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
 
 
 def _over_budget(refused: Any) -> list[str]:

@@ -12,26 +12,21 @@ made of its children's texts stays so too when a child gets its text in the same
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Sequence
 
 from memforest.errors import ModelError
 from memforest.ports import Summariser
 from memforest.refresh.made import Job, Made, Refreshed, made_of, put, summarised
 from memforest.refresh.requests import NodeWork
 from memforest.refresh.timing import timed
-from memforest.refresh.vectors import Embed, put_means
+from memforest.refresh.vectors import Embed, Vectors, put_means
 from memforest.search.texts import digest
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 
-__all__ = ["annotate"]
-
-_Vectors = Mapping[bytes, NDArray[np.float32]]
+__all__ = ["annotate", "put_with_vectors", "vectors_of"]
 
 
 async def annotate(
@@ -68,9 +63,9 @@ async def annotate(
         done.failures.append(f"summaries are left: {exc}")
         return done
     with timed(done, "embed_ms"):
-        vectors = await _vectors(made, embed, done)
+        vectors = await vectors_of(made, embed, done.failures)
     with timed(done, "store_ms"):
-        done.nodes = await asyncio.to_thread(_write, db, made, vectors, summariser.name, model)
+        done.nodes = await asyncio.to_thread(_write, db, made, vectors, summariser, model)
     return done
 
 
@@ -82,19 +77,21 @@ def _read(db: Database, choose: Callable[[Tx], Sequence[NodeWork]]) -> list[Job]
     return [Job(node, work) for node, work in found if node is not None and node.dirty]
 
 
-async def _vectors(made: Sequence[Made], embed: Embed | None, done: Refreshed) -> _Vectors:
-    """Return the vectors of texts by their digests; none if they cannot be made, then `resume` makes them."""
+async def vectors_of(made: Sequence[Made], embed: Embed | None, failures: list[str]) -> Vectors:
+    """Return the vectors of texts by their digests; none if they cannot be made: `failures` says why, and `resume` makes them."""
     texts = [str(one.text) for one in made if one.vector == "own"]
     if embed is None or not texts:
         return {}
     try:
         return await embed(texts)
     except ModelError as exc:
-        done.failures.append(f"the vectors of {len(texts)} summaries are left: {exc}")
+        failures.append(f"the vectors of {len(texts)} summaries are left: {exc}")
         return {}
 
 
-def _write(db: Database, made: Sequence[Made], vectors: _Vectors, maker: str, model: str | None) -> int:
+def _write(
+    db: Database, made: Sequence[Made], vectors: Vectors, summariser: Summariser, model: str | None
+) -> int:
     """Write texts and vectors to the nodes that are as they were read; return how many of these are clean now."""
     with db.write() as tx:
         now = tree_rows.nodes_with_ids(tx, [one.node.id for one in made])
@@ -105,16 +102,23 @@ def _write(db: Database, made: Sequence[Made], vectors: _Vectors, maker: str, mo
         ]
         if not valid:
             return 0
-        put(tx, valid, maker)
-        if vectors and meta.get(tx, "embedder") == model:
-            own = [one for one in valid if one.vector == "own"]
-            rows = [(one.node.id, key, vectors[key]) for one in own for key in [digest(one.text)]]
-            derived.put_vectors(tx, "node", rows)
-        if model is not None:
-            put_means(tx, [one.node.id for one in valid if one.vector == "mean"])
+        put_with_vectors(tx, valid, vectors, summariser, model)
         clean = _mark_clean(tx, valid)
         meta.bump(tx)
     return clean
+
+
+def put_with_vectors(
+    tx: Tx, made: Sequence[Made], vectors: Vectors, summariser: Summariser, model: str | None
+) -> None:
+    """Store summaries with the vectors that there are of them; a mean is made of those of the children."""
+    put(tx, made, summariser)
+    if vectors and meta.get(tx, "embedder") == model:
+        own = [one for one in made if one.vector == "own"]
+        rows = [(one.node.id, key, vectors[key]) for one in own for key in [digest(one.text)]]
+        derived.put_vectors(tx, "node", rows)
+    if model is not None:
+        put_means(tx, [one.node.id for one in made if one.vector == "mean"])
 
 
 def _mark_clean(tx: Tx, made: Sequence[Made]) -> int:

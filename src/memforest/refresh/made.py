@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from memforest.concurrency import all_of
 from memforest.errors import BudgetError, ModelError
 from memforest.ports import Summariser, is_remote
-from memforest.refresh.requests import NodeWork, fingerprint
+from memforest.refresh.requests import NodeWork, fingerprint, maker_of
 from memforest.search.texts import digest, mean_digest
 from memforest.steps.base import Kept
 from memforest.store import derived
@@ -50,9 +50,10 @@ class Job:
     node: Node
     work: NodeWork
 
-    def request_digest(self, maker: str) -> bytes:
-        """Return the fingerprint of the summary that is asked for."""
-        return fingerprint(self.work.request, maker, kept=self.work.kept)
+    def made_by(self, summariser: Summariser) -> tuple[str, bytes]:
+        """Return the maker and the fingerprint of the summary that is asked for."""
+        maker = maker_of(summariser, self.work.request)
+        return maker, fingerprint(self.work.request, maker, kept=self.work.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,15 @@ class Made:
 
     @property
     def vector(self) -> derived.VectorOf:
-        """A node with its children's texts has their mean for a vector; a root is compared as a whole."""
+        """A node with its children's texts has their mean for a vector; a root is compared as a whole.
+
+        So has a leaf the mean of its turns' that a level's own prompt was asked for.
+        """
         work = self.job.work
         if not work.vector:
             return "none"
-        kept = isinstance(self.text, Kept) and self.node.level and not (work.request.root or work.whole)
+        inside = self.node.level or work.request.prompt
+        kept = isinstance(self.text, Kept) and inside and not (work.request.root or work.whole)
         return "mean" if kept or work.kept else "own"
 
 
@@ -112,15 +117,16 @@ def made_of(jobs: Sequence[Job], texts: Sequence[str | ModelError], done: Refres
     return made
 
 
-def put(tx: Tx, made: Sequence[Made], maker: str) -> None:
+def put(tx: Tx, made: Sequence[Made], summariser: Summariser) -> None:
     """Store summaries; vectors of other texts go.
 
     One that was made of the node's own earlier text has no digest: what it would be made of another time is another request.
     """
     keys = []
     for one in made:
-        inputs = None if one.job.work.whole else one.job.request_digest(maker)
-        derived.put_summary(tx, one.node.id, str(one.text), maker, one.vector, inputs)
+        maker, inputs = one.job.made_by(summariser)
+        known = None if one.job.work.whole else inputs
+        derived.put_summary(tx, one.node.id, str(one.text), maker, one.vector, known)
         keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
     # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
     derived.drop_other_vectors(tx, "node", keys)
@@ -129,7 +135,7 @@ def put(tx: Tx, made: Sequence[Made], maker: str) -> None:
 # -- what need not be made ------------------------------------------------------------------------
 
 
-def unchanged(tx: Tx, jobs: Sequence[Job], maker: str, *, embeds: bool) -> list[Job]:
+def unchanged(tx: Tx, jobs: Sequence[Job], summariser: Summariser, *, embeds: bool) -> list[Job]:
     """Return the nodes that have the summary which is asked for, by its fingerprint, and the vector that it is to have.
 
     A mean is made anew without a model, so it need not be there.
@@ -140,7 +146,7 @@ def unchanged(tx: Tx, jobs: Sequence[Job], maker: str, *, embeds: bool) -> list[
         job
         for job in jobs
         if (found := stored.get(job.node.id)) is not None
-        and (found.maker, found.inputs) == (maker, job.request_digest(maker))
+        and (found.maker, found.inputs) == job.made_by(summariser)
         and (found.vector != "none") == job.work.vector
     ]
     if not embeds:
@@ -149,13 +155,13 @@ def unchanged(tx: Tx, jobs: Sequence[Job], maker: str, *, embeds: bool) -> list[
     return [job for job in same if stored[job.node.id].vector != "own" or job.node.id in has]
 
 
-def keep_unchanged(tx: Tx, jobs: Sequence[Job], maker: str, *, embeds: bool) -> list[int]:
+def keep_unchanged(tx: Tx, jobs: Sequence[Job], summariser: Summariser, *, embeds: bool) -> list[int]:
     """Mark those nodes clean that are `unchanged` now and of the version that was read; return their ids.
 
     It is looked at again in the write transaction: a deletion takes the summary of every dirty node away. A vector that is a
     mean is dropped, to be made anew: those of the children may be others now.
     """
-    same = unchanged(tx, jobs, maker, embeds=embeds)
+    same = unchanged(tx, jobs, summariser, embeds=embeds)
     clean = tree_rows.mark_clean(tx, [(job.node.id, job.node.version) for job in same])
     if embeds:
         stored = derived.summary_makers(tx, clean)

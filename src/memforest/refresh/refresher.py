@@ -140,17 +140,17 @@ class Refresher:
 
         Nodes that need no summary, or have the one that they would get, are marked clean, and their parents are read next.
         """
-        maker, embeds = self._summariser.name, self._embed is not None
+        embeds = self._embed is not None
         found: list[Job] = []
         while ready:
             with self._db.read() as tx:
                 jobs, idle = _describe(tx, self._describe, ready)
-                same = unchanged(tx, jobs, maker, embeds=embeds)
+                same = unchanged(tx, jobs, self._summariser, embeds=embeds)
             kept: list[int] = []
             if idle or same:
                 with self._db.write() as tx:
                     tree_rows.mark_clean(tx, [(node.id, node.version) for node in idle])
-                    kept = keep_unchanged(tx, same, maker, embeds=embeds)
+                    kept = keep_unchanged(tx, same, self._summariser, embeds=embeds)
                     vectors.means += derived.kept_texts(tx, kept) if embeds else ()
             found += [job for job in jobs if job.node.id not in kept]
             ready = order.after([node.id for node in idle] + kept)
@@ -161,7 +161,7 @@ class Refresher:
         clean: list[int] = []
         for first in range(0, len(made), WRITE_NODES):
             part = made[first : first + WRITE_NODES]
-            written = await asyncio.to_thread(_write, self._db, part, self._summariser.name)
+            written = await asyncio.to_thread(_write, self._db, part, self._summariser)
             vectors.begin([(one.node.id, one.text) for one in written if one.vector == "own"])
             vectors.means += [one.node.id for one in written if one.vector == "mean"]
             clean += [one.node.id for one in written]
@@ -256,11 +256,11 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[J
 # -- writing --------------------------------------------------------------------------------------
 
 
-def _write(db: Database, made: Sequence[Made], maker: str) -> list[Made]:
+def _write(db: Database, made: Sequence[Made], summariser: Summariser) -> list[Made]:
     """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
     with db.write() as tx:
         valid = _unmoved(tx, made)
-        put(tx, valid, maker)
+        put(tx, valid, summariser)
         if valid:
             meta.bump(tx)
     return valid

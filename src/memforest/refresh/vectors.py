@@ -17,13 +17,16 @@ from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.tree import Node
 
-__all__ = ["Embed", "NodeVectors", "put_means", "write_means", "write_vectors"]
+__all__ = ["Embed", "NodeVectors", "Vectors", "put_means", "write_means", "write_vectors"]
 
 EMBED_TEXTS = 32
 """Texts that are embedded together, if as many are there; the rest at the end."""
 
 Embed = Callable[[Sequence[str]], Coroutine[Any, Any, Mapping[bytes, NDArray[np.float32]]]]
 """Maps texts to unit vectors by their digest."""
+
+Vectors = Mapping[bytes, NDArray[np.float32]]
+"""Unit vectors of texts by their digest."""
 
 _Text = tuple[int, str]
 """A node, and its summary."""
@@ -91,12 +94,18 @@ def write_means(db: Database, nodes: Sequence[int]) -> None:
 
 
 def put_means(tx: Tx, nodes: Sequence[int] | None = None) -> int:
-    """Write the vectors of nodes that keep their children's texts, all that lack one or some; return how many."""
+    """Write the vectors of nodes that keep their children's texts, all that lack one or some; return how many.
+
+    A leaf that keeps the texts of its turns gets the mean of theirs.
+    """
     texts = derived.kept_texts(tx, nodes)
     found = tree_rows.nodes_with_ids(tx, list(texts))
     written = 0
     for node in sorted(found.values(), key=lambda one: (one.level, one.id)):
-        mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
+        if node.level:
+            mean = _mean(tx, tree_rows.nodes_with_ids(tx, node.children).values())
+        else:
+            mean = _unit(_of_leaf(tx, node))
         if mean is not None:
             derived.put_vectors(tx, "node", [(node.id, mean_digest(texts[node.id]), mean)])
             written += 1
@@ -110,13 +119,25 @@ def _mean(tx: Tx, children: Iterable[Node]) -> NDArray[np.float32] | None:
     told = derived.summaries(tx, [child.id for child in children])
     for child in children:
         own = list(derived.vectors_of_items(tx, "node", [child.id]).values())
-        if child.id not in told and child.item_kind == "fact":
-            own = list(derived.vectors_of_items(tx, "fact", [child.item or 0]).values())
-        elif child.id not in told and child.item_kind is not None:
-            own = derived.vectors_of_leaf(tx, child.id)
+        if child.id not in told and child.item_kind is not None:
+            own = _of_leaf(tx, child)
         if not own:
             return None
         rows.append(np.mean(own, axis=0))
+    return _unit(rows)
+
+
+def _of_leaf(tx: Tx, leaf: Node) -> list[NDArray[np.float32]]:
+    """Return the vectors of what a leaf stands for: of its fact, or of its turns; none if one is missing."""
+    if leaf.item_kind == "fact":
+        return list(derived.vectors_of_items(tx, "fact", [leaf.item or 0]).values())
+    return derived.vectors_of_leaf(tx, leaf.id)
+
+
+def _unit(rows: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
+    """Return the unit mean of vectors, if there are any and they do not cancel out."""
+    if not rows:
+        return None
     mean = np.mean(rows, axis=0)
     length = float(np.linalg.norm(mean))
     return None if length == 0 else np.asarray(mean / length, dtype=np.float32)

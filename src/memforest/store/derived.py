@@ -116,12 +116,10 @@ def summary_makers(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, Ma
     return {node: MadeBy(*made) for node, *made in rows}
 
 
-def summaries_of_others(tx: Tx, maker: str) -> dict[str, int]:
-    """Return, for every other maker of summaries than the given one, how many summaries it has made."""
-    rows = tx.execute(
-        "SELECT maker, count(*) FROM derived_summary WHERE maker != ? GROUP BY maker ORDER BY maker", (maker,)
-    )
-    return dict(rows.fetchall())
+def summaries_of_others(tx: Tx, makers: Collection[str]) -> dict[str, int]:
+    """Return, for every other maker of summaries than the given ones, how many summaries it has made."""
+    rows = tx.execute("SELECT maker, count(*) FROM derived_summary GROUP BY maker ORDER BY maker")
+    return {maker: count for maker, count in rows if maker not in makers}
 
 
 def put_vectors(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError, NotFoundError
+from memforest.refresh.requests import bounded
 from memforest.store import feed, indexes, jobs
 from memforest.store import trees as tree_rows
 from memforest.store.indexes import IndexRow
@@ -58,7 +58,7 @@ class Attached:
     ) -> tuple[list[NodeWork], frozenset[int]]:
         """Return how nodes are to be summarised, as their indexes say, and which nodes must be left as they are.
 
-        Left are those of indexes that cannot be used here. A request without a bound gets `max_words`.
+        Left are those of indexes that cannot be used here. A request without a bound of its own gets `max_words`.
         """
         owners = tree_rows.owners(tx, {node.tree for node in nodes})
         usable = {index.name: index for index in self.of(tx)}
@@ -67,7 +67,7 @@ class Attached:
             own = [node for node in nodes if owners[node.tree] == name]
             found += index.work(tx, own, inputs) if own else []
         left = frozenset(node.id for node in nodes if owners[node.tree] not in usable)
-        return [replace(one, request=replace(one.request, max_words=max_words)) for one in found], left
+        return [bounded(one, max_words) for one in found], left
 
     # -- which there are ----------------------------------------------------------------------
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,13 @@ from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store.tx import Tx
 
-__all__ = ["Host"]
+__all__ = ["Host", "Occasion"]
 
 T = TypeVar("T")
+
+Occasion = Literal["write", "advance", "force"]
+"""Why an index is advanced: behind a write; because somebody asked for it, or has added, resumed or rebuilt something; or because
+somebody asked that it does what is not due yet, too."""
 
 
 class Host(Protocol):
@@ -26,6 +30,11 @@ class Host(Protocol):
     @property
     def now(self) -> datetime:
         """The present, by the memory's clock."""
+        ...
+
+    @property
+    def occasion(self) -> Occasion:
+        """Why the index is advanced; in a query, as behind a write."""
         ...
 
     @property
@@ -84,6 +93,24 @@ class Host(Protocol):
 
         Returns:
             Why some of them could not be made.
+        """
+        ...
+
+    async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
+        """Make the summaries of nodes whose children have theirs, and their vectors: one wave of a paced index.
+
+        Each is written as soon as it is there, by compare-and-set. A node that has the summary of just this request is marked
+        clean without a call. It is tried whatever has failed before, and several waves may be made at once; who
+        chooses sees to it that no node is in two. What it costs counts for the operation.
+
+        Args:
+            choose: names the nodes, which are dirty, and their requests, in a read transaction.
+
+        Returns:
+            Why nodes were not made, by node. Those that are not in it are clean, or have changed meanwhile.
+
+        Raises:
+            ModelRefusedError: if no call can succeed; what was made before is written.
         """
         ...
 

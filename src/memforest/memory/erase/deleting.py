@@ -87,7 +87,7 @@ async def delete(writer: SessionWriter, target: Target, *, dry_run: bool) -> Del
             await writer.fill_vectors()
         except ModelError as exc:
             problems.append(f"vectors are left: {exc}; resume() makes them")
-    problems += await writer.catch_up(failed=False)
+    problems += await writer.catch_up(failed=False, occasion="write")
     purged = await asyncio.to_thread(purge, writer.db)
     return replace(
         done.receipt,

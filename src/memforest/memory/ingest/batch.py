@@ -131,7 +131,7 @@ class Batch:
                 await self._writer.fill_vectors()
             except ModelError as exc:
                 self._failures.append(f"vectors are left: {exc}; resume() makes them")
-        self.warn(await self._writer.catch_up(failed=False))
+        self.warn(await self._writer.catch_up(failed=False, occasion="write"))
         timer = self._stored[max(self._committed)].timer if self._committed else Timer()
         if refresh == "all" and (self._committed or not self._stored):
             self._refreshed = await self._writer.refresh(timer)

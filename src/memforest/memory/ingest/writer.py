@@ -35,6 +35,7 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.write_keys import WriteKey
 from memforest.systems.attached import Attached
+from memforest.systems.host import Occasion
 
 __all__ = ["SessionWriter"]
 
@@ -137,7 +138,12 @@ class SessionWriter:
         return 0 if self.vectors is None else await fill_vectors(self.db, self.attached, self.vectors)
 
     async def catch_up(
-        self, names: Collection[str] | None = None, *, failed: bool = True, now: datetime | None = None
+        self,
+        names: Collection[str] | None = None,
+        *,
+        failed: bool = True,
+        now: datetime | None = None,
+        occasion: Occasion = "advance",
     ) -> list[str]:
         """Let indexes that are behind place what they have not; return which could not, and why.
 
@@ -145,9 +151,12 @@ class SessionWriter:
             names: of these; None for all that are behind, or deferred.
             failed: also those that have failed before, and with the summaries that failed.
             now: the present, aware; None is the clock's.
+            occasion: why they are.
         """
         if failed:
             self.summaries.try_again()
         config = self.config if now is None else replace(self.config, clock=lambda: now)
-        host = MemoryHost(self.db, self.cache, config, self.steps, self.vectors, self.summaries)
+        host = MemoryHost(
+            self.db, self.cache, config, self.steps, self.vectors, self.summaries, occasion=occasion
+        )
         return await catch_up(host, self.attached, names, failed=failed)

@@ -118,7 +118,7 @@ class _Merge:
             )
             if merging.reworded:
                 await self._writer.fill_vectors()
-            problems = await self._writer.catch_up(failed=False)
+            problems = await self._writer.catch_up(failed=False, occasion="write")
         grown, total = await asyncio.to_thread(self._grown, before)
         refreshed = await self._refresh(grown)
         return self._result(
