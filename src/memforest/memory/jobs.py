@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -52,17 +52,17 @@ class JobsRun:
     stopped: str | None = None
 
 
-async def run_due(db: Database, clock: Clock, handlers: Handlers) -> JobsRun:
+async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collection[str] = ()) -> JobsRun:
     """Do the jobs that are due, those too that come due meanwhile, the longest due first.
 
     An error of memforest's is noted in the job, which waits for its next try. A job that nothing here does stays as it
-    is and says so.
+    is and says so, unless its owner is one of `but`, who do their jobs themselves.
 
     Raises:
         StoreError: if the memory cannot be written.
         Exception: what a handler raises that is no error of memforest's; it is noted in the job, and ends the run.
     """
-    runner = _Runner(db, clock, handlers)
+    runner = _Runner(db, clock, handlers, but)
     unhandled = await asyncio.to_thread(runner.note_unhandled)
     done = failed = 0
     while (job := await asyncio.to_thread(runner.take)) is not None:
@@ -90,16 +90,17 @@ async def run_due(db: Database, clock: Clock, handlers: Handlers) -> JobsRun:
 class _Runner:
     """The transactions of one run, whose leases are held under one holder name."""
 
-    def __init__(self, db: Database, clock: Clock, handlers: Handlers) -> None:
+    def __init__(self, db: Database, clock: Clock, handlers: Handlers, but: Collection[str]) -> None:
         self._db = db
         self._clock = clock
         self._kinds = handlers.keys()
+        self._but = but
         self._holder = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     def note_unhandled(self) -> int:
         if not self._any_open():
             return 0
-        return self._write(lambda tx, now: jobs.note_unhandled(tx, self._kinds, now_ms=now))
+        return self._write(lambda tx, now: jobs.note_unhandled(tx, self._kinds, now_ms=now, but=self._but))
 
     def take(self) -> Job | None:
         if not self._any_open():

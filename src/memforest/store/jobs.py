@@ -15,40 +15,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from memforest.errors import InputError
-from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store import meta
-from memforest.store.dialect import is_object
+from memforest.store.dialect import AMONG, AMONG_IDS
 from memforest.store.tx import Tx
 
 __all__ = [
+    "DUE",
+    "EXPIRED",
     "MOST_BACKOFF_MS",
     "MOST_LEASE_MS",
     "MOST_TRIES",
-    "FailedJob",
+    "REOPEN",
+    "DueJob",
     "Job",
-    "JobCounts",
     "JobKind",
     "JobState",
     "add",
     "again",
     "any_open",
-    "count",
+    "counts_of",
     "drop",
+    "due",
     "fail",
     "finish",
     "give_back",
-    "given_up",
-    "job_problems",
+    "lease",
     "note_unhandled",
     "owners",
+    "remove",
     "renew",
-    "repair",
     "retry_failed",
     "take",
-    "total",
+    "times_at",
 ]
 
 JobState = Literal["waiting", "leased", "done", "failed"]
@@ -65,13 +66,11 @@ FIRST_BACKOFF_MS = 30_000
 MOST_BACKOFF_MS = 3_600_000
 """Longest wait after a failure."""
 MOST_REASON_CHARS = 500
-MOST_NAMED = 10
-"""Most jobs given up that are named at once."""
 
 _COLUMNS = "id, owner, key, kind, payload, tries, holder"
-_EXPIRED = "state = 'leased' AND (lease_until_ms <= :now OR lease_until_ms > :now + :most_lease)"
-_DUE = "state = 'waiting' AND (due_ms <= :now OR (tries > 0 AND due_ms > :now + :most_backoff))"
-_OPEN = "UPDATE job SET state = 'waiting', holder = NULL, lease_until_ms = NULL"
+EXPIRED = "state = 'leased' AND (lease_until_ms <= :now OR lease_until_ms > :now + :most_lease)"
+DUE = "state = 'waiting' AND (due_ms <= :now OR (tries > 0 AND due_ms > :now + :most_backoff))"
+REOPEN = "UPDATE job SET state = 'waiting', holder = NULL, lease_until_ms = NULL"
 _MINE = "id = ? AND state = 'leased' AND holder = ? AND tries = ?"
 
 
@@ -87,23 +86,14 @@ class Job(NamedTuple):
     holder: str
 
 
-class FailedJob(NamedTuple):
-    """A job that was given up, and the reason of the last failure."""
+class DueJob(NamedTuple):
+    """A job of an owner as it waits: since when it is due, what it was added with, and how often it has been begun."""
 
-    owner: str
-    kind: str
     key: str
+    kind: str
+    due_ms: int
+    payload: Mapping[str, Any]
     tries: int
-    reason: str
-
-
-class JobCounts(NamedTuple):
-    """Counts of jobs by state; when the oldest one that waits was due; leases that ended; the first given up."""
-
-    states: dict[str, int]
-    oldest_due_ms: int | None
-    expired: int
-    failed: tuple[FailedJob, ...]
 
 
 def add(
@@ -144,7 +134,7 @@ def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
     Who holds it now is too late to finish it: what it was made from has changed.
     """
     done = tx.execute(
-        f"{_OPEN}, tries = 0, reason = NULL, due_ms = ? WHERE owner = ? AND key = ?", (due_ms, owner, key)
+        f"{REOPEN}, tries = 0, reason = NULL, due_ms = ? WHERE owner = ? AND key = ?", (due_ms, owner, key)
     )
     return done.rowcount == 1
 
@@ -152,6 +142,15 @@ def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
 def owners(tx: Tx) -> set[str]:
     """Return whose jobs there are."""
     return {row[0] for row in tx.execute("SELECT DISTINCT owner FROM job")}
+
+
+def remove(tx: Tx, owner: str, keys: Collection[str]) -> int:
+    """Delete some jobs of an owner, whatever their state, so that their keys may be given anew; return how many.
+
+    Who holds one is too late to finish it.
+    """
+    done = tx.execute(f"DELETE FROM job WHERE owner = ? AND key {AMONG}", (owner, tx.ids(keys)))
+    return done.rowcount
 
 
 def drop(tx: Tx, owner: str) -> int:
@@ -178,24 +177,89 @@ def take(tx: Tx, holder: str, kinds: Collection[JobKind], *, now_ms: int, lease_
         InputError: if the lease is too long, or no time at all.
     """
     until = _until(now_ms, lease_ms)
-    times = _times(now_ms)
-    tx.execute(
-        f"""UPDATE job SET state = 'failed', holder = NULL, lease_until_ms = NULL,
-            reason = 'begun ' || tries || ' times and never finished, last by ' || holder
-            WHERE {_EXPIRED} AND tries >= :most_tries""",
-        {**times, "most_tries": MOST_TRIES},
-    )
+    _give_up(tx, now_ms)
+    times = times_at(now_ms)
     among, named = _among(kinds)
     rows = tx.execute(
         f"""UPDATE job SET state = 'leased', holder = :holder, lease_until_ms = :until, tries = tries + 1
-            WHERE id = (SELECT id FROM job WHERE (({_DUE}) OR ({_EXPIRED})) AND {among}
+            WHERE id = (SELECT id FROM job WHERE (({DUE}) OR ({EXPIRED})) AND {among}
                         ORDER BY due_ms, id LIMIT 1) RETURNING {_COLUMNS}""",
         {**times, **named, "holder": holder, "until": until},
     ).fetchall()
-    if not rows:
-        return None
-    [(found, owner, key, kind, payload, tries, name)] = rows
-    return Job(found, owner, key, kind, json.loads(payload), tries, name)
+    return _job(rows[0]) if rows else None
+
+
+def due(tx: Tx, owner: str, *, now_ms: int, limit: int | None = None, force: bool = False) -> list[DueJob]:
+    """Return the jobs of an owner that can be leased, those that have been due longest first; nothing is leased.
+
+    Args:
+        tx: a transaction.
+        owner: whose jobs.
+        now_ms: the injected clock's time.
+        limit: most jobs; None for all.
+        force: also those that wait and are not due yet.
+    """
+    rows = tx.execute(
+        f"""SELECT key, kind, due_ms, payload, tries FROM job
+            WHERE state != 'done' AND +owner = :owner AND {_open(force)} ORDER BY due_ms, id LIMIT :limit""",
+        {**times_at(now_ms), "owner": owner, "limit": -1 if limit is None else limit},
+    )
+    return [DueJob(key, kind, ms, json.loads(payload), tries) for key, kind, ms, payload, tries in rows]
+
+
+def lease(
+    tx: Tx,
+    owner: str,
+    keys: Collection[str],
+    holder: str,
+    *,
+    now_ms: int,
+    lease_ms: int,
+    force: bool = False,
+) -> list[Job]:
+    """Lease those of an owner's jobs with these keys that nobody else holds, and return them, the longest due first.
+
+    Otherwise as `take`. With `force` also those that are not due yet.
+
+    Raises:
+        InputError: if the lease is too long, or no time at all.
+    """
+    until = _until(now_ms, lease_ms)
+    _give_up(tx, now_ms)
+    rows = tx.execute(
+        f"""UPDATE job SET state = 'leased', holder = :holder, lease_until_ms = :until, tries = tries + 1
+            WHERE owner = :owner AND key {AMONG_IDS} AND tries < :most_tries AND {_open(force)}
+            RETURNING {_COLUMNS}, due_ms""",
+        {
+            **times_at(now_ms),
+            "holder": holder,
+            "until": until,
+            "owner": owner,
+            "ids": tx.ids(keys),
+            "most_tries": MOST_TRIES,
+        },
+    ).fetchall()
+    return [_job(row[:-1]) for row in sorted(rows, key=lambda row: (row[-1], row[0]))]
+
+
+def _open(force: bool) -> str:
+    """Return the condition that a job can be leased."""
+    return f"((state = 'waiting') OR ({EXPIRED}))" if force else f"(({DUE}) OR ({EXPIRED}))"
+
+
+def _give_up(tx: Tx, now_ms: int) -> None:
+    """Give up the jobs whose last lease has ended."""
+    tx.execute(
+        f"""UPDATE job SET state = 'failed', holder = NULL, lease_until_ms = NULL,
+            reason = 'begun ' || tries || ' times and never finished, last by ' || holder
+            WHERE {EXPIRED} AND tries >= :most_tries""",
+        {**times_at(now_ms), "most_tries": MOST_TRIES},
+    )
+
+
+def _job(row: Sequence[Any]) -> Job:
+    found, owner, key, kind, payload, tries, holder = row
+    return Job(found, owner, key, kind, json.loads(payload), tries, holder)
 
 
 def renew(tx: Tx, job: Job, *, now_ms: int, lease_ms: int) -> bool:
@@ -252,7 +316,7 @@ def give_back(tx: Tx, job: Job, reason: str) -> bool:
         False if the job is not the holder's any more.
     """
     done = tx.execute(
-        f"{_OPEN}, tries = tries - 1, reason = ? WHERE {_MINE}",
+        f"{REOPEN}, tries = tries - 1, reason = ? WHERE {_MINE}",
         (reason[:MOST_REASON_CHARS], job.row, job.holder, job.tries),
     )
     return done.rowcount == 1
@@ -262,24 +326,25 @@ def retry_failed(tx: Tx, kinds: Collection[JobKind], *, now_ms: int) -> int:
     """Grant one more try to jobs of some kinds that were given up, reasons kept, and return how many."""
     among, named = _among(kinds)
     return tx.execute(
-        f"{_OPEN}, tries = :tries, due_ms = :now WHERE state = 'failed' AND {among}",
+        f"{REOPEN}, tries = :tries, due_ms = :now WHERE state = 'failed' AND {among}",
         {"tries": MOST_TRIES - 1, "now": now_ms, **named},
     ).rowcount
 
 
-def note_unhandled(tx: Tx, kinds: Collection[JobKind], *, now_ms: int) -> int:
+def note_unhandled(tx: Tx, kinds: Collection[JobKind], *, now_ms: int, but: Collection[str] = ()) -> int:
     """Record in each due job of other kinds that it has no handler here; return how many those are.
 
-    One that has failed before keeps that reason.
+    One that has failed before keeps that reason. The owners in `but` do their jobs themselves.
     """
     among, named = _among(kinds)
-    values = {**_times(now_ms), **named}
+    among = f"({among} OR owner {AMONG_IDS})"
+    values = {**times_at(now_ms), **named, "ids": tx.ids(but)}
     tx.execute(
         f"""UPDATE job SET reason = 'nothing here does jobs of kind ' || kind || ' of ' || owner
-            WHERE {_DUE} AND NOT {among} AND reason IS NULL""",
+            WHERE {DUE} AND NOT {among} AND reason IS NULL""",
         values,
     )
-    found = tx.execute(f"SELECT count(*) FROM job WHERE {_DUE} AND NOT {among}", values)
+    found = tx.execute(f"SELECT count(*) FROM job WHERE {DUE} AND NOT {among}", values)
     return int(found.fetchone()[0])
 
 
@@ -289,7 +354,8 @@ def _until(now_ms: int, lease_ms: int) -> int:
     return now_ms + lease_ms
 
 
-def _times(now_ms: int) -> dict[str, Any]:
+def times_at(now_ms: int) -> dict[str, Any]:
+    """Return the values of `DUE` and `EXPIRED`."""
     return {"now": now_ms, "most_lease": MOST_LEASE_MS, "most_backoff": MOST_BACKOFF_MS}
 
 
@@ -311,76 +377,13 @@ def any_open(tx: Tx) -> bool:
     return tx.execute("SELECT 1 FROM job WHERE state IN ('waiting', 'leased') LIMIT 1").fetchone() is not None
 
 
-def total(tx: Tx) -> int:
-    """Return how many jobs there are, those that are done included."""
-    return int(tx.execute("SELECT count(*) FROM job").fetchone()[0])
-
-
-def given_up(tx: Tx) -> tuple[FailedJob, ...]:
-    """Return the first jobs that were given up."""
+def counts_of(tx: Tx, owner: str) -> dict[str, dict[str, int]]:
+    """Return how many jobs an owner has, by kind and by state."""
+    found: dict[str, dict[str, int]] = {}
     rows = tx.execute(
-        """SELECT owner, kind, key, tries, coalesce(reason, '') FROM job WHERE state = 'failed'
-           ORDER BY id LIMIT ?""",
-        (MOST_NAMED,),
+        "SELECT kind, state, count(*) FROM job WHERE owner = ? GROUP BY kind, state ORDER BY kind, state",
+        (owner,),
     )
-    return tuple(FailedJob(*row) for row in rows)
-
-
-def count(tx: Tx, *, now_ms: int) -> JobCounts:
-    """Return counts of all jobs, the oldest due time among those that wait, and the first that were given up."""
-    states = dict(tx.execute("SELECT state, count(*) FROM job GROUP BY state ORDER BY state").fetchall())
-    times = _times(now_ms)
-    oldest = tx.execute(f"SELECT min(due_ms) FROM job WHERE {_DUE}", times).fetchone()[0]
-    expired = tx.execute(f"SELECT count(*) FROM job WHERE {_EXPIRED}", times).fetchone()[0]
-    return JobCounts(states, oldest, expired, given_up(tx))
-
-
-_STATES = ", ".join(f"'{state}'" for state in get_args(JobState))
-_HELD = "(holder IS NOT NULL AND holder != '' AND lease_until_ms IS NOT NULL)"
-_RANGE = f"BETWEEN {to_ms(EARLIEST)} AND {to_ms(LATEST)}"
-_WRONG: Sequence[tuple[str, str]] = (
-    (f"state NOT IN ({_STATES})", "its state cannot be"),
-    (f"state = 'leased' AND NOT {_HELD}", "it is leased, and to nobody or for ever"),
-    ("state != 'leased' AND lease_until_ms IS NOT NULL", "it has a lease and is not leased"),
-    ("state NOT IN ('leased', 'done') AND holder IS NOT NULL", "it has a holder and is not leased"),
-    (f"tries NOT BETWEEN 0 AND {MOST_TRIES}", "it cannot have been tried so often"),
-    ("state = 'failed' AND coalesce(reason, '') = ''", "it was given up without a reason"),
-    (
-        f"due_ms NOT {_RANGE} OR lease_until_ms NOT {_RANGE}",
-        "its times lie outside the years 1 to 9999",
-    ),
-)  # fmt: skip
-_LOST: Sequence[tuple[str, str]] = (
-    (
-        f"NOT {is_object('payload')}",
-        "its payload cannot be read",
-    ),
-    ("owner = '' OR kind = '' OR key = ''", "it lacks an owner, a kind or a key"),
-    (
-        "id >= coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next:job'), 1)",
-        "its id is still to be given",
-    ),
-)
-
-
-def job_problems(tx: Tx) -> list[str]:
-    """Return what is wrong with invalid rows of jobs."""
-    return [
-        f"job {key!r} of {owner!r}: {message}"
-        for condition, message in (*_WRONG, *_LOST)
-        for owner, key in tx.execute(f"SELECT owner, key FROM job WHERE {condition} ORDER BY id")
-    ]
-
-
-def repair(tx: Tx, *, now_ms: int) -> tuple[int, int]:
-    """Reset jobs with an invalid state, lease, tries or times, and delete those without a readable key or payload.
-
-    No work is lost by that: a job may be done twice, and an owner adds again what it misses.
-
-    Returns:
-        How many wait anew, and how many were forgotten.
-    """
-    lost, wrong = (" OR ".join(f"({condition})" for condition, _ in each) for each in (_LOST, _WRONG))
-    forgotten = tx.execute(f"DELETE FROM job WHERE {lost}").rowcount
-    anew = tx.execute(f"{_OPEN}, tries = 0, due_ms = ? WHERE {wrong}", (now_ms,)).rowcount
-    return anew, forgotten
+    for kind, state, number in rows:
+        found.setdefault(kind, {})[state] = number
+    return found

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from memforest.interval import from_ms, to_ms
 from memforest.memory.inspect.stored import FailedJobView, JobsView
-from memforest.store import jobs
+from memforest.store import job_checks
 from memforest.store.tx import Tx
 from memforest.text import cut
 
@@ -15,7 +15,7 @@ __all__ = ["given_up", "jobs_view"]
 
 def jobs_view(tx: Tx, now: datetime) -> JobsView:
     """Return the counts of jobs as of a time, and the first that were given up."""
-    found = jobs.count(tx, now_ms=to_ms(now))
+    found = job_checks.count(tx, now_ms=to_ms(now))
     return JobsView(
         states=found.states,
         oldest_due=None if found.oldest_due_ms is None else from_ms(found.oldest_due_ms),
@@ -29,5 +29,5 @@ def given_up(tx: Tx) -> list[str]:
     return [
         f"job {cut(repr(one.key), 60)} of {cut(repr(one.owner), 60)} was given up after {one.tries} tries: "
         f"{one.reason}; resume() tries once more"
-        for one in jobs.given_up(tx)
+        for one in job_checks.given_up(tx)
     ]

@@ -17,7 +17,7 @@ from memforest.interval import to_ms
 from memforest.memory.inspect.verify import wrong_vectors, wrong_words
 from memforest.memory.results import VerifyReport
 from memforest.memory.words import index_rows
-from memforest.store import counts, derived, jobs, meta, next_vectors
+from memforest.store import counts, derived, job_checks, meta, next_vectors
 from memforest.store.db import Database
 from memforest.store.disposal import purge, vacuum
 from memforest.store.leaves import drop_strays
@@ -126,7 +126,7 @@ def _indexes(tx: Tx, context: _Context) -> str:
 
 def _jobs(tx: Tx, context: _Context) -> str:
     """Reset jobs with impossible rows to `waiting`, and delete unreadable ones; an index adds its jobs again."""
-    anew, forgotten = jobs.repair(tx, now_ms=to_ms(context.config.clock()))
+    anew, forgotten = job_checks.repair(tx, now_ms=to_ms(context.config.clock()))
     return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
 
 

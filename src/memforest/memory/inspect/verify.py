@@ -22,7 +22,7 @@ from memforest.store import (
     derived,
     feed,
     indexes,
-    jobs,
+    job_checks,
     next_vectors,
     sessions,
 )
@@ -294,8 +294,8 @@ def wrong_vectors(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
 
 def _jobs(tx: Tx, checked: dict[str, int]) -> list[Problem]:
     """Check that each job has a valid state, lease and payload."""
-    checked["jobs"] = jobs.total(tx)
-    return _of("job", jobs.job_problems(tx))
+    checked["jobs"] = job_checks.total(tx)
+    return _of("job", job_checks.job_problems(tx))
 
 
 _PARTS: dict[str, _Find] = {
