@@ -1,0 +1,43 @@
+"""Placing what the feed has noted, and writing what is due."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from memforest.ports import is_remote
+from memforest.store import indexes, meta
+from memforest.store.tx import Tx
+from memforest.systems.host import Host
+from memforest.systems.timem.consolidate import consolidate, horizon
+from memforest.systems.timem.receive import OWNER, ZONE, receive, rezone
+from memforest.systems.timem.settings import TiMemSettings
+
+__all__ = ["advance"]
+
+
+async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
+    """Place the notes of the feed up to a number, and write the memories that are due.
+
+    Behind a write without a model nothing is written: that is done before it is read. With a model the segments are written
+    then, and what ended before the newest session began.
+
+    Raises:
+        ConfigError: if the zone of the memory is not known here.
+        ModelError: if nothing can be written.
+    """
+    behind, moved = await host.look(partial(_state, until=until))
+    while behind and await host.write(partial(receive, settings=settings, until=until)):
+        pass
+    if moved:
+        await host.write(partial(rezone, settings=settings))
+    if host.occasion == "write" and not is_remote(host.steps.summariser):
+        return
+    until_ms = await horizon(host)
+    if until_ms is not None:
+        await consolidate(host, settings, until_ms)
+
+
+def _state(tx: Tx, until: int) -> tuple[bool, bool]:
+    """Return whether notes wait, and whether the tree is not by the days of the memory's zone."""
+    row = indexes.find(tx, OWNER)
+    return row is not None and row.cursor < until, meta.get(tx, ZONE) != meta.get(tx, "timezone")

@@ -1,0 +1,80 @@
+"""What a memory is written after: the texts of earlier ones, and which memories had one of them before them.
+
+Source: TiMem (arXiv 2601.02845) eq. 3: the last w memories of the level. Here they end before the window begins, so that a
+window that is written late is not told what came after it, which the released code does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memforest.store.tx import Tx
+from memforest.systems.timem import rows
+from memforest.systems.timem.levels import LEVELS, SEGMENT
+from memforest.systems.timem.rows import Row
+from memforest.systems.timem.settings import TiMemSettings
+
+__all__ = ["followers", "history_of", "reopened"]
+
+_MORE = 4
+"""Nodes looked at behind one for each that it may be the history of: sessions that overlap are none of each other's."""
+
+
+def history_of(tx: Tx, settings: TiMemSettings, row: Row) -> list[int]:
+    """Return the nodes whose texts stand before a memory when it is written, in order.
+
+    Of a segment they are always segments: with ``history_of="children"`` their turns are shown, not what was written of them.
+    """
+    if LEVELS[row.level] not in settings.levels:
+        return []
+    many = settings.history_at(row.level)
+    if not many:
+        return []
+    if row.level == SEGMENT:
+        return rows.parts_before(tx, row.session or 0, row.part or 0, many)
+    if settings.history_of == "memories":
+        return rows.before(tx, row, many)
+    return rows.children_before(tx, row, many)
+
+
+def followers(tx: Tx, settings: TiMemSettings, row: Row) -> set[int]:
+    """Return the nodes that have one in their history."""
+    by_children = settings.history_of == "children"
+    found = _those_after(tx, settings, row, row) if row.level == SEGMENT or not by_children else set()
+    if by_children and row.parent is not None:
+        parent = rows.by_node(tx, [row.parent]).get(row.parent)
+        if parent is not None:
+            found |= _those_after(tx, settings, parent, row)
+    return found
+
+
+def _those_after(tx: Tx, settings: TiMemSettings, place: Row, row: Row) -> set[int]:
+    """Return the nodes behind a place on its level that have a node in their history."""
+    if LEVELS[place.level] not in settings.levels:
+        return set()
+    behind = rows.following(tx, place, _MORE * settings.history_at(place.level))
+    return {one.node for one in behind if row.node in history_of(tx, settings, one)}
+
+
+def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, closure: bool) -> set[int]:
+    """Return the nodes whose texts are out of date when some nodes change: what is above them, and had one of them as history.
+
+    Args:
+        tx: a transaction.
+        settings: of the index.
+        nodes: those that change; they are among what is returned.
+        closure: also what had one of those as history, and so on, as where a text must be told nowhere any more.
+    """
+    found: set[int] = set()
+    fresh = set(nodes)
+    first = True
+    while fresh:
+        fresh |= {row.node for row in rows.above(tx, fresh)}
+        fresh -= found
+        found |= fresh
+        if not (first or closure):
+            break
+        first = False
+        known = rows.by_node(tx, fresh)
+        fresh = {one for row in known.values() for one in followers(tx, settings, row)} - found
+    return found

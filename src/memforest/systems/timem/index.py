@@ -1,0 +1,85 @@
+"""The timem index: memories by the calendar, each written from the ones below it when its time has ended (TiMem)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from memforest.search.snapshot import Snapshot
+from memforest.store import jobs
+from memforest.store.tx import Tx
+from memforest.systems.base import Found, Index, IndexProblem, Kind, NodeWork, Search, Upgrade
+from memforest.systems.host import Host
+from memforest.systems.timem import rows
+from memforest.systems.timem.advance import advance
+from memforest.systems.timem.check import problems
+from memforest.systems.timem.grow import KIND, OWNER
+from memforest.systems.timem.placing import TiMemPlacing
+from memforest.systems.timem.receive import zone_of
+from memforest.systems.timem.requests import requests_of
+from memforest.systems.timem.schedule import schedule
+from memforest.systems.timem.settings import TiMemSettings
+from memforest.tree import Contract, Node
+
+__all__ = ["INDEX", "TiMemIndex"]
+
+
+class TiMemIndex(Index):
+    """One tree of everything that was said: year, month, week, day, session, segment."""
+
+    name = OWNER
+    follows = frozenset[Kind]({"turn", "fact"})
+    deferred = True
+    paced = True
+    tables: Sequence[Upgrade] = (rows.first_tables,)
+    Settings = TiMemSettings
+    contracts = MappingProxyType({KIND: Contract("contained")})
+    carried: Mapping[str, str] | None = MappingProxyType(
+        {
+            "ix_timem_node.session": "session",
+            "ix_timem_node.turn": "turn",
+            "ix_timem_node.turn_last": "turn",
+        }
+    )
+
+    def placing(self, tx: Tx) -> TiMemPlacing:
+        """Begin to take segments out inside a write transaction."""
+        return TiMemPlacing(tx, self.settings)
+
+    async def advance(self, host: Host, until: int) -> None:
+        """Place what the feed has noted, and write what is due; see `memforest.systems.timem.advance`."""
+        await advance(host, self.settings, until)
+
+    def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
+        """Return how the memories of nodes are written now."""
+        return requests_of(tx, self.settings, [node.id for node in nodes])
+
+    def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
+        """Have nodes written again that are out of date."""
+        schedule(tx, self.settings, zone_of(tx), nodes)
+
+    def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
+        """Return what the tree is of."""
+        return dict.fromkeys(trees, "of all sessions")
+
+    def check(self, tx: Tx) -> list[IndexProblem]:
+        """Return what is wrong with the tree, its windows and the jobs."""
+        found = super().check(tx)
+        return found or problems(tx, self.settings)
+
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+        """Return every candidate turn and memory, best first."""
+        return Found(())
+
+    def stats(self, tx: Tx) -> dict[str, Any]:
+        """Return how many memories each level has, and how many windows are due, written, out of date and failed."""
+        return {}
+
+    def clear(self, tx: Tx) -> None:
+        """Delete the tree, the rows of the table and the jobs."""
+        super().clear(tx)
+        jobs.drop(tx, OWNER)
+
+
+INDEX = TiMemIndex

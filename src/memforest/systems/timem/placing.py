@@ -1,0 +1,51 @@
+"""What the index does inside the transactions of others: what told of turns that change or go is not told any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from memforest.store import derived
+from memforest.store.tx import Tx
+from memforest.systems.base import Items, Placed
+from memforest.systems.timem import rows
+from memforest.systems.timem.history import reopened
+from memforest.systems.timem.receive import edit
+from memforest.systems.timem.settings import TiMemSettings
+
+__all__ = ["TiMemPlacing"]
+
+
+class TiMemPlacing:
+    """Takes segments out of the tree in a transaction that changes turns; see `memforest.systems.base.Placing`.
+
+    Nothing is placed here: the index is deferred.
+    """
+
+    def __init__(self, tx: Tx, settings: TiMemSettings) -> None:
+        self._tx, self._settings = tx, settings
+        self._left: dict[int, set[int]] = {}
+        self._told: set[int] = set()
+
+    def leave(self, items: Items) -> None:
+        """Drop the texts that turns or facts are in, and those that were written after one of them."""
+        size = 2 * self._settings.segment
+        turns: Collection[int] = items.get("turn", ())
+        if facts := items.get("fact", ()):
+            turns = {*turns, *rows.supporting(self._tx, facts)}
+        found = rows.holding(self._tx, turns, size)
+        if not found:
+            return
+        told = reopened(self._tx, self._settings, [row.node for row in found], closure=True)
+        derived.drop_summaries(self._tx, sorted(told))
+        self._told |= told
+        for row in found:
+            self._left.setdefault(row.session or 0, set()).add(row.part or 0)
+
+    def place(self, items: Items) -> None:
+        """Place nothing: `advance` does."""
+
+    def close(self) -> Placed:
+        """Cut the segments anew of which turns have gone, and have written again what was dropped."""
+        if not self._left:
+            return Placed()
+        return edit(self._tx, self._settings, self._left, self._told)

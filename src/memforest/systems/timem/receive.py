@@ -1,0 +1,93 @@
+"""From the feed to the tree: the segments of turns that are new, changed or gone, and all that stands above them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import tzinfo
+
+from memforest.calendar import zone_named
+from memforest.store import feed, indexes, meta
+from memforest.store.tx import Tx
+from memforest.systems.base import STEP, Placed
+from memforest.systems.timem import rows
+from memforest.systems.timem.grow import OWNER, CalendarTree
+
+from memforest.systems.timem.schedule import schedule
+from memforest.systems.timem.settings import TiMemSettings
+
+__all__ = ["ZONE", "edit", "receive", "zone_of"]
+
+ZONE = "ix_timem_zone"
+"""Entry of `meta`: the zone by whose days the tree was made."""
+
+
+def zone_of(tx: Tx) -> tzinfo:
+    """Return the zone of the memory's days.
+
+    Raises:
+        ConfigError: if the time zone data of this machine does not know it.
+    """
+    return zone_named(meta.get(tx, "timezone") or "UTC")
+
+
+def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
+    """Place the next notes of the feed, and return whether more are left.
+
+    If the index is not behind any more, another process was quicker, and nothing is done.
+    """
+    row = indexes.find(tx, OWNER)
+    if row is None or row.cursor >= until:
+        return False
+    items, upto = feed.read(tx, row.cursor, STEP, until)
+    turns, facts = items.get("turn", ()), items.get("fact", ())
+    groups, stored = rows.groups_of(tx, turns, 2 * settings.segment)
+    if stored < len(set(turns)):  # what went while nobody told the index
+        for one in rows.stale(tx):
+            groups.setdefault(one.session or 0, set()).add(one.part or 0)
+    retold = rows.holding(tx, rows.supporting(tx, facts), 2 * settings.segment) if facts else []
+    edit(tx, settings, groups, [one.node for one in retold])
+    indexes.move(tx, OWNER, upto)
+    return upto < until
+
+
+def edit(
+    tx: Tx, settings: TiMemSettings, groups: Mapping[int, Collection[int]], retold: Collection[int] = ()
+) -> Placed:
+    """Cut segments anew, note which are told otherwise, and have what is out of date written.
+
+    Args:
+        tx: the write transaction.
+        settings: of the index.
+        groups: session -> the numbers of its segments.
+        retold: segments of which something else is known now.
+    """
+    zone = zone_of(tx)
+    tree = CalendarTree(tx, settings, zone)
+    for session, parts in groups.items():
+        tree.cut(session, parts)
+    tree.reopen(rows.by_node(tx, retold))
+    placed, marked = tree.close()
+    schedule(tx, settings, zone, marked)
+    return placed
+
+
+def rezone(tx: Tx, settings: TiMemSettings) -> bool:
+    """Put all sessions under the days of the memory's zone if the tree was made by those of another one; return whether it was.
+
+    Segments and sessions stay as they are, with what was written of them.
+    """
+    name = meta.get(tx, "timezone")
+    if name is None or meta.get(tx, ZONE) == name:
+        return False
+    before = meta.get(tx, ZONE)
+    meta.put(tx, ZONE, name)
+    if before is None:
+        return False
+    zone = zone_of(tx)
+    tree = CalendarTree(tx, settings, zone)
+    tree.clear_windows()
+    placed, marked = tree.close()
+    schedule(tx, settings, zone, marked)
+    return bool(placed.nodes)
+
+

@@ -1,0 +1,149 @@
+"""What each memory is written from: the texts below it, those before it, and the level's own instruction.
+
+Source: TiMem (arXiv 2601.02845) eq. 1 to 3. A memory is known by the digest of all that is told here, so that a changed child,
+history, prompt or model makes it stale, and nothing else does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, tzinfo
+from types import MappingProxyType
+
+from memforest.calendar import window_with_key
+from memforest.interval import from_ms
+from memforest.language.counting import count_words
+from memforest.profiles import join_sections
+from memforest.refresh.requests import NodeWork
+from memforest.store import derived
+from memforest.store import trees as tree_rows
+from memforest.store.leaves import leaf_texts
+from memforest.store.tx import Tx
+from memforest.systems.timem import rows
+from memforest.systems.timem.compose import profile_lines, statements_of
+from memforest.systems.timem.history import history_of
+from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT, SESSION, UNITS
+from memforest.systems.timem.receive import zone_of
+from memforest.systems.timem.rows import Row
+from memforest.systems.timem.settings import TiMemSettings
+from memforest.tree import Node
+from memforest.types import SummaryRequest
+
+__all__ = ["PROMPTS", "requests_of"]
+
+PROMPTS: Mapping[int, str] = MappingProxyType(
+    {SEGMENT: "segment", SESSION: "session", 2: "day", 3: "week", MONTH: "profile", 5: "profile"}
+)
+"""Level -> the prompt of its memories; a year's is a profile as a month's is."""
+
+LEAST_WORDS = 40
+"""Words that a memory may have however little is below it."""
+PART = 0.5
+"""Part of the words below it that a memory may have, if that is more."""
+
+
+def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list[NodeWork]:
+    """Return how the memories of nodes are to be written; those of levels that are not written are passed over.
+
+    Args:
+        tx: a transaction.
+        settings: of the index.
+        nodes: ids; those that are not there are passed over.
+    """
+    found = [row for row in rows.by_node(tx, nodes).values() if LEVELS[row.level] in settings.levels]
+    if not found:
+        return []
+    zone = zone_of(tx)
+    stored = tree_rows.nodes_with_ids(tx, [row.node for row in found])
+    segments = [stored[row.node] for row in found if row.level == SEGMENT]
+    told = _told(tx, settings, segments, found, zone)
+    return [_work(tx, settings, row, stored[row.node], told, zone) for row in found if row.node in stored]
+
+
+class _Told:
+    """The texts of segments as they were said, and the statements that their turns support."""
+
+    def __init__(self, lines: Mapping[int, Sequence[str]], statements: Mapping[int, Sequence[str]]) -> None:
+        self.lines, self.statements = lines, statements
+
+
+def _told(
+    tx: Tx, settings: TiMemSettings, segments: Sequence[Node], found: Sequence[Row], zone: tzinfo
+) -> _Told:
+    """Return what segments are written from: of those that are written, and of those before them."""
+    if not segments:
+        return _Told({}, {})
+    earlier = {one for row in found if row.level == SEGMENT for one in history_of(tx, settings, row)}
+    more = tree_rows.nodes_with_ids(tx, sorted(earlier - {node.id for node in segments}))
+    texts = leaf_texts(tx, [*segments, *more.values()])
+    lines = {node: tuple(text.splitlines()) for node, text in texts.items()}
+    return _Told(lines, statements_of_segments(tx, segments))
+
+
+def statements_of_segments(tx: Tx, segments: Sequence[Node]) -> dict[int, tuple[str, ...]]:
+    """Return the statements that the turns of segments support, each once, in order."""
+    turns = rows.turns_below(tx, [node.id for node in segments])
+    known = statements_of(tx, [turn for one in turns.values() for turn in one])
+    return {
+        node: tuple(dict.fromkeys(text for turn in said for text in known.get(turn, ())))
+        for node, said in turns.items()
+    }
+
+
+def _work(
+    tx: Tx, settings: TiMemSettings, row: Row, node: Node, told: _Told, zone: tzinfo
+) -> NodeWork:
+    start, end = _window(row, node, zone)
+    participants = tuple(rows.speakers(tx, rows.sessions_below(tx, row.node)))
+    inputs = tuple(told.lines.get(row.node, ())) if row.level == SEGMENT else _texts(tx, node.children)
+    earlier = history_of(tx, settings, row)
+    if row.level == SEGMENT and settings.history_of == "children":
+        history: tuple[str, ...] = tuple("\n".join(told.lines.get(one, ())) for one in earlier)
+    else:
+        history = _texts(tx, earlier)
+    statements: tuple[str, ...] = tuple(told.statements.get(row.node, ()))
+    prompt = PROMPTS[row.level]
+    if prompt == "profile":
+        statements = _profile(tx, start, end, participants, zone)
+    most = settings.words_at(row.level) * (max(1, len(participants)) if prompt == "profile" else 1)
+    request = SummaryRequest(
+        kind=LEVELS[row.level],
+        label=", ".join(participants),
+        start=start,
+        end=end,
+        inputs=inputs,
+        max_words=min(most, max(LEAST_WORDS, round(PART * sum(map(count_words, inputs))))),
+        level=row.level + 1,
+        history=tuple(text for text in history if text),
+        window=row.window or "",
+        participants=participants,
+        summarise="kept" if settings.pass_through else "every",
+        prompt=prompt,
+        statements=statements,
+    )
+    alone = settings.pass_through and len(node.children) == 1 and prompt != "profile"
+    return NodeWork(row.node, request, kept=alone, words=True)
+
+
+def _window(row: Row, node: Node, zone: tzinfo) -> tuple[datetime, datetime]:
+    """Return the time that a memory is of: its window, of a segment or session from its first turn to its last."""
+    if row.window is None:
+        return from_ms(node.start_ms), from_ms(node.end_ms)
+    window = window_with_key(row.window, UNITS[row.level], zone)
+    return window.start, window.end
+
+
+def _texts(tx: Tx, nodes: Sequence[int]) -> tuple[str, ...]:
+    """Return what was written of nodes, in their order; of those of which nothing was, nothing."""
+    found = derived.summaries(tx, nodes)
+    return tuple(found[node] for node in nodes if found.get(node))
+
+
+def _profile(
+    tx: Tx, start: datetime, end: datetime, participants: Sequence[str], zone: tzinfo
+) -> tuple[str, ...]:
+    """Return what the memory holds of participants in a window, as the text of a profile; nothing where it holds nothing."""
+    lines = profile_lines(tx, start, end, participants, zone)
+    sections = [(who, [line.text for line in lines if line.participant == who]) for who in participants]
+    text = join_sections([(who, told) for who, told in sections if told])
+    return (text,) if text else ()
