@@ -85,8 +85,7 @@ class CalendarTree:
 
     def _drop_segment(self, row: Row) -> None:
         self._after |= reopened(self._tx, self._settings, [row.node], closure=False)
-        self._arena.drop(row.node)
-        rows.delete(self._tx, [row.node])
+        rows.drop_segments(self._tx, [row.node])
         if row.parent is not None:
             self._changed[SESSION].add(row.parent)
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from memforest.store.dialect import AMONG, place_tie
+from memforest.store.leaves import drop_leaves
 from memforest.store.tx import Tx
 from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION
 
@@ -32,6 +33,7 @@ __all__ = [
     "children_before",
     "delete",
     "dirty_among",
+    "drop_segments",
     "end_of",
     "first_tables",
     "following",
@@ -321,6 +323,15 @@ def add_segment(tx: Tx, node: int, session: int, cut: Cut, parent: int) -> None:
             FROM turn t JOIN session s ON s.id = t.session WHERE t.id = ?5""",
         (node, parent, session, cut.part, cut.turn, cut.turn_last, cut.turns, cut.start_ms, cut.end_ms),
     )
+
+
+def drop_segments(tx: Tx, nodes: Collection[int]) -> None:
+    """Delete segments, with their leaves and all that is derived from them; their turns may be gone already."""
+    drop_leaves(tx, nodes)
+    gone = [(node,) for node in nodes]
+    tx.executemany("DELETE FROM node WHERE id = ?", gone)
+    tx.executemany("DELETE FROM derived_node_vector WHERE item = ?", gone)
+    delete(tx, nodes)
 
 
 def add(tx: Tx, row: Row) -> None:
