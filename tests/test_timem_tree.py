@@ -123,7 +123,9 @@ def test_any_zone_has_one_tree_whatever_the_order(folder: Path, soak_seed: int) 
     for number, zone in enumerate(random.sample(ZONES, many)):
         config = configured(random.choice(SETTINGS), timezone=zone)
         own = dict(config.index_settings[NAME])  # type: ignore[call-overload]
-        begin = datetime(random.randint(1970, 2037), random.randint(1, 12), random.randint(1, 28), tzinfo=timezone.utc)
+        begin = datetime(
+            random.randint(1970, 2037), random.randint(1, 12), random.randint(1, 28), tzinfo=timezone.utc
+        )
         with MemForest(folder / str(number), config) as forest:
             for at in random.sample(range(8), 8):
                 start = begin + timedelta(hours=at * 13, minutes=random.randint(0, 700))
@@ -152,7 +154,12 @@ def test_what_is_deleted_leaves_the_other_segments_as_they_are(folder: Path) -> 
         memory.delete(turn=("s", names[3]))
         sound(memory, folder)
         session = tree(folder)[4][0][4][0][4][0][4][0][4][0]
-        assert [one[4] for one in session[4]] == [(names[0], names[1]), (names[2],), (names[4], names[5]), (names[6], names[7])]
+        assert [one[4] for one in session[4]] == [
+            (names[0], names[1]),
+            (names[2],),
+            (names[4], names[5]),
+            (names[6], names[7]),
+        ]
         forest.delete_session("u", "s")
         sound(memory, folder)
         assert before != tree(folder, texts=True)

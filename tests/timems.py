@@ -86,7 +86,13 @@ def shape_of(
 def _nested(level: int, name: Any, below: Mapping[Any, Any]) -> Shape:
     if level == 1:
         children: list[Shape] = [
-            (0, None, min(t.said_ms for t in part), max(t.said_ms for t in part) + 1, tuple(t.turn for t in part))
+            (
+                0,
+                None,
+                min(t.said_ms for t in part),
+                max(t.said_ms for t in part) + 1,
+                tuple(t.turn for t in part),
+            )
             for _, part in sorted(below.items())
         ]
     else:
@@ -103,7 +109,8 @@ def tree(folder: Path, *, texts: bool = False) -> Shape:
         nodes = {
             row[0]: row[1:]
             for row in conn.execute(
-                "SELECT id, level, window, start_ms, end_ms, children, dirty FROM node WHERE tree = ?", head[:1]
+                "SELECT id, level, window, start_ms, end_ms, children, dirty FROM node WHERE tree = ?",
+                head[:1],
             )
         }
         sessions = dict(

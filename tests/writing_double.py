@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
+from zlib import crc32
 
 from memforest.errors import ModelError, StepError
 from memforest.types import SummaryRequest
 
-__all__ = ["Writer"]
+__all__ = ["Writer", "text_of"]
+
+
+def text_of(request: SummaryRequest) -> str:
+    """Return what is written: level and window, and a number that changes with the inputs."""
+    return f"{request.prompt} of {request.window or request.start.isoformat()} {crc32(repr(request.inputs).encode())}"
 
 
 class Writer:
@@ -36,7 +42,7 @@ class Writer:
             self.asked.append(one)
             await asyncio.sleep(self.wait_s)
             why = self.fails(one)
-            made.append(f"{one.prompt} of {one.window or one.start.isoformat()}" if why is None else StepError(why))
+            made.append(text_of(one) if why is None else StepError(why))
         return made
 
     def counts(self) -> Counter[str]:

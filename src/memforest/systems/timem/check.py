@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from memforest.calendar import window_of
 from memforest.interval import from_ms, to_ms
-from memforest.store import feed, indexes, jobs, meta
+from memforest.store import feed, indexes, meta
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.systems.base import IndexProblem
@@ -57,7 +57,7 @@ def _nodes(tx: Tx, settings: TiMemSettings) -> Iterator[str]:
     at = {one.node: one for one in stored}
     levels = [SEGMENT, SESSION, *windowed(settings.levels), ROOT]
     zone = zone_of(tx)
-    opened = {one.key for one in jobs.due(tx, OWNER, check_rows.EVER, check_rows.ALL)} | jobs.given_up_keys(tx, OWNER)
+    opened = check_rows.open_jobs(tx, OWNER)
     for one in stored:
         node = nodes.get(one.node)
         if node is None:
@@ -91,5 +91,8 @@ def _family(
     if (node.start_ms, node.end_ms, node.count) != (one.start_ms, one.end_ms, one.leaves):
         yield f"node {one.node} has another interval or count in the tree than in the index's table"
     kids = [at[child] for child in children if child in at]
-    if kids and (min(kid.start_ms for kid in kids), max(kid.end_ms for kid in kids)) != (one.start_ms, one.end_ms):
+    if kids and (min(kid.start_ms for kid in kids), max(kid.end_ms for kid in kids)) != (
+        one.start_ms,
+        one.end_ms,
+    ):
         yield f"node {one.node} has another interval than its children together"

@@ -7,12 +7,7 @@ from typing import NamedTuple
 from memforest.store.tx import Tx
 from memforest.systems.timem.levels import SEGMENT
 
-__all__ = ["ALL", "EVER", "Stored", "all_rows", "uncovered", "wrong_segments"]
-
-EVER = (1 << 62) - 1
-"""An instant after all others, ms."""
-ALL = 1 << 30
-"""More rows than there are."""
+__all__ = ["Stored", "all_rows", "open_jobs", "uncovered", "wrong_segments"]
 
 
 class Stored(NamedTuple):
@@ -66,3 +61,8 @@ def uncovered(tx: Tx, *, released: bool) -> list[int]:
             ORDER BY t.id"""
     )
     return [row[0] for row in found]
+
+
+def open_jobs(tx: Tx, owner: str) -> set[str]:
+    """Return the keys of the jobs of an owner that are not done."""
+    return {row[0] for row in tx.execute("SELECT key FROM job WHERE owner = ? AND state != 'done'", (owner,))}

@@ -1,2 +1,6 @@
-def statements_of(tx, turns): return {}
-def profile_lines(tx, start, end, participants, zone): return []
+def statements_of(tx, turns):
+    return {}
+
+
+def profile_lines(tx, start, end, participants, zone):
+    return []

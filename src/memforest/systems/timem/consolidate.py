@@ -18,7 +18,7 @@ from memforest.store import jobs
 from memforest.store.jobs import Job
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
-from memforest.systems.timem import rows
+from memforest.systems.timem import edit_rows, rows
 from memforest.systems.timem.history import history_of
 from memforest.systems.timem.levels import LEVELS, ROOT, SEGMENT, YEAR
 from memforest.systems.timem.requests import requests_of
@@ -41,6 +41,8 @@ class _Run:
     """What one call of `consolidate` holds: its leases, and the jobs that it will not try again."""
 
     holder: str
+    first: bool
+    """Whether only what was never tried is written: behind a write, what has failed waits for somebody to ask."""
     held: dict[str, Job] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
 
@@ -61,21 +63,25 @@ async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> Non
         ModelRefusedError, BudgetError: if nothing more can be written.
         StoreError: if the memory cannot be written.
     """
-    run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}")
+    if host.occasion != "write" and await host.look(partial(jobs.failures, owner=OWNER)):
+        await host.write(partial(jobs.hurry, owner=OWNER, now_ms=until_ms))
+    run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}", first=host.occasion == "write")
     try:
         while (found := await _next(host, settings, run, until_ms)) is not None:
             wave = [node for nodes in found for node in nodes][:WAVE]
             asked = partial(requests_of, settings=settings, nodes=wave)
             failed = await host.consolidate(asked) if wave else {}
-            await host.write(partial(_settle, settings=settings, run=run, nodes=wave, failed=failed, now_ms=to_ms(host.now)))
+            await host.write(
+                partial(
+                    _settle, settings=settings, run=run, nodes=wave, failed=failed, now_ms=to_ms(host.now)
+                )
+            )
     finally:
         if run.held:
             await host.write(partial(_give_back, run=run))
 
 
-async def _next(
-    host: Host, settings: TiMemSettings, run: _Run, until_ms: int
-) -> list[list[int]] | None:
+async def _next(host: Host, settings: TiMemSettings, run: _Run, until_ms: int) -> list[list[int]] | None:
     """Lease the jobs of the next wave, and return the nodes of each that can be written now; None when no job is left."""
     while True:
         found = await host.look(partial(_ready, settings=settings, run=run, until_ms=until_ms))
@@ -96,7 +102,8 @@ def _lease(tx: Tx, run: _Run, keys: Sequence[str], now_ms: int) -> None:
 
 def _ready(tx: Tx, settings: TiMemSettings, run: _Run, until_ms: int) -> dict[str, list[int]]:
     """Return the nodes that can be written now, by their jobs, in the order in which these are due."""
-    due = [one.key for one in jobs.due(tx, OWNER, until_ms, LOOKED_AT) if one.key not in run.tried]
+    found_due = jobs.due(tx, OWNER, now_ms=until_ms, limit=LOOKED_AT)
+    due = [one.key for one in found_due if one.key not in run.tried and not (run.first and one.tries)]
     waiting = {*due, *run.held}
     found: dict[str, list[int]] = {}
     size = 0
@@ -157,7 +164,7 @@ def _settle(
         del run.held[key]
         if reasons or left:
             run.tried.add(key)
-    rows.clean_unwritten(tx, [level for level in (YEAR, ROOT) if LEVELS[level] not in settings.levels])
+    edit_rows.clean_unwritten(tx, [level for level in (YEAR, ROOT) if LEVELS[level] not in settings.levels])
 
 
 def _give_back(tx: Tx, run: _Run) -> None:

@@ -17,12 +17,14 @@ from memforest.store import trees as tree_rows
 from memforest.store.trees import SqliteArena
 from memforest.store.tx import Tx
 from memforest.systems.base import Placed
-from memforest.systems.timem import rows
+from memforest.systems.timem import edit_rows, rows, turn_rows
+from memforest.systems.timem.edit_rows import Cut
 from memforest.systems.timem.history import reopened
 from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION, UNITS, windowed
-from memforest.systems.timem.rows import Cut, Row, Said
+from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import unschedule
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.systems.timem.turn_rows import Said
 from memforest.tree import Node, TreeHead
 
 __all__ = ["KIND", "OWNER", "CalendarTree"]
@@ -57,9 +59,9 @@ class CalendarTree:
 
     def cut(self, session: int, parts: Collection[int]) -> None:
         """Cut some segments of a session anew, by their numbers; those that have the turns they had are told otherwise now."""
-        said = rows.turns_of_parts(self._tx, session, parts, self._size)
+        said = turn_rows.turns_of_parts(self._tx, session, parts, self._size)
         have = {row.part: row for row in rows.of_session(self._tx, session, SEGMENT, parts)}
-        last = rows.last_ordinal(self._tx, session)
+        last = turn_rows.last_ordinal(self._tx, session)
         made: list[Cut] = []
         for part in sorted(parts):
             cut, row = self._as_cut(part, said.get(part, []), last), have.get(part)
@@ -76,7 +78,12 @@ class CalendarTree:
         """Return a segment of some turns; none of no turn, or of an odd last one where that is left out."""
         if not said:
             return None
-        if self._settings.pairing == "released" and last is not None and last % 2 == 0 and said[-1].ordinal == last:
+        if (
+            self._settings.pairing == "released"
+            and last is not None
+            and last % 2 == 0
+            and said[-1].ordinal == last
+        ):
             said = said[:-1]
             if not said:
                 return None
@@ -85,7 +92,7 @@ class CalendarTree:
 
     def _drop_segment(self, row: Row) -> None:
         self._after |= reopened(self._tx, self._settings, [row.node], closure=False)
-        rows.drop_segments(self._tx, [row.node])
+        edit_rows.drop_segments(self._tx, [row.node])
         if row.parent is not None:
             self._changed[SESSION].add(row.parent)
 
@@ -104,7 +111,7 @@ class CalendarTree:
 
     def _add_segment(self, session: int, cut: Cut, parent: int) -> None:
         node = self._arena.new_id()
-        rows.add_segment(self._tx, node, session, cut, parent)
+        edit_rows.add_segment(self._tx, node, session, cut, parent)
         row = rows.by_node(self._tx, [node])[node]
         self._arena.put(
             Node(
@@ -127,11 +134,13 @@ class CalendarTree:
 
     # -- sessions and windows ---------------------------------------------------------------------
 
-    def _new(self, level: int, window: CalendarWindow | None, begin_ms: int, session: int | None = None) -> int:
+    def _new(
+        self, level: int, window: CalendarWindow | None, begin_ms: int, session: int | None = None
+    ) -> int:
         """Make an inner node without children."""
         node = self._arena.new_id()
         key = None if window is None else window.key
-        rows.add(self._tx, Row(node, level, None, session, None, None, None, None, key, begin_ms, ""))
+        edit_rows.add(self._tx, Row(node, level, None, session, None, None, None, None, key, begin_ms, ""))
         self._arena.put(
             Node(
                 id=node,
@@ -162,7 +171,7 @@ class CalendarTree:
                 old = rows.by_node(self._tx, [row.parent])[row.parent]
                 self._after |= reopened(self._tx, self._settings, [old.node], closure=False)
                 self._changed[old.level].add(old.node)
-            rows.put_parent(self._tx, row.node, parent)
+            edit_rows.put_parent(self._tx, row.node, parent)
             self._changed[rows.by_node(self._tx, [parent])[parent].level].add(parent)
 
     def _window_at(self, begin_ms: int) -> int:
@@ -186,14 +195,14 @@ class CalendarTree:
         return lowest or 0
 
     def _put_under(self, node: int, parent: int, level: int) -> None:
-        rows.put_parent(self._tx, node, parent)
+        edit_rows.put_parent(self._tx, node, parent)
         self._changed[level].add(parent)
 
     def clear_windows(self) -> None:
         """Take everything above the sessions away, and put these under windows anew."""
         for row in rows.above_sessions(self._tx):
             self._arena.drop(row.node)
-            rows.delete(self._tx, [row.node])
+            edit_rows.delete(self._tx, [row.node])
             unschedule(self._tx, row)
         sessions = rows.all_sessions(self._tx)
         self.place([row._replace(parent=None) for row in sessions])
@@ -215,10 +224,12 @@ class CalendarTree:
         self._arena.flush()
         marked = reopened(self._tx, self._settings, self._fresh | touched, closure=False)
         marked |= rows.by_node(self._tx, self._after).keys()
-        rows.set_dirty(self._tx, marked)
+        edit_rows.set_dirty(self._tx, marked)
         top = rows.root(self._tx)
         count = 0 if top is None else self._arena.get(top.node).count
-        head = replace(self._head, root=None if top is None else top.node, height=ROOT if top else 0, count=count)
+        head = replace(
+            self._head, root=None if top is None else top.node, height=ROOT if top else 0, count=count
+        )
         if head != self._head:
             tree_rows.put_head(self._tx, OWNER, KIND, 0, head)
         return Placed(self._arena.written, frozenset({self._head.tree} if marked or touched else ())), marked
@@ -228,15 +239,15 @@ class CalendarTree:
         row = rows.by_node(self._tx, [node]).get(node)
         if row is None:
             return False
-        hull = rows.hull(self._tx, node)
+        hull = edit_rows.hull(self._tx, node)
         if hull is None:
             self._arena.drop(node)
-            rows.delete(self._tx, [node])
+            edit_rows.delete(self._tx, [node])
             unschedule(self._tx, row)
         else:
             begins = hull.start_ms if level == SESSION else row.begin_ms
             if (begins, hull.tie) != (row.begin_ms, row.tie):
-                rows.change_place(self._tx, node, begins, hull.tie)
+                edit_rows.change_place(self._tx, node, begins, hull.tie)
             stored = self._arena.get(node)
             stored.children, stored.count, stored.key = hull.children, hull.leaves, (hull.start_ms, hull.tie)
             stored.start_ms, stored.end_ms = hull.start_ms, hull.end_ms

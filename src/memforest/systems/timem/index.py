@@ -14,12 +14,14 @@ from memforest.systems.host import Host
 from memforest.systems.timem import rows
 from memforest.systems.timem.advance import advance
 from memforest.systems.timem.check import problems
+from memforest.systems.timem.counts import counts
 from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.placing import TiMemPlacing
 from memforest.systems.timem.receive import zone_of
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.text import cut
 from memforest.tree import Contract, Node
 
 __all__ = ["INDEX", "TiMemIndex"]
@@ -73,8 +75,18 @@ class TiMemIndex(Index):
         return Found(())
 
     def stats(self, tx: Tx) -> dict[str, Any]:
-        """Return how many memories each level has, and how many windows are due, written, out of date and failed."""
-        return {}
+        """Return how many nodes each level has, and how many memories are written, wait, are out of date and have failed."""
+        return counts(tx, self.settings)
+
+    def notes(self, tx: Tx) -> list[str]:
+        """Return which memories could not be written, and why."""
+        failed = jobs.failures(tx, OWNER)
+        if not failed:
+            return []
+        first = f"{failed[0].key}: {failed[0].payload['reason']}"
+        return [
+            f"{len(failed)} memories of 'timem' could not be written, and wait for advance(): {cut(first, 300)}"
+        ]
 
     def clear(self, tx: Tx) -> None:
         """Delete the tree, the rows of the table and the jobs."""

@@ -11,7 +11,19 @@ from types import MappingProxyType
 
 from memforest.calendar import Unit
 
-__all__ = ["DAY", "LEVELS", "MEMORY_LEVELS", "MONTH", "ROOT", "SEGMENT", "SESSION", "UNITS", "WEEK", "YEAR", "windowed"]
+__all__ = [
+    "DAY",
+    "LEVELS",
+    "MEMORY_LEVELS",
+    "MONTH",
+    "ROOT",
+    "SEGMENT",
+    "SESSION",
+    "UNITS",
+    "WEEK",
+    "YEAR",
+    "windowed",
+]
 
 LEVELS: Sequence[str] = ("segment", "session", "day", "week", "month", "year", "root")
 SEGMENT, SESSION, DAY, WEEK, MONTH, YEAR, ROOT = range(len(LEVELS))
@@ -19,7 +31,9 @@ SEGMENT, SESSION, DAY, WEEK, MONTH, YEAR, ROOT = range(len(LEVELS))
 MEMORY_LEVELS: Sequence[str] = LEVELS[:ROOT]
 """Those that memories may be written on."""
 
-UNITS: Mapping[int, Unit] = MappingProxyType({DAY: "day", WEEK: "week_of_month", MONTH: "month", YEAR: "year"})
+UNITS: Mapping[int, Unit] = MappingProxyType(
+    {DAY: "day", WEEK: "week_of_month", MONTH: "month", YEAR: "year"}
+)
 """Level -> its calendar windows. ISO weeks are cut at month ends: a whole one may lie in two months."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from memforest.store import derived
 from memforest.store.tx import Tx
 from memforest.systems.base import Items, Placed
-from memforest.systems.timem import rows
+from memforest.systems.timem import rows, turn_rows
 from memforest.systems.timem.history import reopened
 from memforest.systems.timem.receive import edit
 from memforest.systems.timem.settings import TiMemSettings
@@ -31,7 +31,7 @@ class TiMemPlacing:
         size = 2 * self._settings.segment
         turns: Collection[int] = items.get("turn", ())
         if facts := items.get("fact", ()):
-            turns = {*turns, *rows.supporting(self._tx, facts)}
+            turns = {*turns, *turn_rows.supporting(self._tx, facts)}
         found = rows.holding(self._tx, turns, size)
         if not found:
             return

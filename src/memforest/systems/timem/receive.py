@@ -9,9 +9,8 @@ from memforest.calendar import zone_named
 from memforest.store import feed, indexes, meta
 from memforest.store.tx import Tx
 from memforest.systems.base import STEP, Placed
-from memforest.systems.timem import rows
+from memforest.systems.timem import rows, turn_rows
 from memforest.systems.timem.grow import OWNER, CalendarTree
-
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
 
@@ -40,11 +39,11 @@ def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
         return False
     items, upto = feed.read(tx, row.cursor, STEP, until)
     turns, facts = items.get("turn", ()), items.get("fact", ())
-    groups, stored = rows.groups_of(tx, turns, 2 * settings.segment)
+    groups, stored = turn_rows.groups_of(tx, turns, 2 * settings.segment)
     if stored < len(set(turns)):  # what went while nobody told the index
         for one in rows.stale(tx):
             groups.setdefault(one.session or 0, set()).add(one.part or 0)
-    retold = rows.holding(tx, rows.supporting(tx, facts), 2 * settings.segment) if facts else []
+    retold = rows.holding(tx, turn_rows.supporting(tx, facts), 2 * settings.segment) if facts else []
     edit(tx, settings, groups, [one.node for one in retold])
     indexes.move(tx, OWNER, upto)
     return upto < until
@@ -89,5 +88,3 @@ def rezone(tx: Tx, settings: TiMemSettings) -> bool:
     placed, marked = tree.close()
     schedule(tx, settings, zone, marked)
     return bool(placed.nodes)
-
-

@@ -19,7 +19,7 @@ from memforest.store import derived
 from memforest.store import trees as tree_rows
 from memforest.store.leaves import leaf_texts
 from memforest.store.tx import Tx
-from memforest.systems.timem import rows
+from memforest.systems.timem import rows, turn_rows
 from memforest.systems.timem.compose import profile_lines, statements_of
 from memforest.systems.timem.history import history_of
 from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT, SESSION, UNITS
@@ -82,7 +82,7 @@ def _told(
 
 def statements_of_segments(tx: Tx, segments: Sequence[Node]) -> dict[int, tuple[str, ...]]:
     """Return the statements that the turns of segments support, each once, in order."""
-    turns = rows.turns_below(tx, [node.id for node in segments])
+    turns = turn_rows.turns_below(tx, [node.id for node in segments])
     known = statements_of(tx, [turn for one in turns.values() for turn in one])
     return {
         node: tuple(dict.fromkeys(text for turn in said for text in known.get(turn, ())))
@@ -90,11 +90,9 @@ def statements_of_segments(tx: Tx, segments: Sequence[Node]) -> dict[int, tuple[
     }
 
 
-def _work(
-    tx: Tx, settings: TiMemSettings, row: Row, node: Node, told: _Told, zone: tzinfo
-) -> NodeWork:
+def _work(tx: Tx, settings: TiMemSettings, row: Row, node: Node, told: _Told, zone: tzinfo) -> NodeWork:
     start, end = _window(row, node, zone)
-    participants = tuple(rows.speakers(tx, rows.sessions_below(tx, row.node)))
+    participants = tuple(turn_rows.speakers(tx, rows.sessions_below(tx, row.node)))
     inputs = tuple(told.lines.get(row.node, ())) if row.level == SEGMENT else _texts(tx, node.children)
     earlier = history_of(tx, settings, row)
     if row.level == SEGMENT and settings.history_of == "children":
@@ -103,8 +101,10 @@ def _work(
         history = _texts(tx, earlier)
     statements: tuple[str, ...] = tuple(told.statements.get(row.node, ()))
     prompt = PROMPTS[row.level]
+    alone = settings.pass_through and len(node.children) == 1
     if prompt == "profile":
         statements = _profile(tx, start, end, participants, zone)
+        inputs = statements if alone and statements else inputs  # what a profile is, without a call either
     most = settings.words_at(row.level) * (max(1, len(participants)) if prompt == "profile" else 1)
     request = SummaryRequest(
         kind=LEVELS[row.level],
@@ -121,7 +121,6 @@ def _work(
         prompt=prompt,
         statements=statements,
     )
-    alone = settings.pass_through and len(node.children) == 1 and prompt != "profile"
     return NodeWork(row.node, request, kept=alone, words=True)
 
 

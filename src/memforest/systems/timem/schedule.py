@@ -57,7 +57,7 @@ def _put(tx: Tx, key: str, kind: str, due_ms: int) -> None:
 def _due(tx: Tx, settings: TiMemSettings, zone: tzinfo, row: Row) -> int:
     """Return when a node is to be written."""
     if row.level == SEGMENT:
-        return row.begin_ms
+        return rows.of_session(tx, row.session or 0, SESSION)[0].begin_ms
     if row.level == SESSION:
         idle_ms = rows.end_of(tx, row.node) + round(settings.idle_min * 60_000)
         behind = rows.following(tx, row, 1)

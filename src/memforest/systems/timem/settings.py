@@ -59,7 +59,9 @@ class TiMemSettings(Settings):
     def _check(self) -> None:
         """Refuse levels that are unknown, out of order, or without the first two."""
         known = [one for one in LEVELS if one in MEMORY_LEVELS]
-        if list(self.levels[:2]) != known[:2] or list(self.levels) != [one for one in known if one in self.levels]:
+        if list(self.levels[:2]) != known[:2] or list(self.levels) != [
+            one for one in known if one in self.levels
+        ]:
             raise ConfigError(
                 f"levels={list(self.levels)!r}: give 'segment' and 'session', and behind them any of "
                 f"{', '.join(repr(one) for one in known[2:])}, in this order"
@@ -77,5 +79,3 @@ class TiMemSettings(Settings):
     def words_at(self, level: int) -> int:
         """Return the most words of a memory of a level."""
         return int(self.words[self.levels.index(LEVELS[level])])
-
-

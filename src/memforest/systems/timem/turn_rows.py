@@ -1,0 +1,100 @@
+"""Queries for turns: which segments they belong to, who says them, and what supports a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from memforest.store.dialect import AMONG
+from memforest.store.tx import Tx
+from memforest.systems.timem.levels import SEGMENT
+
+__all__ = [
+    "Said",
+    "groups_of",
+    "last_ordinal",
+    "speakers",
+    "supporting",
+    "turns_below",
+    "turns_of_parts",
+]
+
+
+class Said(NamedTuple):
+    """A turn, as far as the cutting into segments looks at it."""
+
+    row: int
+    ordinal: int
+    said_ms: int
+
+
+def groups_of(tx: Tx, turns: Collection[int], size: int) -> tuple[dict[int, set[int]], int]:
+    """Return the numbers of the segments that some turns belong to, by session, and how many of the turns are stored.
+
+    Args:
+        tx: a transaction.
+        turns: row ids.
+        size: turns of a segment.
+    """
+    found: dict[int, set[int]] = {}
+    count = 0
+    for session, ordinal in tx.execute(
+        f"SELECT session, ordinal FROM turn WHERE id {AMONG}", (tx.ids(turns),)
+    ):
+        found.setdefault(session, set()).add(ordinal // size)
+        count += 1
+    return found, count
+
+
+def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dict[int, list[Said]]:
+    """Return the turns of some segments of a session, by the segments' numbers."""
+    wanted = sorted(parts)
+    if not wanted:
+        return {}
+    found: dict[int, list[Said]] = {part: [] for part in wanted}
+    for row in tx.execute(
+        "SELECT id, ordinal, said_ms FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
+        (session, wanted[0] * size, (wanted[-1] + 1) * size - 1),
+    ):
+        said = Said(*row)
+        if said.ordinal // size in found:
+            found[said.ordinal // size].append(said)
+    return found
+
+
+def last_ordinal(tx: Tx, session: int) -> int | None:
+    """Return the position of the last turn of a session; None of one without turns."""
+    row = tx.execute("SELECT max(ordinal) FROM turn WHERE session = ?", (session,)).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def supporting(tx: Tx, facts: Collection[int]) -> list[int]:
+    """Return the turns that support some facts."""
+    found = tx.execute(
+        f"""SELECT DISTINCT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+            WHERE o.fact {AMONG} ORDER BY 1""",
+        (tx.ids(facts),),
+    )
+    return [row[0] for row in found]
+
+
+def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
+    """Return who speaks in some sessions, in the order in which they first do."""
+    found = tx.execute(
+        f"SELECT speaker FROM turn WHERE session {AMONG} GROUP BY speaker ORDER BY min(said_ms), min(id)",
+        (tx.ids(sessions),),
+    )
+    return [row[0] for row in found]
+
+
+def turns_below(tx: Tx, segments: Collection[int]) -> dict[int, list[int]]:
+    """Return the row ids of the turns of segments, in order."""
+    found: dict[int, list[int]] = {node: [] for node in segments}
+    for node, turn in tx.execute(
+        f"""SELECT i.node, t.id FROM ix_timem_node i JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
+            JOIN turn t ON t.session = i.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
+            WHERE i.level = {SEGMENT} AND i.node {AMONG} ORDER BY i.node, t.ordinal""",
+        (tx.ids(segments),),
+    ):
+        found[node].append(turn)
+    return found
