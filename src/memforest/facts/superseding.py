@@ -8,13 +8,13 @@ when it matters what was earlier. The result always equals `memforest.facts.time
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from memforest.facts.timeline import Observation, Segment, observe, same_value
 
-__all__ = ["Past", "superseded_by"]
+__all__ = ["Past", "segments_since", "superseded_by"]
 
 WINDOW = 16
 """Observations that are read at first; eight times as many with each further try."""
@@ -58,11 +58,40 @@ def superseded_by(seen: Observation, past: Past) -> set[int]:
             most *= 8
 
 
+def segments_since(seen: Observation, past: Past, since_ms: int) -> list[Segment]:
+    """Return the last segments of the observations before one: at least the one at `since_ms`, if there is one, and those after it.
+
+    They are as `memforest.facts.timeline.timeline` of all these observations has them.
+
+    Args:
+        seen: where reading ends; it need not be stored.
+        past: of its attribute.
+        since_ms: UTC ms.
+    """
+    most = WINDOW
+    while True:
+        window = past.before(seen, most)
+        try:
+            return _segments(window, past, whole=len(window) < most, since_ms=since_ms)[0]
+        except _Unsure:
+            most *= 8
+
+
 def _replaced(window: Sequence[Observation], seen: Observation, past: Past, *, whole: bool) -> Segment | None:
     """Return the segment that an observation supersedes; `whole`: nothing is stored before the window."""
+    segments, held = _segments(window, past, whole=whole)
+    return observe(segments, seen, held)
+
+
+def _segments(
+    window: Sequence[Observation], past: Past, *, whole: bool, since_ms: int | None = None
+) -> tuple[list[Segment], Callable[[Observation], bool]]:
+    """Return the segments of a window's observations, and what says whether a value held before these."""
     segments: list[Segment] = []
     if not whole:
         first = _certain(window, past.values)
+        if since_ms is not None and window[first].at_ms > since_ms:
+            raise _Unsure
         # Whether what it left has a segment of its own depends on what was before.
         window = [replace(window[first], previous=None), *window[first + 1 :]]
 
@@ -71,7 +100,7 @@ def _replaced(window: Sequence[Observation], seen: Observation, past: Past, *, w
 
     for one in window:
         observe(segments, one, held)
-    return observe(segments, seen, held)
+    return segments, held
 
 
 def _certain(window: Sequence[Observation], values: Collection[str]) -> int:

@@ -3,7 +3,7 @@
 A summary begins with the first thing that was told and ends with the last: how it was, and how it is now. Between them
 stands what adds most within the length that is left, by greedy coverage: a sentence is a set of terms (the tokens of the
 lexical index), each term counts once, more if it is rare among the children, and more if it is a number or a name; a
-child that has been quoted gives way to one that has not. Questions and pleasantries stand back for what is told. No
+child that has been quoted gives way to one that has not (`memforest.steps.local.coverage`). Questions and pleasantries stand back for what is told. No
 sentence is cut, unless none of them fits.
 
 In a stretch of conversation (kind ``"conversation"``) an answer that says little by itself stands together with what it
@@ -11,27 +11,23 @@ answers, and both are chosen, or left out, as one: "Figaro." is worth nothing wi
 
 It works in any script. Pleasantries are known in English (`memforest.language.pieces`); in another language they are
 sentences like others, which add little.
-
-Source: Lin & Bilmes, "A Class of Submodular Functions for Document Summarization" (ACL 2011), for greedy gain over cost
-as a bounded approximation of the best coverage.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 from memforest.language.counting import count_words, cut_words
-from memforest.language.pieces import is_clause, is_question, is_yes_no_answer, skip_reason
+from memforest.language.pieces import is_clause, is_yes_no_answer
 from memforest.language.quoting import ANSWER_WORDS, is_bare
 from memforest.language.sentences import split_sentences
-from memforest.text import fold, lexical_words, negated, shorten_runs, words
+from memforest.steps.local import records
+from memforest.steps.local.coverage import Sentence, covering, key_of, sentence_of, speaker_of
+from memforest.text import negated, shorten_runs, words
 from memforest.types import SummaryRequest
 
 __all__ = ["MAX_CHARS", "MAX_INPUTS", "LocalSummariser"]
@@ -40,9 +36,6 @@ MAX_CHARS = 64_000
 """Characters read of all inputs of one request together; a longer input keeps its head and its tail."""
 MAX_INPUTS = 256
 """Inputs read of one request; of more, evenly spaced ones, with the first and the last."""
-NAMED = 2.0
-"""Weight of a number or of a word with a capital inside a sentence; another word has 1."""
-
 MOST_JOINED = 4
 """Sentences that stand together at most: "I play again." "Since when?" "Since March." are three."""
 SAYS_NOTHING = 2
@@ -51,34 +44,7 @@ _STRETCH = "conversation"
 _REMARKS = frozenset(("pleasantry", "evaluation"))
 """Reasons for which a sentence is left out even where it answers a question."""
 
-# "Ana: ", "Dr. Ana Silva: ": what a line of a transcript begins with.
-_SPEAKER = re.compile(r"([^\s:：!?,\d][^:：!?,\n]{0,60}?)[:：] ")
 _ENDS = re.compile(r"[.!?…。！？｡؟।][\"')\]»”’」』”’）]*$")
-
-
-@dataclass(frozen=True, slots=True)
-class _Sentence:
-    """A sentence of one child with its terms; `words` counts the speaker's name too.
-
-    `turn` counts the turns, and `reason` is why it tells nothing. An answer that stands together with what it answers has
-    those sentences and itself in `parts`, and words and terms of them all.
-    """
-
-    place: int
-    child: int
-    turn: int
-    speaker: str
-    text: str
-    words: int
-    terms: frozenset[str]
-    named: frozenset[str]
-    asks: bool
-    reason: str | None
-    parts: tuple[_Sentence, ...] = ()
-
-    @property
-    def tells(self) -> bool:
-        return bool(self.parts) or not (self.asks or self.reason)
 
 
 class LocalSummariser:
@@ -88,6 +54,10 @@ class LocalSummariser:
     """
 
     name = "local-extractive-2"
+
+    def maker_of(self, request: SummaryRequest) -> str:
+        """Return what a summary of this request is stored as made by: records of a level that has a prompt are another matter."""
+        return records.MAKER if request.prompt else self.name
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
         """Return one summary per request, in order; the batch runs in one worker thread."""
@@ -101,8 +71,11 @@ class LocalSummariser:
 
         It holds the children's own sentences in time order, without those of the history; a line for each run of one
         speaker, with the name. What a stretch of conversation has for a history is summarised with them. One child that
-        fits is returned as it is, where that may be; no input, blank inputs or ``max_words <= 0`` give an empty string.
+        fits is returned as it is, where that may be; no input, blank inputs or ``max_words <= 0`` give an empty string. A
+        request of a level with a prompt of its own is answered as `memforest.steps.local.records` says.
         """
+        if request.prompt:
+            return records.record_of(request)
         stretch = request.kind == _STRETCH
         history = () if stretch else request.history
         inputs = _read((*request.history, *request.inputs) if stretch else request.inputs)
@@ -111,10 +84,10 @@ class LocalSummariser:
         alone = len(inputs) == 1 and request.summarise == "kept" and not history
         if alone and count_words(inputs[0]) <= request.max_words:
             return inputs[0]
-        known = {_key(one) for one in _sentences(_read(history))}
+        known = {key_of(one) for one in _sentences(_read(history))}
         said = _sentences(inputs)
         said = _distinct(_joined(said) if stretch else said)
-        said = [one for one in said if _key(one) not in known] or said
+        said = [one for one in said if key_of(one) not in known] or said
         said = [one for one in said if one.tells] or said
         if sum(one.words for one in said) <= request.max_words:
             return _render(said)
@@ -138,10 +111,10 @@ def _read(inputs: Sequence[str]) -> list[str]:
     ]
 
 
-def _sentences(inputs: Sequence[str]) -> list[_Sentence]:
+def _sentences(inputs: Sequence[str]) -> list[Sentence]:
     """Return the sentences of all inputs; a speaker's name at a line's start goes with each of its sentences."""
     lines = [
-        (child, *_speaker(" ".join(line.split())))
+        (child, *speaker_of(" ".join(line.split())))
         for child, text in enumerate(inputs)
         for line in text.splitlines()
     ]
@@ -152,7 +125,7 @@ def _sentences(inputs: Sequence[str]) -> list[_Sentence]:
         for (child, speaker, said), turn in zip(lines, turns, strict=True)
         for piece in split_sentences(said)
     )
-    return [_sentence(place, *one, people) for place, one in enumerate(found)]
+    return [sentence_of(place, *one, people) for place, one in enumerate(found)]
 
 
 def _turns(lines: Sequence[tuple[int, str, str]]) -> Iterator[int]:
@@ -165,49 +138,15 @@ def _turns(lines: Sequence[tuple[int, str, str]]) -> Iterator[int]:
         yield max(turn, 0)
 
 
-def _speaker(line: str) -> tuple[str, str]:
-    """Return the speaker that a line of a transcript begins with, or "", and what is said.
-
-    "She bought three things: …" has none: a name has at most three words, of several none is in lower case.
-    """
-    match = _SPEAKER.match(line)
-    parts = match[1].split() if match else []
-    if match is None or len(parts) > 3 or (len(parts) > 1 and any(part[0].islower() for part in parts)):
-        return "", line
-    return match[1], line[match.end() :]
-
-
-def _sentence(
-    place: int, child: int, turn: int, speaker: str, text: str, people: frozenset[str]
-) -> _Sentence:
-    found, asks = lexical_words(text), is_question(text)
-    capitals = {word.casefold() for word in words(text)[1:] if word[0].isupper()}
-    named = {
-        token for word, tokens in found if word in capitals or word[0].isdigit() for token in tokens
-    } - people
-    return _Sentence(
-        place=place,
-        child=child,
-        turn=turn,
-        speaker=speaker,
-        text=text,
-        words=count_words(f"{speaker}: {text}") if speaker else count_words(text),
-        terms=frozenset(token for _, tokens in found for token in tokens),
-        named=frozenset(named),
-        asks=asks,
-        reason=None if asks else skip_reason(text, people, assistant=False),
-    )
-
-
 # -- answers and what they answer -----------------------------------------------------------------
 
 
-def _joined(sentences: Sequence[_Sentence]) -> list[_Sentence]:
+def _joined(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Return the sentences in order, an answer together with what it answers in the turn right before it, as one.
 
     Where that says too little as well ("Since when?"), what stands before it goes with them.
     """
-    made: list[_Sentence] = []
+    made: list[Sentence] = []
     for _, group in groupby(sentences, key=lambda one: one.turn):
         turn = list(group)
         answer = _answer(turn)
@@ -219,20 +158,20 @@ def _joined(sentences: Sequence[_Sentence]) -> list[_Sentence]:
     return made
 
 
-def _answer(turn: Sequence[_Sentence]) -> _Sentence | None:
+def _answer(turn: Sequence[Sentence]) -> Sentence | None:
     """Return the sentence with which a turn would answer: the first that says something, else a yes or no."""
     telling = (one for one in turn[:3] if not one.asks and one.reason not in _REMARKS)
     return next(telling, next((one for one in turn[:1] if is_yes_no_answer(one.text)), None))
 
 
-def _lead(made: Sequence[_Sentence], turn: int) -> int | None:
+def _lead(made: Sequence[Sentence], turn: int) -> int | None:
     """Return the place of what a turn replies to: a question that ends the one before, else the last that tells."""
     last = [at for at in range(max(0, len(made) - 3), len(made)) if made[at].turn == turn - 1]
     asking = (at for at in reversed(last[-2:]) if made[at].asks)
     return next(asking, next((at for at in reversed(last) if made[at].tells), None))
 
 
-def _leans(answer: _Sentence, lead: _Sentence) -> bool:
+def _leans(answer: Sentence, lead: Sentence) -> bool:
     """Return whether an answer says too little without what it replies to."""
     if count_words(answer.text) > ANSWER_WORDS:
         return False
@@ -244,7 +183,7 @@ def _leans(answer: _Sentence, lead: _Sentence) -> bool:
     return is_yes_no_answer(answer.text) or (head != answer.text and negated(head) and not is_clause(head))
 
 
-def _with_context(made: list[_Sentence], lead: int, answer: _Sentence) -> _Sentence:
+def _with_context(made: list[Sentence], lead: int, answer: Sentence) -> Sentence:
     """Return an answer joined with its lead and with what that needs, which are taken out of those made."""
     replied_to = [one for at, one in enumerate(made[lead:]) if not at or one.tells]
     del made[lead:]
@@ -260,8 +199,8 @@ def _with_context(made: list[_Sentence], lead: int, answer: _Sentence) -> _Sente
 
 
 def _put_before(
-    parts: Sequence[_Sentence], more: Sequence[_Sentence], made: list[_Sentence]
-) -> Sequence[_Sentence]:
+    parts: Sequence[Sentence], more: Sequence[Sentence], made: list[Sentence]
+) -> Sequence[Sentence]:
     """Return sentences with others before them, as many as may be joined; the rest of those goes back to what was made."""
     room = MOST_JOINED - len(parts)
     if len(more) > room:
@@ -269,7 +208,7 @@ def _put_before(
     return [*more[-room:], *parts]
 
 
-def _unit(parts: Sequence[_Sentence]) -> _Sentence:
+def _unit(parts: Sequence[Sentence]) -> Sentence:
     """Return sentences joined, in the place of the last."""
     if len(parts) == 1:
         return parts[0]
@@ -282,11 +221,11 @@ def _unit(parts: Sequence[_Sentence]) -> _Sentence:
     )
 
 
-def _parts(one: _Sentence) -> tuple[_Sentence, ...]:
+def _parts(one: Sentence) -> tuple[Sentence, ...]:
     return one.parts or (one,)
 
 
-def _apart(unit: _Sentence, most: int) -> list[_Sentence]:
+def _apart(unit: Sentence, most: int) -> list[Sentence]:
     """Return what of a unit has room within so many words: all of it, else those of its sentences that tell."""
     if unit.words <= most:
         return [unit]
@@ -296,18 +235,12 @@ def _apart(unit: _Sentence, most: int) -> list[_Sentence]:
 # -- choosing ---------------------------------------------------------------------------------------
 
 
-def _key(sentence: _Sentence) -> tuple[tuple[str, str], ...]:
-    """Return what equal sentences have in common: who says it, and the words, whatever their case and marks."""
-    folded = ((one.speaker, fold(one.text)) for one in _parts(sentence))
-    return tuple((speaker, " ".join(words(text)) or text) for speaker, text in folded)
-
-
-def _distinct(sentences: Sequence[_Sentence]) -> list[_Sentence]:
+def _distinct(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Return the sentences in order, of equal ones the last."""
-    return sorted({_key(one): one for one in sentences}.values(), key=lambda one: one.place)
+    return sorted({key_of(one): one for one in sentences}.values(), key=lambda one: one.place)
 
 
-def _chosen(sentences: Sequence[_Sentence], most: int) -> list[_Sentence]:
+def _chosen(sentences: Sequence[Sentence], most: int) -> list[Sentence]:
     """Return the sentences of a summary in order: the last, the first, and what adds most to them.
 
     The last has two thirds of the words if one of its child's sentences is that short, so that the first has room.
@@ -320,45 +253,11 @@ def _chosen(sentences: Sequence[_Sentence], most: int) -> list[_Sentence]:
     if first is not None:
         taken.append(first)
         rest = [one for one in sentences if one is not last and one is not first]
-        taken += _covering(rest, taken, room - first.words)
+        taken += covering(rest, taken, room - first.words)
     return sorted(taken, key=lambda one: one.place)
 
 
-def _covering(sentences: Sequence[_Sentence], taken: Sequence[_Sentence], room: int) -> Iterator[_Sentence]:
-    """Yield the sentences that add most to those taken, within so many words: lazy greedy, as gains only shrink."""
-    spread = Counter(term for one in (*sentences, *taken) for term in one.terms)
-    total = len(sentences) + len(taken)
-    covered = {term for one in taken for term in one.terms}
-    quoted = Counter(one.child for one in taken)
-
-    def gain(one: _Sentence) -> float:
-        # Sorted, as a sum of floats depends on its order, and that of a set on the process.
-        new = sum(
-            (NAMED if term in one.named else 1.0) * math.log1p(total / spread[term])
-            for term in sorted(one.terms - covered)
-        )
-        # The root stands between the gain alone, which prefers the longest, and the gain per word, which prefers scraps.
-        return new / math.sqrt(one.words) / (1 + quoted[one.child])
-
-    heap = [(-gain(one), one.place, one) for one in sentences]
-    heapq.heapify(heap)
-    while heap and room > 0:
-        _, place, one = heapq.heappop(heap)
-        worth = gain(one)
-        if one.words > room:
-            continue
-        if heap and -worth > heap[0][0]:
-            heapq.heappush(heap, (-worth, place, one))
-            continue
-        if worth <= 0.0:
-            return
-        yield one
-        covered |= one.terms
-        quoted[one.child] += 1
-        room -= one.words
-
-
-def _render(sentences: Sequence[_Sentence]) -> str:
+def _render(sentences: Sequence[Sentence]) -> str:
     """Return the sentences as lines: one for each run of one speaker, begun anew behind a sentence without an end."""
     lines: list[str] = []
     speaker: str | None = None
