@@ -14,12 +14,12 @@ from functools import partial
 
 from memforest.interval import LATEST, to_ms
 from memforest.ports import is_remote
-from memforest.store import jobs
+from memforest.store import jobs, meta
 from memforest.store.jobs import Job
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.systems.timem import edit_rows, rows
-from memforest.systems.timem.history import history_of
+from memforest.systems.timem.history import WRITER, history_of
 from memforest.systems.timem.levels import LEVELS, ROOT, SEGMENT, YEAR
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.rows import Row
@@ -63,6 +63,9 @@ async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> Non
         ModelRefusedError, BudgetError: if nothing more can be written.
         StoreError: if the memory cannot be written.
     """
+    writer = "model" if is_remote(host.steps.summariser) else "rules"
+    if await host.look(partial(meta.get, key=WRITER)) != writer:
+        await host.write(partial(meta.put, key=WRITER, value=writer))
     if host.occasion != "write" and await host.look(partial(jobs.failures, owner=OWNER)):
         await host.write(partial(jobs.hurry, owner=OWNER, now_ms=until_ms))
     run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}", first=host.occasion == "write")

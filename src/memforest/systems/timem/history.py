@@ -8,16 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from memforest.store import meta
 from memforest.store.tx import Tx
 from memforest.systems.timem import rows
-from memforest.systems.timem.levels import LEVELS, SEGMENT
+from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["followers", "history_of", "reopened"]
+__all__ = ["WRITER", "by_rules", "followers", "history_of", "reopened"]
 
+WRITER = "ix_timem_writer"
+"""Entry of `meta`: what memories are written by, ``"rules"`` or ``"model"``."""
+_ALL = 1 << 30
 _MORE = 4
 """Nodes looked at behind one for each that it may be the history of: sessions that overlap are none of each other's."""
+
+
+def by_rules(tx: Tx) -> bool:
+    """Return whether memories are written without a model. A month then holds which states are in force, since whenever."""
+    return meta.get(tx, WRITER) != "model"
 
 
 def history_of(tx: Tx, settings: TiMemSettings, row: Row) -> list[int]:
@@ -45,6 +54,8 @@ def followers(tx: Tx, settings: TiMemSettings, row: Row) -> set[int]:
         parent = rows.by_node(tx, [row.parent]).get(row.parent)
         if parent is not None:
             found |= _those_after(tx, settings, parent, row)
+    if row.level >= MONTH and by_rules(tx):
+        found |= {one.node for one in rows.following(tx, row, _ALL)}
     return found
 
 

@@ -17,7 +17,7 @@ from memforest.systems.timem.check import problems
 from memforest.systems.timem.counts import counts
 from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.placing import TiMemPlacing
-from memforest.systems.timem.receive import zone_of
+from memforest.systems.timem.receive import forget_place, zone_of
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
@@ -92,6 +92,7 @@ class TiMemIndex(Index):
         """Delete the tree, the rows of the table and the jobs."""
         super().clear(tx)
         jobs.drop(tx, OWNER)
+        forget_place(tx)
 
 
 INDEX = TiMemIndex

@@ -11,13 +11,22 @@ from memforest.store.tx import Tx
 from memforest.systems.base import STEP, Placed
 from memforest.systems.timem import rows, turn_rows
 from memforest.systems.timem.grow import OWNER, CalendarTree
+from memforest.systems.timem.history import by_rules
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["ZONE", "edit", "receive", "zone_of"]
+__all__ = ["ZONE", "edit", "forget_place", "receive", "rezone", "zone_of"]
 
 ZONE = "ix_timem_zone"
 """Entry of `meta`: the zone by whose days the tree was made."""
+
+_OCCURRENCE = "ix_timem_occurrence"
+"""Entry of `meta`: the last occurrence of a statement that was looked at."""
+
+
+def forget_place(tx: Tx) -> None:
+    """Have all occurrences looked at again."""
+    meta.put(tx, _OCCURRENCE, "0")
 
 
 def zone_of(tx: Tx) -> tzinfo:
@@ -43,10 +52,25 @@ def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
     if stored < len(set(turns)):  # what went while nobody told the index
         for one in rows.stale(tx):
             groups.setdefault(one.session or 0, set()).add(one.part or 0)
-    retold = rows.holding(tx, turn_rows.supporting(tx, facts), 2 * settings.segment) if facts else []
-    edit(tx, settings, groups, [one.node for one in retold])
+    edit(tx, settings, groups, _retold(tx, settings, facts, turns))
     indexes.move(tx, OWNER, upto)
     return upto < until
+
+
+def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collection[int]) -> list[int]:
+    """Return the segments of turns that have come to support a statement and are not new themselves.
+
+    What is forgotten or worded otherwise was announced to `leave`. A model is not shown statements.
+    """
+    if not facts or not by_rules(tx):
+        return []
+    turns = turn_rows.supporting(tx, facts, int(meta.get(tx, _OCCURRENCE) or 0))
+    meta.put(tx, _OCCURRENCE, str(turn_rows.last_occurrence(tx)))
+    known = set(new)
+    return [
+        one.node
+        for one in rows.holding(tx, [turn for turn in turns if turn not in known], 2 * settings.segment)
+    ]
 
 
 def edit(

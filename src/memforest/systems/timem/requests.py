@@ -7,21 +7,21 @@ history, prompt or model makes it stale, and nothing else does.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from types import MappingProxyType
 
 from memforest.calendar import window_with_key
-from memforest.interval import from_ms
+from memforest.interval import from_ms, to_ms
 from memforest.language.counting import count_words
-from memforest.profiles import join_sections
 from memforest.refresh.requests import NodeWork
 from memforest.store import derived
 from memforest.store import trees as tree_rows
 from memforest.store.leaves import leaf_texts
 from memforest.store.tx import Tx
 from memforest.systems.timem import rows, turn_rows
-from memforest.systems.timem.compose import profile_lines, statements_of
-from memforest.systems.timem.history import history_of
+from memforest.systems.timem.compose import profile_lines, profile_statements, statements_of
+from memforest.systems.timem.history import by_rules, history_of
 from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT, SESSION, UNITS
 from memforest.systems.timem.receive import zone_of
 from memforest.systems.timem.rows import Row
@@ -60,29 +60,32 @@ def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list
     return [_work(tx, settings, row, stored[row.node], told, zone) for row in found if row.node in stored]
 
 
+@dataclass(frozen=True, slots=True)
 class _Told:
-    """The texts of segments as they were said, and the statements that their turns support."""
+    """The texts of segments as they were said, and without a model the statements that their turns support."""
 
-    def __init__(self, lines: Mapping[int, Sequence[str]], statements: Mapping[int, Sequence[str]]) -> None:
-        self.lines, self.statements = lines, statements
+    lines: Mapping[int, Sequence[str]]
+    statements: Mapping[int, Sequence[str]]
+    by_rules: bool
 
 
 def _told(
     tx: Tx, settings: TiMemSettings, segments: Sequence[Node], found: Sequence[Row], zone: tzinfo
 ) -> _Told:
     """Return what segments are written from: of those that are written, and of those before them."""
+    rules = by_rules(tx)
     if not segments:
-        return _Told({}, {})
+        return _Told({}, {}, rules)
     earlier = {one for row in found if row.level == SEGMENT for one in history_of(tx, settings, row)}
     more = tree_rows.nodes_with_ids(tx, sorted(earlier - {node.id for node in segments}))
     texts = leaf_texts(tx, [*segments, *more.values()])
     lines = {node: tuple(text.splitlines()) for node, text in texts.items()}
-    return _Told(lines, statements_of_segments(tx, segments))
+    return _Told(lines, statements_of_segments(tx, [node.id for node in segments]) if rules else {}, rules)
 
 
-def statements_of_segments(tx: Tx, segments: Sequence[Node]) -> dict[int, tuple[str, ...]]:
+def statements_of_segments(tx: Tx, segments: Collection[int]) -> dict[int, tuple[str, ...]]:
     """Return the statements that the turns of segments support, each once, in order."""
-    turns = turn_rows.turns_below(tx, [node.id for node in segments])
+    turns = turn_rows.turns_below(tx, segments)
     known = statements_of(tx, [turn for one in turns.values() for turn in one])
     return {
         node: tuple(dict.fromkeys(text for turn in said for text in known.get(turn, ())))
@@ -102,9 +105,8 @@ def _work(tx: Tx, settings: TiMemSettings, row: Row, node: Node, told: _Told, zo
     statements: tuple[str, ...] = tuple(told.statements.get(row.node, ()))
     prompt = PROMPTS[row.level]
     alone = settings.pass_through and len(node.children) == 1
-    if prompt == "profile":
-        statements = _profile(tx, start, end, participants, zone)
-        inputs = statements if alone and statements else inputs  # what a profile is, without a call either
+    if prompt == "profile" and told.by_rules:
+        statements, alone = _profile(tx, row, start, end, participants, zone), False
     most = settings.words_at(row.level) * (max(1, len(participants)) if prompt == "profile" else 1)
     request = SummaryRequest(
         kind=LEVELS[row.level],
@@ -139,10 +141,8 @@ def _texts(tx: Tx, nodes: Sequence[int]) -> tuple[str, ...]:
 
 
 def _profile(
-    tx: Tx, start: datetime, end: datetime, participants: Sequence[str], zone: tzinfo
+    tx: Tx, row: Row, start: datetime, end: datetime, participants: Sequence[str], zone: tzinfo
 ) -> tuple[str, ...]:
-    """Return what the memory holds of participants in a window, as the text of a profile; nothing where it holds nothing."""
-    lines = profile_lines(tx, start, end, participants, zone)
-    sections = [(who, [line.text for line in lines if line.participant == who]) for who in participants]
-    text = join_sections([(who, told) for who, told in sections if told])
-    return (text,) if text else ()
+    """Return what the memory holds of participants in a window, as the lines of a profile."""
+    turns = turn_rows.turns_of_sessions(tx, rows.sessions_below(tx, row.node))
+    return profile_statements(profile_lines(tx, to_ms(start), to_ms(end), participants, zone, turns=turns))

@@ -12,11 +12,13 @@ from memforest.systems.timem.levels import SEGMENT
 __all__ = [
     "Said",
     "groups_of",
+    "last_occurrence",
     "last_ordinal",
     "speakers",
     "supporting",
     "turns_below",
     "turns_of_parts",
+    "turns_of_sessions",
 ]
 
 
@@ -68,13 +70,24 @@ def last_ordinal(tx: Tx, session: int) -> int | None:
     return None if row[0] is None else int(row[0])
 
 
-def supporting(tx: Tx, facts: Collection[int]) -> list[int]:
-    """Return the turns that support some facts."""
+def supporting(tx: Tx, facts: Collection[int], after: int = 0) -> list[int]:
+    """Return the turns that support some facts, by occurrences behind one."""
     found = tx.execute(
         f"""SELECT DISTINCT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-            WHERE o.fact {AMONG} ORDER BY 1""",
-        (tx.ids(facts),),
+            WHERE o.fact {AMONG} AND o.id > ? ORDER BY 1""",
+        (tx.ids(facts), after),
     )
+    return [row[0] for row in found]
+
+
+def last_occurrence(tx: Tx) -> int:
+    """Return the number of the last occurrence; 0 before the first."""
+    return int(tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()[0])
+
+
+def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
+    """Return the row ids of the turns of sessions."""
+    found = tx.execute(f"SELECT id FROM turn WHERE session {AMONG} ORDER BY id", (tx.ids(sessions),))
     return [row[0] for row in found]
 
 
