@@ -38,6 +38,7 @@ class Clock:
         self.now = now
 
     def __call__(self) -> datetime:
+        """Return what it is set to."""
         return self.now
 
 

@@ -9,7 +9,8 @@ from memforest.store import indexes, meta
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.systems.timem.consolidate import consolidate, horizon
-from memforest.systems.timem.receive import OWNER, ZONE, receive, rezone
+from memforest.systems.timem.receive import ZONE, receive, rezone
+from memforest.systems.timem.schedule import OWNER
 from memforest.systems.timem.settings import TiMemSettings
 
 __all__ = ["advance"]

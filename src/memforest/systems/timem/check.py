@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import tzinfo
 
 from memforest.calendar import window_of
 from memforest.interval import from_ms, to_ms
@@ -65,13 +66,22 @@ def _nodes(tx: Tx, settings: TiMemSettings) -> Iterator[str]:
             continue
         yield from _family(one, node, at, below.get(one.node, []), levels)
         if one.window is not None:
-            window = window_of(from_ms(one.begin_ms), UNITS[one.level], zone)
-            if (window.key, to_ms(window.start)) != (one.window, one.begin_ms):
-                yield f"node {one.node} stands for {one.window}, which does not begin where it says"
-            elif not one.begin_ms <= node.start_ms < to_ms(window.end):
-                yield f"node {one.node} begins outside of its window {one.window}"
-        if node.dirty and LEVELS[one.level] in settings.levels and key_of(one) not in opened:
+            yield from _window(one, node, zone)
+        if (
+            node.dirty
+            and LEVELS[one.level] in settings.levels
+            and key_of(one.level, one.session, one.window) not in opened
+        ):
             yield f"node {one.node} is out of date, and no job writes it"
+
+
+def _window(one: check_rows.Stored, node: Node, zone: tzinfo) -> Iterator[str]:
+    """Yield what is wrong between a node and the window that it stands for."""
+    window = window_of(from_ms(one.begin_ms), UNITS[one.level], zone)
+    if (window.key, to_ms(window.start)) != (one.window, one.begin_ms):
+        yield f"node {one.node} stands for {one.window}, which does not begin where it says"
+    elif not one.begin_ms <= node.start_ms < to_ms(window.end):
+        yield f"node {one.node} begins outside of its window {one.window}"
 
 
 def _family(

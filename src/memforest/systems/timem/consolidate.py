@@ -23,7 +23,7 @@ from memforest.systems.timem.history import WRITER, history_of
 from memforest.systems.timem.levels import LEVELS, ROOT, SEGMENT, YEAR
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.rows import Row
-from memforest.systems.timem.schedule import OWNER, key_of, targets
+from memforest.systems.timem.schedule import OWNER, key_of_row, targets
 from memforest.systems.timem.settings import TiMemSettings
 
 __all__ = ["consolidate", "horizon"]
@@ -66,7 +66,7 @@ async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> Non
     writer = "model" if is_remote(host.steps.summariser) else "rules"
     if await host.look(partial(meta.get, key=WRITER)) != writer:
         await host.write(partial(meta.put, key=WRITER, value=writer))
-    if host.occasion != "write" and await host.look(partial(jobs.failures, owner=OWNER)):
+    if host.occasion != "write" and await host.look(lambda tx: bool(jobs.failures(tx, OWNER))):
         await host.write(partial(jobs.hurry, owner=OWNER, now_ms=until_ms))
     run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}", first=host.occasion == "write")
     try:
@@ -144,7 +144,7 @@ def _waits(tx: Tx, settings: TiMemSettings, row: Row, waiting: Collection[str]) 
     if settings.history_of == "children":
         return False
     before = rows.by_node(tx, history_of(tx, settings, row))
-    return any(key_of(before[node]) in waiting for node in rows.dirty_among(tx, before))
+    return any(key_of_row(before[node]) in waiting for node in rows.dirty_among(tx, before))
 
 
 def _settle(

@@ -19,14 +19,19 @@ from memforest.systems.timem.levels import LEVELS, SEGMENT, SESSION, UNITS
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["OWNER", "key_of", "schedule", "targets", "unschedule"]
+__all__ = ["OWNER", "key_of", "key_of_row", "schedule", "targets", "unschedule"]
 
 OWNER = "timem"
 
 
-def key_of(row: Row) -> str:
+def key_of(level: int, session: int | None, window: str | None) -> str:
     """Return the key of the job by which a node is written; all segments of a session have one."""
-    return f"{LEVELS[row.level]}:{row.session if row.level <= SESSION else row.window}"
+    return f"{LEVELS[level]}:{session if level <= SESSION else window}"
+
+
+def key_of_row(row: Row) -> str:
+    """Return the key of the job by which a node is written."""
+    return key_of(row.level, row.session, row.window)
 
 
 def schedule(tx: Tx, settings: TiMemSettings, zone: tzinfo, marked: Collection[int]) -> None:
@@ -40,13 +45,13 @@ def schedule(tx: Tx, settings: TiMemSettings, zone: tzinfo, marked: Collection[i
     """
     found = rows.by_node(tx, marked).values()
     sessions = [row for row in found if row.level == SESSION]
-    wanted = {key_of(row): row for row in found if LEVELS[row.level] in settings.levels}
+    wanted = {key_of_row(row): row for row in found if LEVELS[row.level] in settings.levels}
     for key, row in wanted.items():
         _put(tx, key, LEVELS[row.level], _due(tx, settings, zone, row))
     for row in sessions:  # one before it that was open has ended now
         for one in rows.previous_session(tx, row.begin_ms, row.tie):
             if rows.dirty_among(tx, [one.node]):
-                _put(tx, key_of(one), LEVELS[SESSION], _due(tx, settings, zone, one))
+                _put(tx, key_of_row(one), LEVELS[SESSION], _due(tx, settings, zone, one))
 
 
 def _put(tx: Tx, key: str, kind: str, due_ms: int) -> None:
@@ -67,7 +72,7 @@ def _due(tx: Tx, settings: TiMemSettings, zone: tzinfo, row: Row) -> int:
 
 def unschedule(tx: Tx, row: Row) -> None:
     """Delete the job of a node that is gone; that of a session goes with that of its segments."""
-    keys = [key_of(row)]
+    keys = [key_of_row(row)]
     if row.level == SESSION:
         keys.append(f"{LEVELS[SEGMENT]}:{row.session}")
     jobs.remove(tx, OWNER, keys)
