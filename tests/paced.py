@@ -21,7 +21,7 @@ from memforest.types import SummaryRequest
 __all__ = ["Diary", "DiaryPlacing", "Prompted", "dirty_nodes", "make_all", "works"]
 
 Act = Callable[[Host], Awaitable[None]]
-PROMPTS = ("segment", "session", "day", "week")
+PROMPTS = ("segment", "session", "day", "week", "profile")
 
 
 class Prompted:
