@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from memforest.errors import ModelError
 from memforest.interval import from_ms
@@ -21,7 +21,7 @@ from memforest.types import SummaryRequest
 __all__ = ["Diary", "DiaryPlacing", "Prompted", "dirty_nodes", "make_all", "works"]
 
 Act = Callable[[Host], Awaitable[None]]
-PROMPTS = ("segment", "session", "day", "week")
+PROMPTS = ("segment", "session", "day", "week", "profile")
 
 
 class Prompted:
@@ -135,6 +135,14 @@ class Diary(FlatIndex):
             )
             for node in nodes
         ]
+
+    def stats(self, tx: Tx) -> dict[str, Any]:
+        """Return how many texts there are by level, and what is no number."""
+        found = tx.execute(
+            """SELECT n.level, count(*) FROM derived_summary d JOIN node n ON n.id = d.node
+               JOIN tree t ON t.id = n.tree AND t.owner = 'diary' GROUP BY n.level"""
+        )
+        return {"texts": {PROMPTS[level]: count for level, count in found}, "state": "fine", "on": True}
 
     def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
         """Note which nodes are to be made anew."""

@@ -57,6 +57,7 @@ COMMANDS = {
     "backup": ("transfer", "Copy a memory while it is in use, and check the copy."),
     "restore": ("transfer", "Copy a backup into the directory, as the memory of the user that it is of."),
     "index": ("indexing", "List the indexes of a memory, add one, or drop one."),
+    "advance": ("advancing", "Let the indexes go on by the calendar: make what is due by now."),
     "encrypt": ("encrypting", "Encrypt the memories of the directory."),
     "decrypt": ("encrypting", "Decrypt the memories of the directory."),
     "rekey": ("encrypting", "Encrypt the memories of the directory with another key."),

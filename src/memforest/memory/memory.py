@@ -179,12 +179,16 @@ class Memory(ReadableMemory):
         await writer.fill_vectors()
         behind = await writer.catch_up()
         batch.warn(behind)
-        await run_due(self.db, self.config.clock, self.handlers)
+        await run_due(self.db, self.config.clock, self.handlers, but=await asyncio.to_thread(self._paced))
         await self._finish(batch, refresh=True)
         if not left:  # else it is said with the results
             for problem in behind:
                 _log.warning("%s", problem)
         return batch.all()
+
+    def _paced(self) -> frozenset[str]:
+        with self.db.read() as tx:
+            return self._attached.paced(tx)
 
     async def rebuild(self, what: Rebuild, budget: Budget | None = None) -> Usage:
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""

@@ -96,10 +96,12 @@ def _forget(writer: SessionWriter, what: Rebuild) -> None:
             _renew(tx, writer, [what.index])
         elif what.stale:
             _renew(tx, writer, outdated(tx, writer.config, writer.attached))
-            tree_rows.mark_dirty(tx, stale_nodes(tx, writer.summaries.describe, writer.steps.summariser))
+            stale = stale_nodes(tx, writer.summaries.describe, writer.steps.summariser)
+            writer.attached.reopen(tx, tree_rows.mark_dirty(tx, stale))
         else:
             rebuild_words(tx)
             tree_rows.mark_all_dirty(tx)
+            writer.attached.reopen(tx)
         if what.scopes:
             _renew(tx, writer, [one.name for one in writer.attached.of(tx)])
         meta.bump(tx)

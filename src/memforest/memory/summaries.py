@@ -36,6 +36,7 @@ from memforest.steps.choose import Steps
 from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
+from memforest.store.owned import nodes_without
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
@@ -142,7 +143,8 @@ class Summaries:
         but: Collection[int] = (),
     ) -> Refreshed:
         def refresh(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
-            refresher = Refresher(self._db, self.describe, self._steps.summariser, embed, model)
+            by, without = self._steps.summariser, self._attached.paced
+            refresher = Refresher(self._db, self.describe, by, embed, model, without)
             return refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes)
 
         return await self._run(maker, timer, refresh)
@@ -173,7 +175,7 @@ class Summaries:
 
     def _mark(self) -> object:
         with self._db.read() as tx:
-            return tree_rows.dirty_mark(tx)
+            return tree_rows.dirty_mark(tx, without=self._attached.paced(tx))
 
     # -- before they are read ---------------------------------------------------------------------
 
@@ -245,11 +247,12 @@ class Summaries:
     def _wanted(self, chosen: Choose) -> tuple[list[int], object]:
         """Return the dirty nodes among the chosen ones, and if there are any a mark that changes with all dirty nodes."""
         with self._db.read() as tx:
-            if not tree_rows.any_dirty(tx):
+            paced = self._attached.paced(tx)
+            if not tree_rows.any_dirty(tx, without=paced):
                 return [], None
-            found = tree_rows.nodes_with_ids(tx, chosen(tx))
+            found = tree_rows.nodes_with_ids(tx, nodes_without(tx, chosen(tx), paced))
             dirty = [node.id for node in found.values() if node.dirty]
-            return dirty, tree_rows.dirty_mark(tx) if dirty else None
+            return dirty, tree_rows.dirty_mark(tx, without=paced) if dirty else None
 
     def _maker(self) -> VectorMaker | None:
         return None if self._embedder is None else VectorMaker(self._db, self._embedder)
@@ -276,7 +279,7 @@ class Summaries:
         """Return those of the trees that one session alone is in."""
         with self._db.read() as tx:
             owners, scopes = tree_rows.owners(tx, trees), tree_rows.scopes(tx, trees)
-            kinds = {index.name: index.settled for index in self._attached.of(tx)}
+            kinds = {index.name: index.settled for index in self._attached.of(tx) if not index.paced}
             return frozenset(tree for tree in scopes if scopes[tree][0] in kinds.get(owners[tree], ()))
 
     def writing(self) -> AbstractContextManager[None]:

@@ -20,7 +20,7 @@ begun, a policy says (`memforest.config.REFRESH`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from memforest.errors import ModelError
 from memforest.ports import Summariser, is_remote
@@ -31,6 +31,7 @@ from memforest.refresh.vectors import Embed, NodeVectors, write_means, write_vec
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
+from memforest.store.owned import nodes_without
 from memforest.store.tx import Tx
 from memforest.tree import Node
 
@@ -50,6 +51,7 @@ class Refresher:
             itself, as soon as the node can be made; another one gets all that are ready together.
         embed: makes vectors, or None in a memory without an embedder.
         model: id of the embedder.
+        without: names indexes whose nodes are neither made nor counted.
     """
 
     def __init__(
@@ -59,12 +61,14 @@ class Refresher:
         summariser: Summariser,
         embed: Embed | None,
         model: str | None = None,
+        without: Callable[[Tx], Collection[str]] = lambda tx: (),
     ) -> None:
         self._db = db
         self._describe = describe
         self._summariser = summariser
         self._embed = embed
         self._model = model
+        self._without = without
 
     async def refresh(self, *, but: Collection[int] = ()) -> Refreshed:
         """Bring every dirty node up to date, as far as the steps succeed; those of the trees in `but` are left.
@@ -88,7 +92,7 @@ class Refresher:
     async def _run(self, nodes: Collection[int] | None, but: Collection[int] = ()) -> Refreshed:
         done = Refreshed()
         with timed(done, "store_ms"):
-            dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes, but)
+            dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes, but, self._without)
         if dirty:
             vectors = NodeVectors(self._embed)
             try:
@@ -99,7 +103,9 @@ class Refresher:
                 await vectors.cancel()
             with timed(done, "store_ms"):
                 await asyncio.to_thread(self._write_vectors, rows, vectors.means)
-        done.left = await asyncio.to_thread(_still_dirty, self._db, None if nodes is None else dirty)
+        done.left = await asyncio.to_thread(
+            _still_dirty, self._db, None if nodes is None else dirty, self._without
+        )
         return done
 
     # -- texts ------------------------------------------------------------------------------------
@@ -213,7 +219,10 @@ class _Order:
 
 
 def _dirty_beneath(
-    db: Database, nodes: Collection[int] | None, but: Collection[int]
+    db: Database,
+    nodes: Collection[int] | None,
+    but: Collection[int],
+    without: Callable[[Tx], Collection[str]],
 ) -> dict[int, tuple[int, ...]]:
     """Return the children of every dirty node, or of those among nodes and beneath them, from the leaves up.
 
@@ -221,10 +230,10 @@ def _dirty_beneath(
     """
     with db.read() as tx:
         if nodes is None:
-            return tree_rows.dirty_children(tx, but=but)
+            return tree_rows.dirty_children(tx, but=but, without=without(tx))
         found: dict[int, Node] = {}
         # What is above a dirty node is dirty, so nothing dirty lies beneath a clean one.
-        frontier = set(nodes)
+        frontier = nodes_without(tx, nodes, without(tx))
         while frontier:
             read = tree_rows.nodes_with_ids(tx, sorted(frontier))
             dirty = {node.id: node for node in read.values() if node.dirty}
@@ -234,10 +243,12 @@ def _dirty_beneath(
     return {node.id: node.children for node in ordered}
 
 
-def _still_dirty(db: Database, nodes: Collection[int] | None) -> int:
+def _still_dirty(
+    db: Database, nodes: Collection[int] | None, without: Callable[[Tx], Collection[str]]
+) -> int:
     with db.read() as tx:
         if nodes is None:
-            return tree_rows.dirty_count(tx)
+            return tree_rows.dirty_count(tx, without=without(tx))
         return sum(node.dirty for node in tree_rows.nodes_with_ids(tx, nodes).values())
 
 

@@ -44,6 +44,7 @@ __all__ = [
 _COLUMNS = """id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty,
     span_lo, span_hi, window, state"""
 _HEAD = "id, coalesce(k, 0), root, height, count"
+_OTHERS = f"AND n.tree NOT IN (SELECT id FROM tree WHERE owner {AMONG})"
 _DIRTY_OF = "tree t CROSS JOIN node n ON n.tree = t.id", "AND t.owner = ?"
 _ID_BLOCK = 64
 
@@ -297,17 +298,17 @@ def roots(tx: Tx, trees: Collection[int]) -> set[int]:
 
 
 def dirty_children(
-    tx: Tx, owner: str | None = None, *, but: Collection[int] = ()
+    tx: Tx, owner: str | None = None, *, but: Collection[int] = (), without: Collection[str] = ()
 ) -> dict[int, tuple[int, ...]]:
     """Return the children of every dirty node of an index's trees, or of all, from the leaves up; a leaf has none.
 
-    The trees in `but` are left out.
+    The trees in `but` are left out, and all those of the indexes in `without`.
     """
     # The trees of one index are looked up one by one: others may have many more dirty nodes than it has trees.
     source, own = ("node n JOIN tree t ON t.id = n.tree", "") if owner is None else _DIRTY_OF
     rows = tx.execute(
-        f"""SELECT n.id, n.children FROM {source} WHERE n.dirty {own} AND t.id NOT {AMONG} ORDER BY n.level, n.id""",
-        (*([] if owner is None else [owner]), tx.ids(but)),
+        f"""SELECT n.id, n.children FROM {source} WHERE n.dirty {own} AND t.id NOT {AMONG} {_OTHERS} ORDER BY n.level, n.id""",
+        (*([] if owner is None else [owner]), tx.ids(but), tx.ids(without)),
     )
     return {node: unpack_ids(children) for node, children in rows}
 
@@ -320,11 +321,10 @@ def dirty_trees(tx: Tx) -> dict[int, str]:
     return dict(rows.fetchall())
 
 
-def dirty_mark(tx: Tx) -> tuple[int, int, int]:
-    """Return a mark that changes with the set of dirty nodes and their versions."""
-    row = tx.execute(
-        "SELECT count(*), coalesce(sum(id), 0), coalesce(sum(version), 0) FROM node WHERE dirty"
-    ).fetchone()
+def dirty_mark(tx: Tx, *, without: Collection[str] = ()) -> tuple[int, int, int]:
+    """Return a mark that changes with the set of dirty nodes and their versions; those of some indexes left out."""
+    counted = "count(*), coalesce(sum(n.id), 0), coalesce(sum(n.version), 0)"
+    row = tx.execute(f"SELECT {counted} FROM node n WHERE n.dirty {_OTHERS}", (tx.ids(without),)).fetchone()
     return row[0], row[1], row[2]
 
 
@@ -337,11 +337,11 @@ def mark_all_dirty(tx: Tx) -> None:
     tx.execute("UPDATE derived_summary SET inputs = NULL")
 
 
-def mark_dirty(tx: Tx, nodes: Collection[int]) -> None:
-    """Mark nodes that have a summary, and all above them."""
+def mark_dirty(tx: Tx, nodes: Collection[int]) -> set[int]:
+    """Mark nodes that have a summary, and all above them; return both."""
     marked = set(nodes)
     if not marked:
-        return
+        return marked
     for node, children in tx.execute("SELECT id, children FROM node ORDER BY level, id"):
         if not marked.isdisjoint(unpack_ids(children)):
             marked.add(node)
@@ -349,6 +349,7 @@ def mark_dirty(tx: Tx, nodes: Collection[int]) -> None:
         f"UPDATE node SET dirty = 1, version = version + 1 WHERE id {AMONG}",
         (tx.ids(sorted(marked)),),
     )
+    return marked
 
 
 def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:
@@ -373,11 +374,11 @@ def sizes(tx: Tx) -> dict[str, tuple[int, int, int]]:
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
-def node_count(tx: Tx) -> tuple[int, int]:
-    """Return how many nodes there are and how many are dirty."""
+def node_count(tx: Tx, *, without: Collection[str] = ()) -> tuple[int, int]:
+    """Return how many nodes there are and how many are dirty, of the latter not those of some indexes."""
     sql = "SELECT (SELECT count(*) FROM node WHERE level) + (SELECT count(*) FROM leaf)"
     total = tx.execute(sql).fetchone()[0]
-    return total, dirty_count(tx)
+    return total, dirty_count(tx, without=without)
 
 
 def leaf_count(tx: Tx) -> int:
@@ -385,11 +386,13 @@ def leaf_count(tx: Tx) -> int:
     return int(tx.execute("SELECT count(*) FROM leaf").fetchone()[0])
 
 
-def any_dirty(tx: Tx) -> bool:
-    """Return whether a node is dirty; reads one at most."""
-    return tx.execute("SELECT 1 FROM node WHERE dirty LIMIT 1").fetchone() is not None
+def any_dirty(tx: Tx, *, without: Collection[str] = ()) -> bool:
+    """Return whether a node is dirty, other than those of some indexes; reads no clean ones."""
+    sql = f"SELECT 1 FROM node n WHERE n.dirty {_OTHERS} LIMIT 1"
+    return tx.execute(sql, (tx.ids(without),)).fetchone() is not None
 
 
-def dirty_count(tx: Tx) -> int:
-    """Return how many nodes are dirty; reads no others."""
-    return int(tx.execute("SELECT count(*) FROM node WHERE dirty").fetchone()[0])
+def dirty_count(tx: Tx, *, without: Collection[str] = ()) -> int:
+    """Return how many nodes are dirty, other than those of some indexes; reads no clean ones."""
+    sql = f"SELECT count(*) FROM node n WHERE n.dirty {_OTHERS}"
+    return int(tx.execute(sql, (tx.ids(without),)).fetchone()[0])

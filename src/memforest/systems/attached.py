@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memforest.config import Config
@@ -74,6 +74,19 @@ class Attached:
     def of(self, tx: Tx) -> list[MemoryIndex]:
         """Return the memory's indexes, by name; one that cannot be used here is left out."""
         return [index for row in indexes.rows(tx) if (index := self.usable(row)) is not None]
+
+    def paced(self, tx: Tx) -> frozenset[str]:
+        """Return the names of those whose summaries no refresh makes."""
+        return frozenset(index.name for index in self.of(tx) if index.paced)
+
+    def reopen(self, tx: Tx, nodes: Collection[int] | None = None) -> None:
+        """Let paced indexes schedule what has been marked as out of date: some nodes, or everything that is."""
+        for index in self.of(tx):
+            if not index.paced:
+                continue
+            dirty = tree_rows.dirty_children(tx, owner=index.name)
+            if own := [node for node in dirty if nodes is None or node in nodes]:
+                index.reopen(tx, own)
 
     def get(self, tx: Tx, name: str, *, listed: bool = False) -> MemoryIndex:
         """Return one of the memory's indexes, or one that stores nothing, unless it must be `listed`.

@@ -71,6 +71,9 @@ class MemoryIndex(Protocol):
     deferred: bool
     """Whether it is placed by `advance` alone, because placing reads summaries or asks a model. Others are placed
     in the transaction that writes what they follow."""
+    paced: bool
+    """Whether its summaries are made by `advance` alone, through `Host.consolidate`, at times of its own: no refresh makes or
+    counts them, and they are shown as they stand. It is advanced whenever a deferred index is."""
     tables: Sequence[Upgrade]
     """What makes its own tables: one step for each version, from the first on."""
     numbered: frozenset[str]
@@ -129,6 +132,17 @@ class MemoryIndex(Protocol):
         Args:
             host: of the memory.
             until: a number of the feed; the cursor stands there in the end, or behind it.
+        """
+        ...
+
+    def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
+        """Schedule nodes of a paced index that were marked as out of date, with all above them; part of the transaction.
+
+        They are to be made by the next `advance`, because they would be made otherwise now.
+
+        Args:
+            tx: a write transaction.
+            nodes: ids, from the leaves up.
         """
         ...
 
@@ -226,6 +240,7 @@ class Index(ABC):
     follows: frozenset[Kind] = frozenset()
     baseline = False
     deferred = False
+    paced = False
     tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings
     numbered: frozenset[str] = frozenset()
@@ -265,6 +280,9 @@ class Index(ABC):
         """Place what the feed has noted, some notes a transaction."""
         while await host.write(lambda tx: place_next(tx, self, until)):
             pass
+
+    def reopen(self, tx: Tx, nodes: Collection[int]) -> None:  # noqa: B027  # of paced indexes alone
+        """Schedule nothing: a refresh makes what is out of date."""
 
     def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
         """Take over nothing: everything is placed from the feed."""

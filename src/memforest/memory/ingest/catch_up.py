@@ -59,7 +59,11 @@ def _wanted(
         return [
             index
             for index in attached.of(tx)
-            if (index.name in behind or index.deferred if names is None else index.name in names)
+            if (
+                index.name in behind or index.deferred or index.paced
+                if names is None
+                else index.name in names
+            )
             and (failed or index.name not in stopped)
         ]
 

@@ -116,7 +116,7 @@ class SessionWriter:
 
     def _deferred_trees(self) -> frozenset[int]:
         with self.db.read() as tx:
-            deferred = {index.name for index in self.attached.of(tx) if index.deferred}
+            deferred = {index.name for index in self.attached.of(tx) if index.deferred and not index.paced}
             if not deferred:
                 return frozenset()
             return frozenset(tree for tree, owner in tree_rows.dirty_trees(tx).items() if owner in deferred)
@@ -131,7 +131,7 @@ class SessionWriter:
 
     def _dirty(self) -> int:
         with self.db.read() as tx:
-            return tree_rows.dirty_count(tx)
+            return tree_rows.dirty_count(tx, without=self.attached.paced(tx))
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""

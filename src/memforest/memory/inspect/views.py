@@ -140,7 +140,7 @@ def indexes(context: ViewContext) -> list[IndexView]:
 def stats(context: ViewContext, user_id: str) -> Stats:
     """Return counts of everything, the embedder, the schema and the size on disk."""
     tx = context.tx
-    nodes, dirty = tree_rows.node_count(tx)
+    nodes, dirty = tree_rows.node_count(tx, without=context.attached.paced(tx))
     found = counts.count_rows(tx)
     embedder, known = meta.get(tx, "embedder"), sampled_share(tx, context.cache.known)
     present = context.present

@@ -317,6 +317,8 @@ class _Merge:
             trees = tree_rows.dirty_trees(tx)
             found: dict[int, str] = {}
             for index in self._writer.attached.of(tx):
+                if index.paced:
+                    continue
                 found |= index.titles(tx, [tree for tree, owner in trees.items() if owner == index.name])
             return found
 

@@ -129,6 +129,7 @@ class TakeIn:
             indexes.move(tx, name, feed.position(tx))
         if self._lines.header.get("summaries") is not True:
             tree_rows.mark_all_dirty(tx)
+            self._attached.reopen(tx)
         meta.bump(tx)
         return dict(self._lines.rows)
 
