@@ -21,8 +21,8 @@ from tests.worlds import fast_config, fast_folder, file_of, said
 
 from memforest import MemForest
 from memforest.facts import superseding
-from memforest.facts.superseding import superseded_by
-from memforest.facts.timeline import Observation, superseded, time_order
+from memforest.facts.superseding import segments_since, superseded_by
+from memforest.facts.timeline import Observation, superseded, time_order, timeline
 from memforest.search.load import load_snapshot
 from memforest.search.snapshot import OPEN
 from memforest.store import snapshot as rows
@@ -87,6 +87,33 @@ def test_only_the_neighbours_of_a_new_observation_are_read() -> None:
     past = Listed([*seen, Observation(20_000, "", 20_000, "Rome")])
     assert superseded_by(past.seen[-1], past) <= {o.fact for o in seen[-16:]}
     assert past.read == 16
+
+
+@given(OBSERVATIONS, st.sampled_from([1, 3, 16]), st.integers(0, 41))
+def test_the_last_segments_are_those_of_the_whole_timeline(
+    seen: list[Observation], window: int, since: int
+) -> None:
+    """Random observations, read from their end: the segments are the timeline's last ones, back to the time asked for."""
+    end = Observation(50, "", 0, "")
+    past = Listed([*seen, end])
+    whole = timeline(seen)
+    with patch.object(superseding, "WINDOW", window):
+        found = segments_since(end, past, since)
+    assert found == whole[len(whole) - len(found) :]
+    held = [one for one in whole if one.holds_at(since)]
+    assert found[-1:] == whole[-1:]
+    assert held[-1:] == [] or held[-1] in found
+
+
+def test_the_last_segment_of_many_is_read_from_the_end() -> None:
+    """Ten thousand moves: the last 16 observations are read for the last segment."""
+    random = Random(7)
+    seen = [Observation(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
+    end = Observation(20_000, "", 20_000, "Rome")
+    past = Listed([*seen, end])
+    found = segments_since(end, past, 10_000)
+    assert past.read == 16
+    assert found == timeline(seen)[-len(found) :]
 
 
 def of_all(tx: Tx, new: Sequence[int]) -> set[int]:

@@ -30,12 +30,12 @@ from memforest.store.leaves import QUOTED_MAKERS
 from memforest.store.snapshot import muted_turns
 from memforest.store.tx import Tx
 from memforest.systems.timem import profile_rows as rows
-from memforest.systems.timem.profile_rows import Named, StatedFact, Told
+from memforest.systems.timem.profile_rows import Named, Said, StatedFact, Told, tell_states
 from memforest.systems.timem.states_then import Changed, Held, then
 from memforest.text import entity_key, lexical_tokens
 from memforest.types import Precision
 
-__all__ = ["MOST", "Line", "LineKind", "profile_lines", "profile_statements", "statements_of"]
+__all__ = ["MOST", "Line", "LineKind", "profile_lines", "profile_statements", "statements_of", "tell_states"]
 
 LineKind = Literal["state", "change", "event", "entity", "topic", "said"]
 
@@ -93,11 +93,18 @@ def profile_statements(lines: Iterable[Line]) -> tuple[str, ...]:
 
 
 def profile_lines(
-    tx: Tx, start_ms: int, end_ms: int, participants: Sequence[str], zone: tzinfo
+    tx: Tx,
+    start_ms: int,
+    end_ms: int,
+    participants: Sequence[str],
+    zone: tzinfo,
+    *,
+    turns: Collection[int] | None = None,
 ) -> list[Line]:
     """Return the lines of a profile of [start_ms, end_ms), by participant in the order given, then by kind, then by time.
 
-    Only what had been said by the end is in it.
+    Only what had been said by the end is in it. States and changes rest on all that was told until then, the other lines on the
+    window's turns alone.
 
     Args:
         tx: a read transaction.
@@ -105,17 +112,28 @@ def profile_lines(
         end_ms: where it ends.
         participants: who took part in it; several names of one person are one section, under the first.
         zone: whose days are written.
+        turns: row ids of the window's turns, where a session that began in it goes on behind its end; else those said in it.
     """
-    month = _Month(tx, start_ms, end_ms, participants, zone)
+    said = rows.said_between(tx, start_ms, end_ms) if turns is None else rows.said_of(tx, turns)
+    month = _Month(tx, start_ms, end_ms, said, participants, zone)
     return [line for who, name in month.names.items() for line in month.lines_of(who, name)]
 
 
 class _Month:
     """The statements that were told in a window, and what is made of them."""
 
-    def __init__(self, tx: Tx, start_ms: int, end_ms: int, participants: Sequence[str], zone: tzinfo) -> None:
+    def __init__(
+        self,
+        tx: Tx,
+        start_ms: int,
+        end_ms: int,
+        said: Sequence[Said],
+        participants: Sequence[str],
+        zone: tzinfo,
+    ) -> None:
         self.tx, self.start_ms, self.end_ms, self.zone = tx, start_ms, end_ms, zone
-        self.told = rows.told_between(tx, start_ms, end_ms)
+        self.said = said
+        self.told = rows.told_by(tx, [one.turn for one in said])
         self.stated = rows.stated(tx, {one.occurrence for one in self.told})
         self.named: dict[int, list[Named]] = {}
         for named in rows.named_by(tx, {one.fact for one in self.told}):
@@ -167,8 +185,8 @@ class _Month:
         latest = sorted(sure, key=lambda one: (-one.last_ms, one.attribute, one.start_ms))[: MOST["state"]]
         for one in sorted(latest, key=lambda one: (one.attribute, one.start_ms, one.value)):
             day = self._when(one.start_ms, times.get(one.facts[0]))
-            stated = times.get(one.facts[0]) is not None
-            since = "since" if stated and one.began else "known since"
+            span = times.get(one.facts[0])
+            since = "since" if span is not None and (one.began or span[1] is None) else "known since"
             text = f"{one.attribute}: {one.value} ({since} {day})"
             yield self._line(name, text, "state", one.facts, supports)
 
@@ -318,11 +336,7 @@ class _Month:
     def _said(self, who: int | str, name: str) -> list[Line]:
         """Return what somebody said, whole turns: those that tell most. Of what is hidden no word."""
         muted = set(muted_turns(self.tx))
-        said = [
-            one
-            for one in rows.said_between(self.tx, self.start_ms, self.end_ms)
-            if one.turn not in muted and self.entity_of(one.speaker) == who
-        ]
+        said = [one for one in self.said if one.turn not in muted and self.entity_of(one.speaker) == who]
         if len(said) > MOST_SAID:
             step = (len(said) - 1) / (MOST_SAID - 1)
             said = [said[round(at * step)] for at in range(MOST_SAID)]

@@ -23,11 +23,13 @@ __all__ = [
     "named_by",
     "observed_before",
     "said_between",
+    "said_of",
     "spans_of",
     "stated",
     "supported",
+    "tell_states",
     "texts_of",
-    "told_between",
+    "told_by",
     "turns_of",
     "values_named_before",
 ]
@@ -87,16 +89,28 @@ def supported(tx: Tx, turns: Collection[int]) -> list[tuple[int, str]]:
     ).fetchall()
 
 
-def told_between(tx: Tx, start_ms: int, end_ms: int) -> list[Told]:
-    """Return the occurrences that turns said in [start, end) support, in the order of their turns."""
+def told_by(tx: Tx, turns: Collection[int]) -> list[Told]:
+    """Return the occurrences that turns support, in the order of their turns."""
     rows = tx.execute(
-        """SELECT o.id, o.fact, t.id, o.speaker, t.said_ms, t.session FROM turn t
-           JOIN occurrence_turn x ON x.turn = t.id JOIN occurrence o ON o.id = x.occurrence
-           JOIN fact f ON f.id = o.fact AND f.verdict < 2
-           WHERE t.said_ms >= ? AND t.said_ms < ? ORDER BY t.said_ms, t.session, t.ordinal, o.id""",
-        (start_ms, end_ms),
+        f"""SELECT o.id, o.fact, t.id, o.speaker, t.said_ms, t.session FROM turn t
+            JOIN occurrence_turn x ON x.turn = t.id JOIN occurrence o ON o.id = x.occurrence
+            JOIN fact f ON f.id = o.fact AND f.verdict < 2
+            WHERE t.id {AMONG} ORDER BY t.said_ms, t.session, t.ordinal, o.id""",
+        (tx.ids(turns),),
     )
     return [Told(*row) for row in rows]
+
+
+def tell_states(tx: Tx, *, turns: Collection[int] = (), facts: Collection[int] = ()) -> bool:
+    """Return whether any of some turns supports a statement that tells a state, or any of some statements tells one.
+
+    Such a state may stand in the profiles of all later months: these are out of date when it comes or goes.
+    """
+    by_turn = f"""SELECT 1 FROM occurrence_turn x JOIN state s ON s.occurrence = x.occurrence WHERE x.turn {AMONG} LIMIT 1"""
+    by_fact = f"SELECT 1 FROM state WHERE fact {AMONG} LIMIT 1"
+    return any(
+        tx.execute(sql, (tx.ids(items),)).fetchone() for sql, items in ((by_turn, turns), (by_fact, facts))
+    )
 
 
 def stated(tx: Tx, occurrences: Collection[int]) -> dict[int, StatedFact]:
@@ -125,6 +139,15 @@ def said_between(tx: Tx, start_ms: int, end_ms: int) -> list[Said]:
     rows = tx.execute(
         "SELECT id, speaker, said_ms FROM turn WHERE said_ms >= ? AND said_ms < ? ORDER BY said_ms, session, ordinal",
         (start_ms, end_ms),
+    )
+    return [Said(*row) for row in rows]
+
+
+def said_of(tx: Tx, turns: Collection[int]) -> list[Said]:
+    """Return some turns, in order."""
+    rows = tx.execute(
+        f"SELECT id, speaker, said_ms FROM turn WHERE id {AMONG} ORDER BY said_ms, session, ordinal",
+        (tx.ids(turns),),
     )
     return [Said(*row) for row in rows]
 
