@@ -65,6 +65,7 @@ _WEEKDAYS = (
     "saturday sabado",
     "sunday domingo",
 )
+_ABSTRACT = ("ing", "tion", "sion", "ness", "ment", "ity", "ship", "ism", "ance", "ence", "hood")
 _DAYS = word_set("january february march april may june july august september october november december") | {
     word + end for row in _WEEKDAYS for word in row.split() for end in ("", "s")
 }
@@ -119,12 +120,21 @@ def invented(
         *(
             ("a name", name)
             for name in _names(text, language, (), source)
-            if not _is_said(name, source, translated=translated)
+            if not (_is_abstract(name) or _is_said(name, source, translated=translated))
         ),
         *(("a number", one.text) for one in figures(text) if not _is_counted(one, source)),
         *(("a date", day) for day in _day_words(text) if not _is_told(day, source)),
     )
     return next(iter(lacks), None)
+
+
+def _is_abstract(name: str) -> bool:
+    """Return whether a single word is no name by its ending, as what opens a sentence in a paraphrase: "Singing matters".
+
+    >>> [_is_abstract(name) for name in ("Singing", "Dedication", "Marit", "Inging Lee")]
+    [True, True, False, False]
+    """
+    return " " not in name and name.lower().endswith(_ABSTRACT)
 
 
 def language_of(text: str, supports: Sequence[SourceTurn], source: Source) -> Code:

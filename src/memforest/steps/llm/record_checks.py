@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta, tzinfo
+from dataclasses import replace
+from datetime import datetime, tzinfo
 from functools import cached_property, lru_cache
 from itertools import takewhile
 
@@ -20,7 +21,7 @@ from memforest.language.language import Code, detect_language
 from memforest.language.sentences import split_sentences
 from memforest.steps.llm.chatter import is_order
 from memforest.steps.llm.clauses import forms_of
-from memforest.steps.llm.figures import figures
+from memforest.steps.llm.figures import figures, fractions
 from memforest.steps.llm.grounding import Lack, date_is_spelt, invented
 from memforest.steps.llm.passages import Passage, named_in, passages
 from memforest.steps.llm.prompt import load_prompt
@@ -41,9 +42,10 @@ _QUOTED_WORDS = 3
 """Shorter quotations are titles, nicknames and words that are spoken about; their names and numbers are checked."""
 _QUOTE = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|「([^「」]+)」|(?<!\w)\"([^\"]+)\"(?!\w)")
 _LEFT_OUT = re.compile(r"…|\.{3,}|\[[^\[\]]*\]")
+_ISO_DATE = re.compile(r"\b\d{4}-(?:\d{2}(?:-\d{2})?|W\d{2})\b")
+_YEAR_DIGITS = 4
 _TURN_CHARS = 4_000
 _SHOWN = 60
-_TICK = timedelta(milliseconds=1)
 
 
 class RecordCheck:
@@ -87,6 +89,9 @@ class RecordCheck:
 
     def invention(self, text: str) -> str | None:
         """Return what a record says that nothing bears out: a name, a number, a date, a quotation, its prompt; None if nothing."""
+        echo = self._echoed(text)
+        if echo is not None:
+            return echo
         language = detect_language(text)
         for piece in split_sentences(text):
             if folded(piece.text) in self._sentences:
@@ -94,7 +99,7 @@ class RecordCheck:
             wrong = self._made_up(piece.text, language)
             if wrong is not None:
                 return wrong
-        return self._misquoted(text) or self._echoed(text)
+        return self._misquoted(text)
 
     def misplaced(self, line: str, participant: str) -> str | None:
         """Return why a line of a profile does not belong to a participant; None if nothing tells against it.
@@ -126,14 +131,15 @@ class RecordCheck:
 
     def _without_dates(self, sentence: str, language: Code) -> tuple[str, str | None]:
         """Return a sentence without the dates that are borne out, and the first one that is not."""
-        plain, start = sentence, self._request.start
-        for one in reversed(dates_of(sentence, language, start, self._zone, None)):
+        plain = _ISO_DATE.sub(lambda found: " " if found[0] in self._iso else found[0], sentence)
+        for one in reversed(dates_of(plain, language, self._request.start, self._zone, None)):
             if one.direction == "for":
                 continue  # how long something takes is checked as a number
             if not self._is_known(one):
                 return plain, one.text
             plain = f"{plain[: one.start_char]} {plain[one.end_char :]}"
-        return plain, None
+        left = _ISO_DATE.search(plain)
+        return plain, None if left is None else left[0]
 
     def _is_known(self, span: DateSpan) -> bool:
         """Return whether the days are stated, or the words are there; of "last week" whether anything lies in it."""
@@ -171,11 +177,20 @@ class RecordCheck:
         start = self._request.start
         parts = [part for text in (*self._texts, self._told) for part in _parts(text)]
         turns = tuple(Turn(str(at), "", part, start, at, None) for at, part in enumerate(parts))
-        return read_source(Chunk("", 0, turns, (), self._request.participants), self._zone)
+        read = read_source(Chunk("", 0, turns, (), self._request.participants), self._zone)
+        years = {number for number in read.numbers if len(number) == _YEAR_DIGITS and number.isdecimal()}
+        return replace(
+            read, numbers=frozenset(years).union(*map(_numbers, (*parts, *self._request.participants)))
+        )
 
     @cached_property
     def _days(self) -> tuple[Interval, ...]:
         return (*self._source.stated, *_window(self._request.start, self._request.end))
+
+    @cached_property
+    def _iso(self) -> frozenset[str]:
+        """The dates in ISO form, of which two may stand together ("2031-05-05/2031-05-11")."""
+        return frozenset(_ISO_DATE.findall("\n".join((*self._texts, self._told))))
 
     @cached_property
     def _language(self) -> Code:
@@ -227,6 +242,13 @@ def _parts(text: str) -> list[str]:
             made.append(piece.text)
             room = _TURN_CHARS - len(piece.text)
     return made
+
+
+def _numbers(text: str) -> frozenset[str]:
+    """Return the readings of the numbers of a text; the digits of dates in ISO form are none, as every record has some."""
+    plain = _ISO_DATE.sub(" ", text)
+    pieces = [piece.text for piece in split_sentences(plain)]
+    return fractions(plain).union(*(one.readings for piece in pieces for one in figures(piece)))
 
 
 def _window(start: datetime, end: datetime) -> tuple[Interval, ...]:
