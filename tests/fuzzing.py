@@ -42,7 +42,7 @@ from memforest.language import (
     whose,
 )
 from memforest.language.counting import cut_words
-from memforest.language.dating import date_languages
+from memforest.language.dating import date_languages, dated_text
 from memforest.language.language import load_word_lists
 from memforest.language.participants import called, is_assistant
 from memforest.language.requests import is_imperative, is_request_question
@@ -58,6 +58,7 @@ from memforest.steps.llm import (
     dating,
     grounding,
     parse,
+    passages,
     polarity,
     prompt,
     shown,
@@ -65,6 +66,7 @@ from memforest.steps.llm import (
     structured,
     subject,
 )
+from memforest.steps.llm.record_checks import RecordCheck
 from memforest.steps.llm.replies import Extraction, Named, Statement
 from memforest.steps.llm.shown import head_and_tail
 from memforest.steps.local import draft, spanish
@@ -206,6 +208,7 @@ def _grounds(text: str) -> None:
     subject.misattributed(f"Ann {text}", "en", supports, read)
     grounding.date_is_spelt(text[:100], supports)
     grounding.language_of(text, supports, read)
+    grounding.invented(text, "en", read)
     for one in supports:
         grounding.support_of(text, one, read)
 
@@ -303,6 +306,17 @@ def _summary(text: str) -> None:
         LocalSummariser().summarise_one(SummaryRequest("entity", text, WHEN, WHEN, given, most))
 
 
+def _record(text: str) -> None:
+    """Check a text as a record, and as a line of a profile, against itself and other texts."""
+    request = SummaryRequest(
+        "record", text, WHEN, WHEN, (text,), 60, participants=("Ann", "Bob", text[:20] or "x")
+    )
+    for made_of in ((f"Ann: {text}", f"## Bob\n- {text[::-1]}"), ("Bob sings.",)):
+        check = RecordCheck(request, made_of, ("2024-06-01", "2024-06-01"), UTC, "timem_day")
+        for said in (text, f'Bob said "{text}" on 3 May.'):
+            check.size(said), check.about(said), check.invention(said), check.misplaced(said, "Bob")
+
+
 def most_words(most: int) -> int:
     """Return a bound on the words of a summary."""
     return most
@@ -392,6 +406,14 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.llm.grounding.date_is_spelt": _grounds,
     "steps.llm.grounding.language_of": _grounds,
     "steps.llm.shown.head_and_tail": lambda t: head_and_tail(t, 9),
+    "steps.llm.shown.not_blank": lambda t: shown.not_blank([t, " ", t]),
+    "steps.llm.shown.readable": lambda t: shown.readable([t, t]),
+    "steps.llm.shown.within": lambda t: [shown.within(t, most) for most in (0, 1, 7)],
+    "steps.llm.grounding.invented": _grounds,
+    "steps.llm.passages.named_in": lambda t: passages.named_in(t, (*NAMES, t[:30])),
+    "steps.llm.passages.participant_named": lambda t: passages.participant_named(t, (*NAMES, t)),
+    "steps.llm.record_checks.RecordCheck": _record,
+    "language.dating.dated_text": lambda t: dated_text(t, WHEN, UTC),
     "steps.llm.polarity.contradicts": _grounds,
     "steps.llm.subject.misattributed": _grounds,
     "steps.llm.parse.find_json": lambda t: [

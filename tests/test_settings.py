@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,26 @@ def test_the_papers_settings_are_presets(
     assert chat.extra_body == {"top_p": 0.8, "top_k": 20}
     assert (embedder.model, embedder.dimensions) == ("Qwen3-Embedding-0.6B", 1024)
     assert embedder.base_url == "http://127.0.0.1:8002/v1"
+
+
+def test_the_temperatures_of_timem_are_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warm where it writes, plans and answers, cooler where it sifts, and 0 elsewhere; a file's own model takes its place."""
+    monkeypatch.setattr(socket, "socket", None)
+    chat = load("timem_paper", environ={}).chat
+    warmth = {
+        step: chat.for_step(step).temperature for step in ("summarise", "plan", "sift", "answer", "extract")
+    }
+    assert warmth == {"summarise": 0.7, "plan": 0.7, "sift": 0.3, "answer": 0.7, "extract": 0.0}
+    assert {chat.for_step(step).model for step in warmth} == {"gpt-4o-mini-2024-07-18"}
+    own = load(
+        "timem_paper",
+        environ={"MEMFOREST_CHAT_MODEL": "mine", "MEMFOREST_CHAT_BASE_URL": "http://127.0.0.1:9/v1"},
+    )
+    assert own.chat.for_step("sift") == replace(own.chat, temperature=0.3, max_reply_tokens=1024, steps={})
+    assert (own.chat.model, own.chat.base_url) == ("mine", "http://127.0.0.1:9/v1")
+    assert all(
+        load(environ={}, chat=ChatEndpoint("m")).chat.for_step(step).temperature == 0 for step in warmth
+    )
 
 
 def test_an_unknown_preset_is_refused() -> None:

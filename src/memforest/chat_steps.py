@@ -118,9 +118,14 @@ _steps: dict[str, ChatStep] = {
                     "summarise_entity",
                     "summarise_scene",
                     "summarise_session",
+                    "timem_segment",
+                    "timem_session",
+                    "timem_day",
+                    "timem_week",
                 ),
                 f"{_OWN}Summary",
-            ),
+            )
+            | {"timem_profile": f"{_OWN}Profile"},
             f"{_DOUBLES}summary",
         ),
         ChatStep(
@@ -131,8 +136,8 @@ _steps: dict[str, ChatStep] = {
         ),
         ChatStep(
             "plan",
-            "says what to look for in each recalled tree",
-            {"plan": f"{_OWN}BrowseGuide"},
+            "says what to look for: in each recalled tree, or how much of a memory a question needs",
+            {"plan": f"{_OWN}BrowseGuide", "timem_plan": f"{_OWN}QuestionNeeds"},
             f"{_DOUBLES}guide",
             waits=True,
         ),
@@ -141,6 +146,13 @@ _steps: dict[str, ChatStep] = {
             "chooses the way down a tree",
             {"browse": f"{_OWN}BrowseChoice"},
             f"{_DOUBLES}choice",
+            waits=True,
+        ),
+        ChatStep(
+            "sift",
+            "chooses which recalled memories help with a question, where an index asks",
+            {"timem_gate": f"{_OWN}Sifted"},
+            f"{_DOUBLES}sifted",
             waits=True,
         ),
         ChatStep(

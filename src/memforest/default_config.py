@@ -56,8 +56,9 @@ def load_default_config(
     the one that is named.
 
     Args:
-        name: a preset: ``"default_30b"`` or ``"default_4b"`` (the paper's models, served on this machine) or
-            ``"paper"`` (its form of retrieval, see docs/modes.md); None and ``"default"`` are none.
+        name: a preset: ``"default_30b"`` or ``"default_4b"`` (the paper's models, served on this machine),
+            ``"paper"`` (its form of retrieval, see docs/modes.md), or ``"timem_paper"`` (models and temperatures of TiMem's
+            evaluation); None and ``"default"`` are none.
         file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.
         environ: read instead of the process's environment.
         **settings: fields of `Config`.

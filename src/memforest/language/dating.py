@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
-from memforest.calendar import DateSpan
-from memforest.interval import Interval, format_interval
-from memforest.language.language import Code, has_foreign_words
+from memforest.calendar import DateSpan, find_dates
+from memforest.interval import Interval, format_interval, local_time
+from memforest.language.language import Code, detect_language, has_foreign_words
 from memforest.types import Precision, ResolvedDate
 
-__all__ = ["date_languages", "resolved_dates", "show_dates", "valid_time"]
+__all__ = ["date_languages", "dated_text", "resolved_dates", "show_dates", "valid_time"]
 
 _RULED = ("en", "es")
 _FURTHER = "mul"
 _NAMES_YEAR = re.compile(r"\d{4}")
+_BRACKETS = ("(", "（", "[")
+_SHORT_ISO = ("day", "month", "year")
+_TICK = timedelta(milliseconds=1)
 
 
 def date_languages(text: str, language: Code) -> tuple[str, ...]:
@@ -65,3 +68,45 @@ def show_dates(dates: Sequence[ResolvedDate], zone: tzinfo, *, english: bool = T
         if not _NAMES_YEAR.search(one.words)
     )
     return "; ".join(shown)
+
+
+def dated_text(text: str, said: datetime, zone: tzinfo, *, day_first: bool | None = None) -> str:
+    """Return a text with the days that its relative words mean written beside them, in ISO form: "yesterday (2023-05-07)".
+
+    Also beside days and months without a year. A date that says its year, one in doubt, and one with a bracket behind it
+    are left as they are; so is everything in a language without rules for dates. What is said is not changed otherwise.
+
+    Example:
+        >>> from datetime import timezone
+        >>> dated_text("We moved last week, after a year abroad.", datetime(2023, 5, 8, tzinfo=timezone.utc), timezone.utc)
+        'We moved last week (2023-05-01/2023-05-07), after a year abroad.'
+
+    Args:
+        text: what was said.
+        said: aware; when.
+        zone: whose calendar days are meant.
+        day_first: whether ``01/02`` is 1 February, where the talk shows it.
+
+    Raises:
+        TimestampError: if `said` is naive.
+    """
+    out, done = [], 0
+    for span in find_dates(
+        text, said, zone, date_languages(text, detect_language(text)), day_first=day_first
+    ):
+        behind = text[span.end_char :].lstrip()[:1]
+        if not span.relative or behind in _BRACKETS or any(mark in span.text for mark in _BRACKETS):
+            continue
+        out += [text[done : span.end_char], f" ({_iso_days(span, zone)})"]
+        done = span.end_char
+    return "".join((*out, text[done:]))
+
+
+def _iso_days(span: DateSpan, zone: tzinfo) -> str:
+    """Return the days that a date means: a day, month or year by its name, else the first and the last day."""
+    if span.direction == "for":
+        return format_interval(Interval(span.start), span.precision, zone=zone, style="iso")
+    if span.precision in _SHORT_ISO:
+        return format_interval(span.interval, span.precision, zone=zone, style="iso")
+    first, last = (local_time(at, zone).date().isoformat() for at in (span.start, span.end - _TICK))
+    return first if first == last else f"{first}/{last}"

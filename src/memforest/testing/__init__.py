@@ -4,14 +4,16 @@ from memforest.models.hashing import HashEmbedder
 from memforest.testing.answering import ServedCall
 from memforest.testing.chat import FunctionChat, ScriptedChat
 from memforest.testing.clock import FrozenClock
+from memforest.testing.counting import CountingChat
 from memforest.testing.faults import Fault, Schedule
 from memforest.testing.pace import Latency, RateLimit
-from memforest.testing.replies import local_reply, placing_reply, step_of
+from memforest.testing.replies import local_reply, placing_reply, prompt_of, step_of
 from memforest.testing.server import ChatServer
 from memforest.testing.wire import Reply
 
 __all__ = [
     "ChatServer",
+    "CountingChat",
     "Fault",
     "FrozenClock",
     "FunctionChat",
@@ -24,5 +26,6 @@ __all__ = [
     "ServedCall",
     "local_reply",
     "placing_reply",
+    "prompt_of",
     "step_of",
 ]

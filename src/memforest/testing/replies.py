@@ -15,7 +15,7 @@ from memforest.models.base import ChatRequest
 from memforest.steps.llm.prompt import all_prompts
 from memforest.testing.rules import PlaceRule, placement
 
-__all__ = ["local_reply", "placing_reply", "step_of"]
+__all__ = ["local_reply", "placing_reply", "prompt_of", "step_of"]
 
 NO_RULE = "There is no rule here for what you ask."
 
@@ -75,6 +75,18 @@ def step_of(request: Mapping[str, Any] | ChatRequest) -> str | None:
     return next((step for text in first for step, start in starts if text.startswith(start)), None)
 
 
+def prompt_of(request: Mapping[str, Any] | ChatRequest) -> str | None:
+    """Return the id of memforest's prompt that a request is made with ("extract", "timem_day", ...), None if with none.
+
+    Example:
+        >>> from memforest.steps.llm.prompt import load_prompt
+        >>> prompt_of(ChatRequest("judge", load_prompt("judge").messages(questions=[])))
+        'judge'
+    """
+    first = (*_texts(request)[:1], "")[0]
+    return _ids(tuple(STEPS)).get(first)
+
+
 @lru_cache(maxsize=8192)
 def _made(step: str, data: str) -> str:
     """Return the reply, remembered: benchmarks ask the same again and again, and a rule takes milliseconds."""
@@ -98,3 +110,9 @@ def _texts(request: Mapping[str, Any] | ChatRequest) -> list[str]:
 def _starts(steps: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Return the step and the first line of every prompt of some steps."""
     return tuple((one.step, one.system.strip().splitlines()[0]) for one in all_prompts() if one.step in steps)
+
+
+@lru_cache(maxsize=4)
+def _ids(steps: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the id of every prompt of some steps by its first message."""
+    return {one.first.content: one.id for one in all_prompts() if one.step in steps}

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Literal
 
+from memforest.language.counting import count_words, cut_words
+from memforest.steps.llm.passages import named_in, passages
 from memforest.steps.llm.prompt import read_data_block
 from memforest.steps.llm.replies import (
     AnswerReply,
@@ -20,7 +22,11 @@ from memforest.steps.llm.replies import (
     Named,
     PlaceChoice,
     PlaceVerdict,
+    Profile,
+    ProfileSection,
+    QuestionNeeds,
     Relation,
+    Sifted,
     Statement,
     Summary,
     TreeQueries,
@@ -32,7 +38,17 @@ from memforest.steps.local.summarise import LocalSummariser
 from memforest.text import fold, lexical_tokens, words
 from memforest.types import Candidate, Chunk, Mention, PlaceRequest, SummaryRequest, Turn
 
-__all__ = ["PlaceRule", "answer", "choice", "extraction", "guide", "judgement", "placement", "summary"]
+__all__ = [
+    "PlaceRule",
+    "answer",
+    "choice",
+    "extraction",
+    "guide",
+    "judgement",
+    "placement",
+    "sifted",
+    "summary",
+]
 
 Row = Mapping[str, Any]
 
@@ -142,13 +158,51 @@ _KINDS = {
     "theme": "scene",
     "record": "record",
     "stretch": "conversation",
+    **dict.fromkeys(("segment", "session", "day", "week", "profile"), "record"),
 }
-_MOST_WORDS = re.compile(r"^At most (\d+) words\.$", re.MULTILINE)
+_MOST_WORDS = re.compile(r"^At most (\d+) words(?: for each person)?\.$", re.MULTILINE)
 
 
-def summary(data: str) -> Summary:
-    """Return the summary that the local summariser chooses from the notes, within the words asked for."""
+def summary(data: str) -> Summary | Profile:
+    """Return the summary that the local summariser chooses from the notes, within the words asked for.
+
+    That of a month is a section for each participant, of the notes' sentences that are theirs alone or name them.
+    """
     node = (*read_data_block(data, "node"), {})[0]
+    if "profile" in node:
+        return _profile(data, [str(name) for name in node.get("participants", ())])
+    return Summary(summary=_chosen(data, node))
+
+
+def _profile(data: str, participants: Sequence[str]) -> Profile:
+    told = _texts_of(data, "notes")
+    lines: dict[str, list[str]] = {name: [] for name in participants}
+    for one in passages(told, participants):
+        for name in one.owners & named_in(one.text, participants):
+            if one.text not in lines[name]:
+                lines[name].append(one.text)
+    asked = _MOST_WORDS.findall(data)
+    room = int(asked[-1]) if asked else 60
+    kept = [(name, _that_fit(some, room)) for name, some in lines.items()]
+    if not any(some for _, some in kept) and told and participants:
+        kept = [(participants[0], [f"{participants[0]}: {cut_words(told[0], max(1, room - 2))}"])]
+    return Profile(sections=[ProfileSection(name=name, lines=some) for name, some in kept if some])
+
+
+def _that_fit(lines: Sequence[str], room: int) -> list[str]:
+    kept = []
+    for line in lines:
+        if (size := count_words(line)) <= room:
+            kept.append(line)
+            room -= size
+    return kept
+
+
+def _texts_of(data: str, block: str) -> tuple[str, ...]:
+    return tuple(str(row["text"]) for row in read_data_block(data, block))
+
+
+def _chosen(data: str, node: Row) -> str:
     kind = next((kind for key, kind in _KINDS.items() if key in node), "session")
     label = next((str(node[key]) for key in _KINDS if key in node), "")
     asked = _MOST_WORDS.findall(data)
@@ -157,11 +211,11 @@ def summary(data: str) -> Summary:
         label=label,
         start=_EPOCH,
         end=_EPOCH,
-        inputs=tuple(str(row["text"]) for row in read_data_block(data, "notes")),
+        inputs=_texts_of(data, "notes") or _texts_of(data, "turns"),
         max_words=int(asked[-1]) if asked else 60,
-        history=tuple(str(row["text"]) for row in read_data_block(data, "history")),
+        history=_texts_of(data, "history"),
     )
-    return Summary(summary=LocalSummariser().summarise_one(request))
+    return LocalSummariser().summarise_one(request)
 
 
 # -- placing --------------------------------------------------------------------------------------
@@ -200,10 +254,20 @@ _TWO_SIDES = re.compile(
 )
 
 
-def guide(data: str) -> BrowseGuide:
-    """Return the question as the query of each tree, and a second one where it has two sides."""
+_OF_A_PERSON = re.compile(r"\b(?:would|should|prefer\w*|personality|recommend|suggest)\b", re.IGNORECASE)
+_COMPLEXITY: Mapping[str | None, Literal[0, 1, 2]] = {None: 0, "simple": 0, "hybrid": 1, "complex": 2}
+_TREES = re.compile(r"^<trees>$", re.MULTILINE)
+
+
+def guide(data: str) -> BrowseGuide | QuestionNeeds:
+    """Return the question as the query of each tree, and a second one where it has two sides.
+
+    About a question alone: how much of a memory it needs, by the rules of the local planner, and its first keywords.
+    """
     row = (*read_data_block(data, "question"), {})[0]
     question = str(row.get("question", ""))
+    if not _TREES.search(data):
+        return _needs(question, row)
     names = {fold(name): str(name) for name in row.get("about", ())}
     plan = plan_question(question, reference=_moment(str(row.get("today", ""))), names=names)
     sides = _TWO_SIDES.search(question)
@@ -216,6 +280,24 @@ def guide(data: str) -> BrowseGuide:
             TreeQueries(tree=int(tree["tree"]), queries=queries) for tree in read_data_block(data, "trees")
         ],
     )
+
+
+def _needs(question: str, row: Row) -> QuestionNeeds:
+    names = {fold(str(name)): str(name) for name in row.get("people", ())}
+    plan = plan_question(question, reference=_moment(str(row.get("today", ""))), names=names)
+    own = {token for name in names for token in lexical_tokens(name)}
+    words_of = [word for word in plan.keywords if own.isdisjoint(lexical_tokens(word))]
+    complexity = 2 if _OF_A_PERSON.search(question) else _COMPLEXITY[plan.complexity]
+    return QuestionNeeds(complexity=complexity, keywords=words_of[:3])
+
+
+def sifted(data: str) -> Sifted:
+    """Return the memories that share words with the question, most shared first."""
+    row = (*read_data_block(data, "question"), {})[0]
+    memories = read_data_block(data, "memories")
+    shared = _shared(str(row.get("question", "")), [str(one["text"]) for one in memories])
+    order = sorted((at for at, count in enumerate(shared) if count), key=lambda at: (-shared[at], at))
+    return Sifted(relevant=[int(memories[at]["number"]) for at in order])
 
 
 def choice(data: str) -> BrowseChoice:

@@ -34,6 +34,7 @@ from memforest.text import STOP_WORDS, lexical_tokens, strip_accents, word_set, 
 __all__ = [
     "Lack",
     "date_is_spelt",
+    "invented",
     "is_name",
     "language_of",
     "says_number",
@@ -64,6 +65,7 @@ _WEEKDAYS = (
     "saturday sabado",
     "sunday domingo",
 )
+_ABSTRACT = ("ing", "tion", "sion", "ness", "ment", "ity", "ship", "ism", "ance", "ence", "hood")
 _DAYS = word_set("january february march april may june july august september october november december") | {
     word + end for row in _WEEKDAYS for word in row.split() for end in ("", "s")
 }
@@ -101,6 +103,38 @@ def unsupported(
         ("its words", translated or _is_about(plain, names, numbers, source)),
     )
     return next((lack for lack, holds in checks if not holds), None)
+
+
+def invented(
+    text: str, language: Code, source: Source, *, translated: bool = False
+) -> tuple[Lack, str] | None:
+    """Return the first name, number or word of a date that a source does not say, and which of them it is; None if all are said.
+
+    Args:
+        text: a sentence without its dates, which are checked by themselves.
+        language: of the sentence.
+        source: what it may be taken from.
+        translated: whether the source is in another language, so that names may end otherwise.
+    """
+    lacks: Iterable[tuple[Lack, str]] = (
+        *(
+            ("a name", name)
+            for name in _names(text, language, (), source)
+            if not (_is_abstract(name) or _is_said(name, source, translated=translated))
+        ),
+        *(("a number", one.text) for one in figures(text) if not _is_counted(one, source)),
+        *(("a date", day) for day in _day_words(text) if not _is_told(day, source)),
+    )
+    return next(iter(lacks), None)
+
+
+def _is_abstract(name: str) -> bool:
+    """Return whether a single word is no name by its ending, as what opens a sentence in a paraphrase: "Singing matters".
+
+    >>> [_is_abstract(name) for name in ("Singing", "Dedication", "Marit", "Inging Lee")]
+    [True, True, False, False]
+    """
+    return " " not in name and name.lower().endswith(_ABSTRACT)
 
 
 def language_of(text: str, supports: Sequence[SourceTurn], source: Source) -> Code:

@@ -43,8 +43,12 @@ __all__ = [
     "Named",
     "PlaceChoice",
     "PlaceVerdict",
+    "Profile",
+    "ProfileSection",
+    "QuestionNeeds",
     "Relation",
     "Reply",
+    "Sifted",
     "Statement",
     "Summary",
     "TreeQueries",
@@ -235,6 +239,19 @@ class Summary(Reply):
     summary: str
 
 
+class ProfileSection(Reply):
+    """What a profile says of one participant, a line a thing."""
+
+    name: str
+    lines: Items[str]
+
+
+class Profile(Reply):
+    """Reply of the step "summarise" about a month: a section for each participant."""
+
+    sections: Items[ProfileSection]
+
+
 def _label(value: Any) -> Any:
     """Return a label as it is spelt, whatever its case and the marks around it."""
     return value.strip(" \t\r\n.`*'\"").upper() if isinstance(value, str) else value
@@ -282,6 +299,24 @@ class BrowseChoice(Reply):
     """Reply of the step "browse": the numbers of the promising children, best first."""
 
     ranked: Items[int]
+
+
+def _digit(value: Any) -> Any:
+    """Return a number that was written as a text as a number."""
+    return int(value) if isinstance(value, str) and value.strip() in ("0", "1", "2") else value
+
+
+class QuestionNeeds(Reply):
+    """Reply of the step "plan" about a question alone: how much of a memory it needs, and words to look for."""
+
+    complexity: Annotated[Literal[0, 1, 2], BeforeValidator(_digit)]
+    keywords: Items[str]
+
+
+class Sifted(Reply):
+    """Reply of the step "sift": the numbers of the memories that help, the most useful first."""
+
+    relevant: Items[int]
 
 
 class AnswerReply(Reply):

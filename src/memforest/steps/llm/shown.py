@@ -7,10 +7,25 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 from memforest.interval import EARLIEST, local_time
-from memforest.text import cut
+from memforest.language.counting import count_words, cut_words
+from memforest.language.sentences import split_sentences
+from memforest.text import cut, shorten_runs
 from memforest.types import TreeCard
 
-__all__ = ["head_and_tail", "shown_cards", "shown_day", "shown_days"]
+__all__ = [
+    "MAX_CHARS",
+    "head_and_tail",
+    "not_blank",
+    "numbered",
+    "readable",
+    "shown_cards",
+    "shown_day",
+    "shown_days",
+    "within",
+]
+
+MAX_CHARS = 64_000
+"""Characters shown of all children of a node together; of longer ones, head and tail."""
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -55,6 +70,41 @@ def head_and_tail(text: str, chars: int) -> str:
     """
     half = max(1, chars // 2)
     return text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}"
+
+
+def not_blank(texts: Sequence[str]) -> list[str]:
+    """Return texts trimmed and without runs of data, those that are blank left out."""
+    return [shorten_runs(text) for one in texts if (text := one.strip())]
+
+
+def numbered(name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return texts as rows, numbered from 1; `name` is what the number is called."""
+    return [{name: number, "text": text} for number, text in enumerate(texts, 1)]
+
+
+def readable(texts: Sequence[str]) -> list[str]:
+    """Return texts within `MAX_CHARS` together."""
+    if not texts or sum(map(len, texts)) <= MAX_CHARS:
+        return list(texts)
+    return [head_and_tail(text, MAX_CHARS // len(texts)) for text in texts]
+
+
+def within(text: str, most: int) -> str:
+    """Return a text in at most so many words: whole sentences of it, or what there is room for of the first.
+
+    >>> within("Ann sails. Bo rows on Sundays.", 3), within("Bo rows on Sundays.", 3)
+    ('Ann sails.', 'Bo rows on…')
+    """
+    text = text.strip()
+    if count_words(text) <= most:
+        return text
+    kept, room = 0, most
+    for piece in split_sentences(text):
+        room -= count_words(piece.text)
+        if room < 0:
+            break
+        kept = piece.end
+    return text[:kept] or cut_words(text, most)
 
 
 def shown_cards(

@@ -1,7 +1,8 @@
 """Summaries by a model: one call for each node whose children are too long to be kept as they are.
 
 A prompt for each kind of tree, as a session, a stretch of conversation, a person and a theme are told differently, and one
-for records that have an instruction, a history or a window of their own.
+for records that have an instruction, a history or a window of their own. A request that names a level's own prompt is
+answered by `memforest.steps.llm.records`.
 """
 
 from __future__ import annotations
@@ -14,31 +15,25 @@ from zoneinfo import ZoneInfo
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError
 from memforest.interval import local_time
-from memforest.language.counting import count_words, cut_words
+from memforest.language.counting import count_words
 from memforest.language.language import detect_language
-from memforest.language.sentences import split_sentences
 from memforest.models.calls import Calls
 from memforest.steps.base import Kept
 from memforest.steps.llm.clauses import forms_of
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
+from memforest.steps.llm.record_checks import MIN_SHARED, TOO_LONG
+from memforest.steps.llm.records import RecordWriter
 from memforest.steps.llm.replies import Summary
-from memforest.steps.llm.shown import head_and_tail
+from memforest.steps.llm.shown import MAX_CHARS, not_blank, numbered, readable, within
 from memforest.steps.llm.structured import ask
-from memforest.text import shorten_runs
 from memforest.types import SummaryRequest
 
 __all__ = ["MAX_CHARS", "MIN_SHARED", "TOO_LONG", "VERBATIM", "ChatSummariser"]
 
-MAX_CHARS = 64_000
-"""Characters shown of all children of a node together; of longer ones, head and tail."""
-TOO_LONG = 1.5
-"""Times the words allowed: a longer reply is sent back, a shorter one cut at a sentence."""
 VERBATIM = 3
 """Times the words of a summary that a node inside a tree keeps as they are. Every call saved is a call that cannot
 lose a fact; what stands above reads the facts themselves. Ten sessions one by one took 0.84 calls a turn with 2, 0.71
 with 3 (`benchmarks/write_path.py`)."""
-MIN_SHARED = 0.3
-"""Part of a summary's content words that its children have to have; below that it is about something else."""
 MAX_REPLY_TOKENS = 2048
 
 _STRETCH = "conversation"
@@ -75,6 +70,14 @@ class ChatSummariser:
         later = self._prompts[_STRETCH].version
         versions += [later] if later > 1 else []  # stored names say nothing of its first version
         self.name = f"summarise@{'.'.join(map(str, versions))}:{calls.model_id}"
+        self._records = RecordWriter(calls, self._zone)
+
+    def maker_of(self, request: SummaryRequest) -> str:
+        """Return what is recorded as the maker of a request's summary.
+
+        That is the prompt of a level that has one of its own, with version and model: ``"timem_day@1:model"``; else `name`.
+        """
+        return self._records.maker_of(request) or self.name
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
@@ -85,8 +88,18 @@ class ChatSummariser:
         return await all_of(self._summarise(request) for request in requests)
 
     async def _summarise(self, request: SummaryRequest) -> str | ModelError:
-        inputs = _not_blank(request.inputs)
-        before = _not_blank(request.history) if request.kind == _STRETCH else []
+        try:
+            return await self._made(request)
+        except ModelRefusedError:
+            raise
+        except ModelError as exc:
+            return exc
+
+    async def _made(self, request: SummaryRequest) -> str:
+        if self._records.writes(request):
+            return await self._records.write(request)
+        inputs = not_blank(request.inputs)
+        before = not_blank(request.history) if request.kind == _STRETCH else []
         if not inputs:
             return "\n".join(before)
         whole = request.root and request.kind != "scene"
@@ -95,25 +108,19 @@ class ChatSummariser:
             text = "\n".join((*before, *inputs))
             return text if before else Kept(text)  # of what is carried on, the children are not what was read
         kind = _prompt_of(request)
-        check = _Check(inputs, request)
-        try:
-            reply = await ask(
-                self._calls,
-                self._prompts[kind],
-                self._data(kind, request, inputs),
-                max_tokens=MAX_REPLY_TOKENS,
-                check=check,
-            )
-        except ModelRefusedError:
-            raise
-        except ModelError as exc:
-            return exc
-        return _within(reply.summary, request.max_words)
+        reply = await ask(
+            self._calls,
+            self._prompts[kind],
+            self._data(kind, request, inputs),
+            max_tokens=MAX_REPLY_TOKENS,
+            check=_Check(inputs, request),
+        )
+        return within(reply.summary, request.max_words)
 
     def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
         days = {"from": _day(request.start, self._zone), "to": _day(request.end, self._zone)}
-        notes = _numbered("note", _readable(inputs))
-        history = _numbered("record", _readable(_not_blank(request.history)))
+        notes = numbered("note", readable(inputs))
+        history = numbered("record", readable(not_blank(request.history)))
         if kind != _RECORD:
             node = {_KINDS[kind]: request.label, **days}
             values: dict[str, Value] = {"node": [node], "notes": notes, "words": request.max_words}
@@ -135,14 +142,6 @@ def _prompt_of(request: SummaryRequest) -> str:
     if request.instruction or request.window or (request.history and request.kind != _STRETCH):
         return _RECORD
     return request.kind if request.kind in _KINDS else "scene"
-
-
-def _not_blank(texts: Sequence[str]) -> list[str]:
-    return [shorten_runs(text) for one in texts if (text := one.strip())]
-
-
-def _numbered(name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
-    return [{name: number, "text": text} for number, text in enumerate(texts, 1)]
 
 
 class _Check:
@@ -168,27 +167,6 @@ class _Check:
             if shared >= MIN_SHARED * len(mine)
             else "the summary is about something that is not in the notes"
         )
-
-
-def _readable(inputs: Sequence[str]) -> list[str]:
-    """Return the children's texts within `MAX_CHARS`."""
-    if not inputs or sum(map(len, inputs)) <= MAX_CHARS:
-        return list(inputs)
-    return [head_and_tail(text, MAX_CHARS // len(inputs)) for text in inputs]
-
-
-def _within(summary: str, most: int) -> str:
-    """Return a summary in at most so many words: whole sentences of it, or what there is room for of the first."""
-    text = summary.strip()
-    if count_words(text) <= most:
-        return text
-    kept, room = 0, most
-    for piece in split_sentences(text):
-        room -= count_words(piece.text)
-        if room < 0:
-            break
-        kept = piece.end
-    return text[:kept] or cut_words(text, most)
 
 
 def _day(moment: datetime, zone: tzinfo) -> str:
