@@ -23,6 +23,7 @@ from memforest.errors import ConfigError
 from memforest.keys import Key, KeySetting
 from memforest.model_settings import PORTS, ChatSetting, EmbedderSetting, RerankerSetting
 from memforest.ports import Answerer, Extractor, Placer, Planner, Summariser
+from memforest.recall import Recall
 from memforest.redaction import PATTERNS
 from memforest.settings import Bound, Count, Settings, Whole, brief
 
@@ -105,6 +106,8 @@ class Ranking(Settings):
     sink: Sink = "leak"
     """What becomes of what a node has and can send nowhere, at leaves or at roots: ``"leak"``, it is lost as in the paper, or
     ``"stay"``, it stays there."""
+    recall: Recall | None = None
+    """How an index with levels of memories recalls them, for this question or all; None is the index's own setting."""
 
 
 @dataclass(frozen=True, slots=True)

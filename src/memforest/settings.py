@@ -39,6 +39,7 @@ __all__ = [
     "may_be_none",
     "none_is_text",
     "refuse_unknown",
+    "settings_of",
     "with_article",
 ]
 
@@ -131,6 +132,17 @@ def none_is_text(hint: Any) -> bool:
     """
     values = [value for one in get_args(hint) if get_origin(one) is Literal for value in get_args(one)]
     return may_be_none(hint) and "none" not in values
+
+
+def settings_of(hint: Any) -> type | None:
+    """Return the class of settings that a setting is an object of, or may be; None of every other one.
+
+    Example:
+        >>> settings_of(NoSettings | None) is NoSettings, settings_of(Mapping[str, int])
+        (True, None)
+    """
+    plain = (one for one in (hint, *get_args(hint)) if isinstance(one, type) and get_origin(one) is None)
+    return next((one for one in plain if issubclass(one, Settings)), None)
 
 
 def with_article(name: str) -> str:

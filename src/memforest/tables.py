@@ -17,7 +17,15 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from memforest.errors import ConfigError
-from memforest.settings import brief, check_value, hints_of, none_is_text, refuse_unknown, with_article
+from memforest.settings import (
+    brief,
+    check_value,
+    hints_of,
+    none_is_text,
+    refuse_unknown,
+    settings_of,
+    with_article,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -98,6 +106,10 @@ def checked(table: Mapping[str, Any], hints: Mapping[str, Any], before: str, sec
         raise ConfigError(f"{before}[{section}] has {' and '.join(_KEYS)}; give one of them")
     found = {k: None if v == "none" and none_is_text(known[k]) else v for k, v in table.items()}
     for name, value in found.items():
+        kind = settings_of(known[name])
+        if kind is not None and isinstance(value, Mapping):
+            inner = checked(value, hints_of(kind), before, f"{own}{name}")
+            found[name] = value = build(kind, inner, f"{own}{name}", before)
         check_value(before, f"{own}{name}", "", value, known[name])
     steps: Table | None = found.get("steps") if section else None
     if steps:

@@ -8,7 +8,7 @@ memory is in use (`memforest.search.postings`), and the scores, because its own 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakKeyDictionary
@@ -22,7 +22,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store.tx import Tx
 
-__all__ = ["K1", "B", "bm25", "carry_words"]
+__all__ = ["K1", "B", "bm25", "bm25_of_runs", "carry_words"]
 
 K1 = 0.9
 B = 0.4
@@ -45,17 +45,66 @@ def bm25(
     """
     lengths = (snapshot.turns if kind == "turn" else snapshot.facts).length.astype(np.float64)
     scores = np.zeros(len(lengths))
-    wanted = sorted(set(tokens))
-    if not len(lengths) or not wanted:
+    if not len(lengths):
         return scores
     mean = float(lengths.mean())
-    words = None if float(lengths.sum()) > max_tokens else _words(tx, snapshot, kind)
+    for rows, counts in _found(tx, snapshot, kind, tokens, max_tokens):
+        weight = bm25_weight(counts.astype(np.float64), lengths[rows], mean, k1=K1, b=B)
+        scores[rows] += bm25_idf(len(lengths), len(rows)) * weight
+    return scores
+
+
+def bm25_of_runs(
+    tx: Tx,
+    snapshot: Snapshot,
+    tokens: Sequence[str],
+    run_of: _Rows,
+    count: int,
+    *,
+    k1: float = K1,
+    b: float = B,
+) -> Scores:
+    """Return the BM25 score of every run of turns, the words of which are those of its turns together, shape (count,).
+
+    Args:
+        tx: a read transaction of the snapshot's generation.
+        snapshot: of the memory.
+        tokens: of the question; repeats count once.
+        run_of: number of the run that each turn is in, -1 for none, shape (n,).
+        count: how many runs there are.
+        k1: how fast more of one word stops to count.
+        b: how far longer runs are held to be so.
+    """
+    scores = np.zeros(count)
+    placed = run_of >= 0
+    if not placed.any():
+        return scores
+    lengths: Scores = np.zeros(count)
+    np.add.at(lengths, run_of[placed], snapshot.turns.length[placed])
+    mean = float(lengths.mean())
+    for rows, counts in _found(tx, snapshot, "turn", tokens, MAX_TOKENS):
+        here = placed[rows]
+        runs, where = np.unique(run_of[rows[here]], return_inverse=True)
+        if len(runs):
+            times: Scores = np.zeros(len(runs))
+            np.add.at(times, where, counts[here])
+            scores[runs] += bm25_idf(count, len(runs)) * bm25_weight(times, lengths[runs], mean, k1=k1, b=b)
+    return scores
+
+
+def _found(
+    tx: Tx, snapshot: Snapshot, kind: Kind, tokens: Sequence[str], max_tokens: int
+) -> Iterator[tuple[_Rows, NDArray[np.integer]]]:
+    """Yield, for each token that something holds, the rows that hold it, and how often."""
+    lengths = (snapshot.turns if kind == "turn" else snapshot.facts).length
+    wanted = sorted(set(tokens))
+    if not wanted:
+        return
+    words = None if float(lengths.astype(np.float64).sum()) > max_tokens else _words(tx, snapshot, kind)
     for token in wanted:
         rows, counts = _stored(tx, snapshot, kind, token) if words is None else words.rows(token)
         if len(rows):
-            weight = bm25_weight(counts.astype(np.float64), lengths[rows], mean, k1=K1, b=B)
-            scores[rows] += bm25_idf(len(lengths), len(rows)) * weight
-    return scores
+            yield rows, counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Ranking
+from memforest.recall import Order
 from memforest.types import QuestionPlan
 
 __all__ = ["Candidate", "Found", "Hit", "NodeHit", "Prepared", "Refined", "Scored", "Search"]
@@ -71,10 +72,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class NodeHit:
-    """One ranked inner node, by its id, whose summary is the evidence; `scores` and `why` as in `Hit`.
+    """One ranked node, by its id, whose summary is the evidence; `scores` and `why` as in `Hit`.
 
-    A leaf is no node hit: an index hands back the turns that it stands for. `window` is the calendar key of a node that
-    stands for a day, a week and so on.
+    A leaf is one only if it has a summary of its own: otherwise an index hands back the turns that it stands for. `window` is the
+    calendar key of a node that stands for a day, a week and so on.
     """
 
     node: int
@@ -118,7 +119,8 @@ class Found:
 
     `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
     applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `scored` has the same turns as
-    `hits`; an index that leaves it out is fused with others all the same, and more slowly.
+    `hits`; an index that leaves it out is fused with others all the same, and more slowly. `spare` is how many pieces behind
+    the first `top_k` `MemoryIndex.refine` is to see, and `order` how the evidence stands behind all cuts.
     `trees` are the trees that were looked into, as (tree id, score), best first. `notes` say for
     `explain=True` what filters, time order and diversity did, as plain values. `warnings` go into the result.
     """
@@ -129,6 +131,8 @@ class Found:
     nodes: Iterable[NodeHit] = ()
     scored: Scored | None = None
     warnings: tuple[str, ...] = ()
+    spare: int = 0
+    order: Order = "score"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +150,22 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One piece of ranked evidence that an index may refine, before the list is cut to `top_k`."""
+    """One piece of ranked evidence that an index may refine, before the list is cut to `top_k`.
+
+    Of a summary `level` and `window` are those of its node, and `start_ms` and `end_ms` its interval; of what was said both
+    are `said_ms`. `tells_time` is whether a statement speaks for it that states a time of its own.
+    """
 
     text: str
     quote: str
     speaker: str
     said_ms: int
     score: float
+    level: int | None = None
+    window: str | None = None
+    start_ms: int = 0
+    end_ms: int = 0
+    tells_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

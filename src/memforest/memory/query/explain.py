@@ -8,6 +8,7 @@ from typing import Any
 
 from memforest.interval import from_ms
 from memforest.memory.results import Evidence
+from memforest.recall import Order
 from memforest.systems.base import Search
 from memforest.systems.moments import Moment
 
@@ -38,6 +39,8 @@ class Searched:
     """The pinned facts that pass the time filters, those said last first."""
     warnings: tuple[str, ...] = ()
     """Of what was left out."""
+    shown: Order = "score"
+    """In which order the evidence is handed out."""
 
 
 def leaf_key(one: Evidence) -> LeafKey:

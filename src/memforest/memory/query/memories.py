@@ -1,4 +1,4 @@
-"""Evidence that is an inner node of a tree: a summary, with the turns beneath it as its sources."""
+"""Evidence that is a node of a tree: a summary, with the turns beneath it as its sources."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Memories:
         Of the turns beneath it, those that are listed are checked for damage. A node is shown once.
 
         Raises:
-            ValueError: if it is no inner node of the memory.
+            ValueError: if it is no node of the memory, or a leaf without a summary of its own.
         """
         forest, row = self._place(hit)
         if forest.owner not in self._passing:
@@ -89,7 +89,9 @@ class Memories:
         if hit.node not in self._places:
             owner = tree_rows.owner_of_node(self.tx, hit.node)
             if owner is None:
-                raise ValueError(f"an index found node {hit.node}, which is no inner node of the memory")
+                raise ValueError(
+                    f"an index found node {hit.node}, which has no summary of its own in the memory"
+                )
             forest = forest_of(self.tx, self.snapshot, owner)
             self._places[hit.node] = forest, int(np.searchsorted(forest.ids, hit.node))
         return self._places[hit.node]

@@ -33,6 +33,7 @@ from memforest.memory.query.evidence import (
 )
 from memforest.memory.query.explain import Searched, explanation, leaf_key
 from memforest.memory.query.memories import Memories, by_score
+from memforest.memory.query.ordering import candidate, in_order, only
 from memforest.memory.query.reading import in_memory, memory_notes, search_tokens
 from memforest.memory.query.rerank import (
     WARNING_CHARS,
@@ -60,7 +61,7 @@ from memforest.store.digests import AGAIN
 from memforest.store.savepoint import attempt
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
-from memforest.systems.base import MOST_ROUNDS, Candidate, Hit, MemoryIndex, NodeHit, Prepared, Search
+from memforest.systems.base import MOST_ROUNDS, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
 from memforest.systems.moments import Moment, MomentCache, VerdictsAt, deleted_warning
 from memforest.text import cut
@@ -148,7 +149,7 @@ class QueryPath:
             )
             found, unranked = await _timed(timer, "rerank", look)
         shown = with_pinned(found.evidence, found.pinned, asked.top_k)
-        evidence = tuple(within_budget(shown, asked.max_tokens))
+        evidence = in_order(within_budget(shown, asked.max_tokens), found.shown, asked.reference)
         why = (
             {"explain": explanation(prepared.request, asked.moment, found, evidence, prepared.trace)}
             if asked.explain
@@ -235,8 +236,7 @@ class QueryPath:
         for _ in range(MOST_ROUNDS):
             with host.timed("search"):
                 found = await asyncio.to_thread(self._search, asked, index, prepared.request)
-            seen = [Candidate(e.text, e.read, e.speaker, to_ms(e.said), e.score) for e in found.evidence]
-            refined = await index.refine(host, prepared.request, seen)
+            refined = await index.refine(host, prepared.request, [candidate(one) for one in found.evidence])
             if refined is None:
                 break
             prepared = replace(
@@ -246,7 +246,7 @@ class QueryPath:
                 warnings=(*prepared.warnings, *refined.warnings),
             )
             if refined.kept is not None:
-                found = replace(found, evidence=[found.evidence[place] for place in refined.kept])
+                found = only(found, refined.kept)
             if refined.again is None:
                 break
         return replace(found, trees=found.trees or list(prepared.trees)), prepared
@@ -305,8 +305,9 @@ class QueryPath:
     ) -> Searched:
         """Let the index search, and make evidence of what it finds."""
         reranks = self._reranks(asked)
-        wanted = max(asked.top_k, asked.rerank_top) if reranks else asked.top_k
         found = index.search(tx, snapshot, request)
+        wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
+        read = asked.rerank_top + found.spare
         damage: dict[str, None] = {}
         memories = Memories(tx, snapshot, index, request, damage)
         speaking = speaking_hits(snapshot, found.hits)
@@ -325,8 +326,9 @@ class QueryPath:
             pinned=[made[hit.turn, hit.fact] for hit in pinned],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,
-            before=said_before(tx, snapshot, best[: asked.rerank_top]) if reranks else [],
-            order=said_order(snapshot, best[: asked.rerank_top]) if reranks else [],
+            before=said_before(tx, snapshot, best[:read]) if reranks else [],
+            order=said_order(snapshot, best[:read]) if reranks else [],
+            shown=found.order,
             browsed={
                 leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
             },

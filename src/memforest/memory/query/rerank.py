@@ -110,7 +110,7 @@ async def second_look(
     operator = operator_of(plan, found) if reading.by_time and getattr(reranker, "logits", False) else None
     asked = question if operator is None or plan.core is None else plan.core
     pool = found.evidence[: reading.top]
-    before = found.before if operator is None else [""] * len(pool)
+    before = found.before[: len(pool)] if operator is None else [""] * len(pool)
     texts = [rerank_text(*pair) for pair in zip(before, pool, strict=True)]
     texts = texts[: within_tokens(asked, texts, reading.tokens)]
     try:

@@ -1,0 +1,234 @@
+"""The leaves that a recall starts from, and how relevant they and the memories above them are to a question by themselves.
+
+Source of ``"paper"``: TiMem (arXiv 2601.02845) §3.3.2, eq. 7. ``"fused"`` is this package's, from the legs that every index has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.ranking import Scores, activation, leading, means_below, standardise
+from memforest.recall import Recall
+from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_forest
+from memforest.search.forests import embedded_forest
+from memforest.search.lexical import bm25_of_runs
+from memforest.search.snapshot import Snapshot, ranges
+from memforest.store.tx import Tx
+from memforest.systems.base import Search
+from memforest.systems.legs import Legs, legs
+from memforest.systems.places import turn_places
+from memforest.systems.relevance import cosine_relevance, fused_relevance
+from memforest.text import lexical_tokens
+
+__all__ = ["CHANNEL", "Heard", "Units", "best_units", "hear", "own_scores", "units_of"]
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+CHANNEL = 40
+"""Leaves of each channel that count with ``leaves="paper"`` (released configuration)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """What a recall starts from: the leaves of the tree, and behind them the turns that have none, each by itself."""
+
+    leaves: Ints
+    """Forest row of each; -1 for a turn by itself."""
+    turns: Ints
+    """The turns, unit by unit."""
+    starts: Ints
+    """Where the turns of each unit begin in `turns`."""
+    counts: Ints
+    of_turn: Ints
+    """The unit of every turn, shape (n,)."""
+
+    def turns_of(self, units: Ints) -> Ints:
+        """Return the turns of some units, one unit's behind the other's."""
+        return self.turns[ranges(self.starts[units], self.starts[units] + self.counts[units])]
+
+
+@once_per_forest
+def units_of(forest: Forest) -> Units:
+    """Return the leaves of a forest whose leaves are runs of turns, and the turns that are in none."""
+    leaves = np.flatnonzero(forest.kind != INNER)
+    placed = ranges(forest.item[leaves], forest.item_end[leaves])
+    alone = np.ones(len(forest.turns.ids), dtype=np.bool_)
+    alone[placed] = False
+    others = np.flatnonzero(alone)
+    counts = np.concatenate(
+        [forest.item_end[leaves] - forest.item[leaves], np.ones(len(others), dtype=np.int64)]
+    )
+    turns = np.concatenate([placed, others])
+    of_turn = np.zeros(len(alone), dtype=np.int64)
+    of_turn[turns] = np.repeat(np.arange(len(counts)), counts)
+    return Units(
+        leaves=np.concatenate([leaves, np.full(len(others), -1, dtype=np.int64)]),
+        turns=turns,
+        starts=np.cumsum(counts) - counts,
+        counts=counts,
+        of_turn=of_turn,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heard:
+    """How relevant units and turns are to a question by themselves, on one scale."""
+
+    legs: Legs
+    units: Units
+    unit: Scores
+    """Of every unit; -inf where none of its turns passes the filters."""
+    turn: Scores
+    """Of every turn."""
+    parts: Mapping[str, Scores]
+    """Of every turn, which sum to its score."""
+    lexical: Scores
+    """What words alone say of every unit."""
+    most: tuple[float, float]
+    """What the cosine and the words of units are divided by, with ``leaves="paper"``; else 1."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> Ints:
+        """The first turn of every unit, which puts equal ones in order."""
+        return self.units.turns[self.units.starts]
+
+
+def hear(tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, keep: Flags) -> Heard:
+    """Return how relevant units and turns are.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory, which is not empty.
+        forest: the index's.
+        request: the question; with ``leaves="paper"`` its plan's keywords are what words are compared with.
+        recall: `leaves`, `weight`, `k1` and `b` count.
+        keep: the turns that pass the filters.
+    """
+    found, units = legs(tx, snapshot, request), units_of(forest)
+    passes = np.logical_or.reduceat(keep[units.turns], units.starts)
+    if recall.leaves == "paper":
+        return _as_in_the_paper(tx, snapshot, forest, request, recall, found, passes)
+    turn = found.fused.total
+    lexical = standardise(found.base.lexical)
+    best = np.maximum.reduceat(np.where(keep, turn, -np.inf)[units.turns], units.starts)
+    said = np.maximum.reduceat(lexical[units.turns], units.starts)
+    return Heard(found, units, best, turn, found.fused.parts, said, (1.0, 1.0))
+
+
+def _as_in_the_paper(
+    tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, found: Legs, passes: Flags
+) -> Heard:
+    units = units_of(forest)
+    warnings: tuple[str, ...] = ()
+    tokens = _keyword_tokens(request)
+    lexical = bm25_of_runs(tx, snapshot, tokens, units.of_turn, len(units.counts), k1=recall.k1, b=recall.b)
+    dense = np.zeros(len(units.counts))
+    weight = recall.weight
+    if request.vector is None or not snapshot.dimension:
+        weight = 0.0
+        warnings = ("leaves='paper' needs vectors, and there are none: leaves were found by words alone",)
+    else:
+        dense = _cosines(embedded_forest(tx, snapshot, forest.owner), units, request.vector, found)
+    dense, lexical = np.where(passes, dense, 0.0), np.where(passes, lexical, 0.0)
+    ties = turn_places(snapshot)[units.turns[units.starts]]
+    unit = activation(dense, _leading_alone(lexical, ties), ties, weight=weight, dense_top=CHANNEL)
+    by_words = (1 - weight) * _share(_leading_alone(lexical, ties))
+    turn = unit[units.of_turn]
+    parts = {"lexical": by_words[units.of_turn], "dense": (unit - by_words)[units.of_turn]}
+    most = (float(dense.max(initial=0.0)), float(lexical.max(initial=0.0)))
+    return Heard(found, units, np.where(passes, unit, -np.inf), turn, parts, lexical, most, warnings)
+
+
+def _leading_alone(values: Scores, ties: Ints) -> Scores:
+    """Return values with those behind the first `CHANNEL` set to 0."""
+    out = np.zeros(len(values))
+    first = leading(values, ties, CHANNEL)
+    out[first] = values[first]
+    return out
+
+
+def _share(values: Scores) -> Scores:
+    most = float(values.max(initial=0.0))
+    return values / most if most > 0 else np.zeros(len(values))
+
+
+def _keyword_tokens(request: Search) -> Sequence[str]:
+    """Return the tokens of the plan's keywords; those of the question where it has none."""
+    return [token for word in request.plan.keywords for token in lexical_tokens(word)] or request.tokens
+
+
+def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], found: Legs) -> Scores:
+    """Return the cosine of every unit: of its own vector where it has one, else of the mean of its turns', at least 0."""
+    forest, base = trees.forest, found.base
+    nodes = cosine_relevance(trees, vector, base.turn, base.fact)
+    if len(forest.summarised):
+        own = trees.cosines_at(forest.summarised, vector)
+        stored = own != 0  # a summary whose vector is not made has zeros
+        nodes[forest.summarised[stored]] = np.maximum(own[stored], 0.0)
+    out = np.maximum(base.turn[units.turns[units.starts]], 0.0)
+    placed = units.leaves >= 0
+    out[placed] = nodes[units.leaves[placed]]
+    return out
+
+
+def best_units(heard: Heard, snapshot: Snapshot, count: int) -> Ints:
+    """Return the best units that pass the filters, best first, at most so many."""
+    ties = turn_places(snapshot)[heard.places]
+    first = leading(heard.unit, ties, count)
+    return first[np.isfinite(heard.unit[first])]
+
+
+def own_scores(
+    tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, heard: Heard, *, texts: bool
+) -> tuple[Scores, dict[str, Scores]]:
+    """Return the score of every node by itself, shape (N,), and its parts, which sum to it; on the scale of turns.
+
+    Words are those of what was said below it: no text of a memory is read.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        forest: the index's.
+        request: the question.
+        recall: `leaves` and `weight` count.
+        heard: of the question.
+        texts: compare the vectors of what memories say with the question. Otherwise a memory is as relevant as the leaves
+            below it on average.
+    """
+    if not texts or request.vector is None or not snapshot.dimension:
+        if recall.leaves == "fused":
+            own = fused_relevance(
+                forest, np.where(np.isfinite(heard.unit[heard.units.of_turn]), heard.turn, -np.inf)
+            )
+        else:
+            own = means_below(_on_leaves(forest, heard.units, heard.unit), forest.parent, forest.level)
+        return own, {"below": own}
+    said = means_below(_on_leaves(forest, heard.units, heard.lexical), forest.parent, forest.level)
+    trees = embedded_forest(tx, snapshot, forest.owner)
+    nodes = np.zeros(len(forest.ids))
+    if len(trees.vectors):
+        nodes[forest.embedded] = trees.vectors.cosines(request.vector)
+    nodes[forest.torn] = 0.0
+    if recall.leaves == "paper":
+        dense, words = heard.most
+        near = recall.weight * np.maximum(nodes, 0.0) / (dense or 1.0)
+        told = (1 - recall.weight) * said / (words or 1.0)
+    else:
+        turn, weights = heard.legs.base.turn, request.ranking
+        near = (weights.turn + weights.fact) * (nodes - turn.mean()) / (float(turn.std()) or 1.0)
+        told = weights.lexical * said
+    return near + told, {"dense": near, "lexical": told}
+
+
+def _on_leaves(forest: Forest, units: Units, values: Scores) -> Scores:
+    """Return, for every node, the value of the unit that it is, at least 0; 0 for inner nodes."""
+    out: Scores = np.zeros(len(forest.ids))
+    placed = units.leaves >= 0
+    out[units.leaves[placed]] = np.maximum(values[placed], 0.0)
+    return out
