@@ -1,0 +1,1 @@
+"""What the benchmarks of trees by calendar windows (index `timem`) share."""

@@ -1,0 +1,138 @@
+"""How much of what answers a question is told by the evidence for it: by turns, and by memories that have their sentences.
+
+A supporting turn is *found* if it is itself among the evidence, or if one of its whole sentences stands in the text of a memory,
+word for word, and has `CONTENT_WORDS` words or more that are no function words. So a model's summary in its own words finds
+nothing: without an answering model nobody can say what it tells.
+
+Evidence is walked from the top. In a budget of tokens, a piece costs the tokens of the line that is shown of it, and one that
+does not fit ends the budget, as in `QueryResult.context`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from calendar_tree.counts import Ways
+from locomo.baselines import turn_said
+from locomo.conversations import Conversation
+from memforest.language.sentences import split_sentences
+from memforest.memory.results import Evidence
+from memforest.text import lexical_tokens
+from memforest.tokens import count_tokens
+
+__all__ = [
+    "BUDGETS",
+    "CONTENT_WORDS",
+    "LEAVES",
+    "MEASURES",
+    "Piece",
+    "Talked",
+    "pieces_of",
+    "talked",
+    "walk",
+]
+
+BUDGETS = (256, 512, 1024, 2048)
+"""Estimated tokens of context (`memforest.tokens`)."""
+LEAVES = 20
+"""Segments of the paper's budget of leaves."""
+CONTENT_WORDS = 4
+"""A shorter sentence ("Yes, I did.") stands in many texts."""
+
+MEASURES = (f"leaves@{LEAVES}", *(f"found {budget}" for budget in BUDGETS), "found", "tokens", "pieces")
+"""The share of the supporting turns in the first `LEAVES` segments of which the evidence has a turn or the memory; the
+share that is found in each budget, and in all evidence; the tokens and the pieces of that."""
+
+
+class Piece(NamedTuple):
+    """A piece of evidence: the tokens of its line, the turns that are shown, those of its segment, and a memory's text."""
+
+    tokens: int
+    turns: tuple[str, ...]
+    leaf: tuple[str, ...]
+    """Of a turn itself, of a segment all of its turns; empty of a higher memory."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Talked:
+    """What was said in a conversation, as it is looked for."""
+
+    sentences: Mapping[str, Sequence[str]]
+    """Turn id -> its sentences that can be told from others."""
+    leaf: Mapping[str, int]
+    """Turn id -> the number of its segment."""
+
+
+def talked(conversation: Conversation, ways: Ways | None = None) -> Talked:
+    """Return what is looked for in the evidence of a conversation's questions.
+
+    Args:
+        conversation: whose turns.
+        ways: how segments are cut; an odd last turn that is in none is one by itself here.
+    """
+    exchanges = 1 if ways is None else ways.segment
+    sentences, leaf, first = {}, {}, 0
+    for session in conversation.sessions:
+        for at, turn in enumerate(session.turns):
+            name = str(turn["dia_id"])
+            sentences[name] = tuple(tellable(turn_said(turn)))
+            leaf[name] = first + at // (2 * exchanges)
+        first += -(-len(session.turns) // (2 * exchanges))
+    return Talked(sentences, leaf)
+
+
+def tellable(text: str) -> list[str]:
+    """Return the sentences of a text that have enough words of their own to be recognised."""
+    found = (_plain(one.text) for one in split_sentences(text))
+    return [one for one in found if len(lexical_tokens(one)) >= CONTENT_WORDS]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def pieces_of(evidence: Iterable[Evidence]) -> list[Piece]:
+    """Return evidence as it is counted.
+
+    Of a fact, the turn at which it was found is shown: the first one of its first source. Its other sources are not.
+    """
+    found = []
+    for number, one in enumerate(evidence, 1):
+        tokens = count_tokens(one.line(number)) + 1
+        below = tuple(turn for source in one.sources for turn in source.turn_ids)
+        if one.kind == "memory":
+            found.append(Piece(tokens, (), () if one.level else below, _plain(one.text)))
+        else:
+            found.append(Piece(tokens, below[:1], below[:1], ""))
+    return found
+
+
+def walk(pieces: Sequence[Piece], gold: frozenset[str], said: Talked) -> list[float]:
+    """Return one value per entry of `MEASURES`.
+
+    Args:
+        pieces: of evidence, the first to be shown first.
+        gold: the supporting turns, at least one.
+        said: what they and all others say.
+    """
+    leaves: dict[int, None] = {}
+    seen: set[str] = set()
+    at_budget: list[float] = []
+    used = 0
+    for one in pieces:
+        if len(leaves) < LEAVES:
+            leaves.update(dict.fromkeys(said.leaf[turn] for turn in one.leaf))
+        while len(at_budget) < len(BUDGETS) and used + one.tokens > BUDGETS[len(at_budget)]:
+            at_budget.append(len(seen) / len(gold))
+        used += one.tokens
+        seen |= gold.intersection(one.turns)
+        if one.text:
+            seen |= {turn for turn in gold - seen if any(x in one.text for x in said.sentences[turn])}
+    found = len(seen) / len(gold)
+    at_budget += [found] * (len(BUDGETS) - len(at_budget))
+    first = set(list(leaves)[:LEAVES])
+    reached = sum(said.leaf[turn] in first for turn in gold) / len(gold)
+    return [reached, *at_budget, found, float(used), float(len(pieces))]
