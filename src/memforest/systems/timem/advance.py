@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
+from memforest.errors import StoreLockedError, StoreWriteError
+from memforest.interval import to_ms
 from memforest.ports import is_remote
 from memforest.store import indexes, meta
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
-from memforest.systems.timem.consolidate import consolidate, horizon
+from memforest.systems.timem.consolidate import any_due, consolidate, horizon
 from memforest.systems.timem.receive import ZONE, receive, rezone
 from memforest.systems.timem.schedule import OWNER
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["advance"]
+__all__ = ["advance", "write_ended"]
 
 
 async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
@@ -36,6 +38,18 @@ async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
     until_ms = await horizon(host)
     if until_ms is not None:
         await consolidate(host, settings, until_ms)
+
+
+async def write_ended(host: Host, settings: TiMemSettings) -> list[str]:
+    """Write what has ended by the clock, before it is read; return why some could not be. It costs nothing where all is written."""
+    until_ms = to_ms(host.now)
+    if not await host.look(lambda tx: any_due(tx, until_ms)):
+        return []
+    try:
+        await consolidate(host, settings, until_ms)
+    except (StoreWriteError, StoreLockedError) as exc:
+        return [f"memories are left as they are: {exc}"]
+    return []
 
 
 def _state(tx: Tx, until: int) -> tuple[bool, bool]:

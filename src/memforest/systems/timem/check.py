@@ -14,9 +14,10 @@ from memforest.systems.base import IndexProblem
 from memforest.systems.timem import check_rows
 from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.levels import LEVELS, ROOT, SEGMENT, SESSION, UNITS, windowed
-from memforest.systems.timem.receive import ZONE, zone_of
+from memforest.systems.timem.receive import ZONE
 from memforest.systems.timem.schedule import key_of
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.systems.timem.zone import memory_zone
 from memforest.tree import Node
 
 __all__ = ["problems"]
@@ -57,7 +58,7 @@ def _nodes(tx: Tx, settings: TiMemSettings) -> Iterator[str]:
             below.setdefault(one.parent, []).append(one.node)
     at = {one.node: one for one in stored}
     levels = [SEGMENT, SESSION, *windowed(settings.levels), ROOT]
-    zone = zone_of(tx)
+    zone = memory_zone(tx)
     opened = check_rows.open_jobs(tx, OWNER)
     for one in stored:
         node = nodes.get(one.node)

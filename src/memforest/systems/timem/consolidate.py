@@ -26,7 +26,7 @@ from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import OWNER, key_of_row, targets
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["consolidate", "horizon"]
+__all__ = ["any_due", "consolidate", "horizon"]
 
 WAVE = 128
 """Memories that are written together at most: a tenth of a second's writing, and what a crash may cost of replies."""
@@ -54,6 +54,11 @@ async def horizon(host: Host) -> int | None:
     if host.occasion == "advance" or not is_remote(host.steps.summariser):
         return to_ms(host.now)
     return await host.look(rows.newest_session)
+
+
+def any_due(tx: Tx, until_ms: int) -> bool:
+    """Return whether a memory is due by an instant that has not failed before."""
+    return any(not one.tries for one in jobs.due(tx, OWNER, now_ms=until_ms, limit=LOOKED_AT))
 
 
 async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> None:

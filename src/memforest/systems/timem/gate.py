@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from memforest.errors import ModelRefusedError
 from memforest.interval import from_ms
 from memforest.language.sentences import split_sentences
 from memforest.ranking import Scores, sums_below
-from memforest.recall import COMPLEXITIES, Recall
+from memforest.recall import Recall
 from memforest.search.forest import INNER, Forest, once_per_forest
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import turn_text
@@ -194,11 +194,14 @@ def _folded(text: str) -> str:
     return f" {' '.join(words(fold(text)))} "
 
 
+GRADES: Mapping[Complexity, Literal[0, 1, 2]] = {"simple": 0, "hybrid": 1, "complex": 2}
+
+
 async def _by_model(host: Host, request: Search, found: Sequence[Candidate]) -> Refined:
     """Return what the chat model keeps; its numbers that do not exist count for nothing."""
-    from memforest.steps.llm.recall import Recalled, gate  # type: ignore[import-not-found]
+    from memforest.steps.llm.recall import Recalled, gate
 
-    complexity = COMPLEXITIES.index(request.plan.complexity or "hybrid")
+    complexity: Literal[0, 1, 2] = GRADES[request.plan.complexity or "hybrid"]
     places = sorted(range(len(found)), key=lambda at: (found[at].level or 0, found[at].start_ms, at))
     shown = [
         Recalled((one.level or 0) + 1, _read(one), from_ms(one.start_ms), from_ms(one.end_ms))

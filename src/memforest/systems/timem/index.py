@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from memforest.ports import is_remote
 from memforest.search.snapshot import Snapshot
 from memforest.store import jobs
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Index, IndexProblem, Kind, NodeWork, Search, Upgrade
+from memforest.systems.base import (
+    Candidate,
+    Found,
+    Index,
+    IndexProblem,
+    Kind,
+    NodeWork,
+    Prepared,
+    Refined,
+    Search,
+    Upgrade,
+)
 from memforest.systems.host import Host
 from memforest.systems.timem import rows
-from memforest.systems.timem.advance import advance
+from memforest.systems.timem.advance import advance, write_ended
 from memforest.systems.timem.check import problems
 from memforest.systems.timem.counts import counts
+from memforest.systems.timem.gate import refine
 from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.placing import TiMemPlacing
-from memforest.systems.timem.receive import forget_place, zone_of
+from memforest.systems.timem.recall import find, prepare
+from memforest.systems.timem.receive import forget_place
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.systems.timem.zone import memory_zone
 from memforest.text import cut
 from memforest.tree import Contract, Node
 
@@ -59,7 +75,7 @@ class TiMemIndex(Index):
 
     def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
         """Have nodes written again that are out of date."""
-        schedule(tx, self.settings, zone_of(tx), nodes)
+        schedule(tx, self.settings, memory_zone(tx), nodes)
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return what the tree is of."""
@@ -70,9 +86,21 @@ class TiMemIndex(Index):
         found = super().check(tx)
         return found or problems(tx, self.settings)
 
+    async def prepare(self, host: Host, request: Search) -> Prepared:
+        """Say how much a question needs; without a model, have written first what has ended."""
+        late: Sequence[str] = ()
+        if not is_remote(host.steps.summariser):
+            late = await write_ended(host, self.settings)
+        prepared = await prepare(host, request, self.settings.recall)
+        return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared
+
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
-        """Return every candidate turn and memory, best first."""
-        return Found(())
+        """Return the best leaves and the memories above them; see `memforest.systems.timem.recall`."""
+        return find(tx, snapshot, request, self.settings.recall)
+
+    async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
+        """Drop what a question does not need; see `memforest.systems.timem.gate`."""
+        return await refine(host, request, found, self.settings.recall)
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return how many nodes each level has, and how many memories are written, wait, are out of date and have failed."""

@@ -133,7 +133,7 @@ def _mode_warning(request: Search) -> Iterator[str]:
 
 async def _planned(host: Host, request: Search) -> QuestionPlan:
     """Return the plan with the complexity and the keywords that a model gives; its own keywords where it gives none."""
-    from memforest.steps.llm.recall import plan_recall  # type: ignore[import-not-found]
+    from memforest.steps.llm.recall import plan_recall
 
     participants, zone = await host.read(lambda tx, snapshot: (tuple(snapshot.speakers), memory_zone(tx)))
     reference = from_ms(request.reference_ms)

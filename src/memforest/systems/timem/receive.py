@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import tzinfo
 
-from memforest.calendar import zone_named
 from memforest.store import feed, indexes, meta
 from memforest.store.tx import Tx
 from memforest.systems.base import STEP, Placed
@@ -14,8 +12,9 @@ from memforest.systems.timem.grow import OWNER, CalendarTree
 from memforest.systems.timem.history import by_rules
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.systems.timem.zone import memory_zone
 
-__all__ = ["ZONE", "edit", "forget_place", "receive", "rezone", "zone_of"]
+__all__ = ["ZONE", "edit", "forget_place", "receive", "rezone"]
 
 ZONE = "ix_timem_zone"
 """Entry of `meta`: the zone by whose days the tree was made."""
@@ -27,15 +26,6 @@ _OCCURRENCE = "ix_timem_occurrence"
 def forget_place(tx: Tx) -> None:
     """Have all occurrences looked at again."""
     meta.put(tx, _OCCURRENCE, "0")
-
-
-def zone_of(tx: Tx) -> tzinfo:
-    """Return the zone of the memory's days.
-
-    Raises:
-        ConfigError: if the time zone data of this machine does not know it.
-    """
-    return zone_named(meta.get(tx, "timezone") or "UTC")
 
 
 def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
@@ -84,7 +74,7 @@ def edit(
         groups: session -> the numbers of its segments.
         retold: segments of which something else is known now.
     """
-    zone = zone_of(tx)
+    zone = memory_zone(tx)
     tree = CalendarTree(tx, settings, zone)
     for session, parts in groups.items():
         tree.cut(session, parts)
@@ -106,7 +96,7 @@ def rezone(tx: Tx, settings: TiMemSettings) -> bool:
     meta.put(tx, ZONE, name)
     if before is None:
         return False
-    zone = zone_of(tx)
+    zone = memory_zone(tx)
     tree = CalendarTree(tx, settings, zone)
     tree.clear_windows()
     placed, marked = tree.close()

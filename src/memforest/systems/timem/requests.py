@@ -23,9 +23,9 @@ from memforest.systems.timem import rows, turn_rows
 from memforest.systems.timem.compose import profile_lines, profile_statements, statements_of
 from memforest.systems.timem.history import by_rules, history_of
 from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT, SESSION, UNITS
-from memforest.systems.timem.receive import zone_of
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.systems.timem.zone import memory_zone
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
@@ -53,7 +53,7 @@ def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list
     found = [row for row in rows.by_node(tx, nodes).values() if LEVELS[row.level] in settings.levels]
     if not found:
         return []
-    zone = zone_of(tx)
+    zone = memory_zone(tx)
     stored = tree_rows.nodes_with_ids(tx, [row.node for row in found])
     segments = [stored[row.node] for row in found if row.level == SEGMENT]
     told = _told(tx, settings, segments, found, zone)

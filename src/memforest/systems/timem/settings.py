@@ -6,10 +6,11 @@ Source of the constants: TiMem (arXiv 2601.02845) §3, App. B, and where the pap
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from memforest.errors import ConfigError
+from memforest.recall import Recall
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.systems.timem.levels import LEVELS, MEMORY_LEVELS
 
@@ -55,6 +56,9 @@ class TiMemSettings(Settings):
     participant. Fewer where less is below."""
     idle_min: Annotated[float, Bound(ge=0)] = 10.0
     """Minutes without a turn after which a session has ended (released configuration)."""
+
+    recall: Recall = field(default_factory=Recall)
+    """How memories are recalled, where `Ranking.recall` does not say."""
 
     def _check(self) -> None:
         """Refuse levels that are unknown, out of order, or without the first two."""
