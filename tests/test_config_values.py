@@ -122,6 +122,7 @@ def test_sections_are_laid_over_each_other_setting_by_setting(tmp_path: Path) ->
         ("max_turn_chars", 1),
         ("busy_timeout_s", 0),
         ("max_open_files", 3),
+        ("advance_every_s", 0),
         ("max_cache_mb", 0),
         ("top_k", 1),
         ("rerank_top", 1),

@@ -195,6 +195,9 @@ class Config(Settings):
     """When summaries are made that a write has left out of date: ``"lazy"`` (before they are read), ``"path"`` (with the
     write, those above what it wrote), ``"behind"`` (in the background) or ``"close"`` (when the forest is closed); None is
     ``"behind"`` where `chat` summarises, and ``"lazy"`` without."""
+    advance_every_s: Annotated[float, Bound(ge=0)] = 0
+    """Seconds between two looks at the open memories for what is due by the calendar, in indexes that close windows of time; 0 for
+    none: it is then made behind writes and by `advance`. A memory that is not open is not looked at."""
     ingest_budget: Budget = field(default_factory=Budget)
     """What one ingest may spend on models, if it names no budget of its own."""
     query_budget: Budget = field(default_factory=Budget)

@@ -26,6 +26,7 @@ from memforest.errors import (
     StoreError,
     StoreReplacedError,
 )
+from memforest.forest.scheduler import Scheduler
 from memforest.keys import Key
 from memforest.memory.behind import OneAtATime
 from memforest.memory.directory import file_name, has_memory
@@ -56,7 +57,20 @@ class MemoryPool:
         self._open: OrderedDict[str, Memory] = OrderedDict()
         self._busy: dict[str, int] = {}
         self._opening: weakref.WeakValueDictionary[str, OneAtATime] = weakref.WeakValueDictionary()
+        self._scheduler = self._new_scheduler()
         _alive.add(self)
+
+    def _new_scheduler(self) -> Scheduler:
+        return Scheduler(self.config.advance_every_s, lambda: self.opened, self._advance_open)
+
+    async def _advance_open(self, user_id: str) -> None:
+        """Let a memory do what is due by the calendar, if it is open."""
+        memory = self._take(user_id)
+        if memory is not None:
+            try:
+                await memory.advance_paced()
+            finally:
+                self._give_back(user_id)
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
@@ -132,6 +146,7 @@ class MemoryPool:
             first: called with the user's display name before a memory is made; if it raises, none is made.
         """
         check_id(user_id, "user_id")
+        self._scheduler.begin()
         memory = self._take(user_id) if label is None else None
         surplus: list[Memory] = []
         if memory is None:
@@ -310,6 +325,7 @@ class MemoryPool:
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
+        await self._scheduler.stop()
         with self._lock:
             closing = list(self._open.values())
             self._open.clear()
@@ -323,6 +339,7 @@ class MemoryPool:
         self._open = OrderedDict()
         self._busy = {}
         self._opening = weakref.WeakValueDictionary()
+        self._scheduler = self._new_scheduler()
 
 
 _alive: weakref.WeakSet[MemoryPool] = weakref.WeakSet()

@@ -226,6 +226,18 @@ class Memory(ReadableMemory):
             "resume", budget, lambda: indexing.advance(self._writer(), as_of, force=force)
         )
 
+    async def advance_paced(self) -> list[str]:
+        """Let paced indexes do what is due, as behind a write; return which could not, and why."""
+        names = await asyncio.to_thread(self._paced)
+        if not names:
+            return []
+        problems: list[str] = await self._writes(
+            "refresh", None, lambda: self._writer().catch_up(names, failed=False, occasion="write")
+        )
+        for problem in problems:
+            _log.warning("%s", problem)
+        return problems
+
     async def settle(self, *, vectors: bool, budget: Budget | None = None) -> tuple[int, list[str]]:
         """Make missing vectors, if wanted, and let indexes place what they have not.
 
