@@ -266,6 +266,37 @@ def test_what_recurs_is_counted(tmp_path: Path) -> None:
     assert topics == [] or all("lamp" in topic for topic in topics)
 
 
+def test_a_topic_recurs_in_several_sessions_and_more_with_one_participant(tmp_path: Path) -> None:
+    """Three statements in two sessions; not what both talk of alike, and not what one session is full of."""
+    told = [
+        *((f"2024-05-0{at}T10:00:00Z", "Ana", f"I water the orchids {at} times.") for at in (2, 3, 4)),
+        *((f"2024-05-0{at}T11:00:00Z", "Ana", f"I mop the gutters {at} times.") for at in (2, 3, 4)),
+        *((f"2024-05-0{at}T12:00:00Z", "Bruno", f"I wash the gutters {at} times.") for at in (2, 3, 4)),
+    ]
+    with memory(tmp_path / "a", *told) as (_, tx):
+        found = lines(tx)
+    topics = texts(found, "topic")
+    assert "topic: orchids (3 statements)" in topics
+    assert not any("gutters" in topic for topic in topics)
+    once = [{"speaker": "Ana", "content": text, "timestamp": when} for when, _, text in told[:3]]
+    with MemForest(tmp_path / "b", fast_config()) as forest:
+        forest.ingest_session("u", "one", once, refresh=False)
+        db = Database(file_of(tmp_path / "b"))
+        with db.read() as tx:
+            assert texts(lines(tx), "topic") == []
+        db.close()
+
+
+def test_a_bare_answer_is_no_event(tmp_path: Path) -> None:
+    """A few words that a date was read from say nothing by themselves."""
+    told = (
+        ("2024-05-04T10:00:00Z", "Ana", "I quit yesterday."),
+        ("2024-05-05T10:00:00Z", "Ana", "I quit the choir for good yesterday."),
+    )
+    with memory(tmp_path, *told) as (_, tx):
+        assert texts(lines(tx), "event") == ['2024-05-04: "I quit the choir for good yesterday."']
+
+
 @pytest.mark.parametrize("infer", [True, False])
 def test_of_whom_nothing_is_stated_there_is_what_they_said(tmp_path: Path, infer: bool) -> None:
     """In any language, and in a memory without statements; whole turns, with the day, under who said them."""

@@ -32,12 +32,12 @@ from memforest.store.tx import Tx
 from memforest.systems.timem import profile_rows as rows
 from memforest.systems.timem.profile_rows import Named, Said, StatedFact, Told, tell_states
 from memforest.systems.timem.states_then import Changed, Held, then
-from memforest.text import entity_key, lexical_tokens
+from memforest.text import entity_key, fold, lexical_tokens
 from memforest.types import Precision
 
 __all__ = ["MOST", "Line", "LineKind", "profile_lines", "profile_statements", "statements_of", "tell_states"]
 
-LineKind = Literal["state", "change", "event", "entity", "topic", "said"]
+LineKind = Literal["state", "change", "event", "said", "entity", "topic"]
 
 MOST: Mapping[LineKind, int] = {
     "state": 16,
@@ -48,8 +48,8 @@ MOST: Mapping[LineKind, int] = {
     "said": 6,
 }
 """Lines of a kind that a participant has at most."""
-MOST_WORDS = 60
-"""Words of a quotation or statement in a line; a longer one has none."""
+LEAST_WORDS, MOST_WORDS = 5, 60
+"""Words of what is quoted in a line: fewer are a bare answer, and more are no line."""
 MOST_SOURCES = 32
 """Sources of a line: the first half and the last half of more."""
 RECURS = 2
@@ -169,9 +169,8 @@ class _Month:
             found += self._states(name, states.held)
             found += self._changes(name, states.changed)
             found += self._events(name, who, own)
-        found += self._entities(name, own)
-        found += self._topics(name, own)
-        return found or self._said(who, name)
+        found = found or self._said(who, name)
+        return [*found, *self._entities(name, own), *self._topics(name, own)]
 
     # -- states -----------------------------------------------------------------------------------
 
@@ -179,9 +178,7 @@ class _Month:
         """Yield the values in force: of more than are shown those that were told last."""
         supports = self._turns([fact for one in held for fact in one.facts])
         times = self._times([one.facts[0] for one in held])
-        sure = [
-            one for one in held if any(supports.get(fact) for fact in one.facts) and not self._is_past(one)
-        ]
+        sure = [one for one in held if self._is_sure(one, (one.value,), supports) and not self._is_past(one)]
         latest = sorted(sure, key=lambda one: (-one.last_ms, one.attribute, one.start_ms))[: MOST["state"]]
         for one in sorted(latest, key=lambda one: (one.attribute, one.start_ms, one.value)):
             day = self._when(one.start_ms, times.get(one.facts[0]))
@@ -189,6 +186,16 @@ class _Month:
             since = "since" if span is not None and (one.began or span[1] is None) else "known since"
             text = f"{one.attribute}: {one.value} ({since} {day})"
             yield self._line(name, text, "state", one.facts, supports)
+
+    def _is_sure(
+        self, one: Held | Changed, values: Sequence[str | None], supports: Mapping[int, Sequence[int]]
+    ) -> bool:
+        """Return whether turns tell of it, and no value is a date that a rule took for one ("my last day is Monday 9")."""
+        dated = {
+            word for words_ in rows.dated_words(self.tx, one.facts).values() for word in map(fold, words_)
+        }
+        told = any(supports.get(fact) for fact in one.facts)
+        return told and not any(value and fold(value) in word for value in values for word in dated)
 
     def _is_past(self, one: Held) -> bool:
         """Return whether all that tells of a value is of a time that was over: it need not be so any more."""
@@ -201,7 +208,7 @@ class _Month:
         """Yield what changed in the window: of more than are shown the latest."""
         supports = self._turns([fact for one in changed for fact in one.facts])
         times = self._times([one.facts[0] for one in changed])
-        sure = [one for one in changed if any(supports.get(fact) for fact in one.facts)]
+        sure = [one for one in changed if self._is_sure(one, (one.before, one.after), supports)]
         for one in sure[-MOST["change"] :]:
             span = times.get(one.facts[0])
             day = self._when(one.at_ms, span)
@@ -242,8 +249,12 @@ class _Month:
             if fact.start_ms is None or fact.end_ms is None or fact.end_ms > one.said_ms or fact.negated:
                 continue
             said = self._wording(fact)
-            if said is None or not self._is_own(one.occurrence, who):
-                continue
+            if (
+                said is None
+                or fact.text.startswith(f"{one.speaker}:")
+                or not self._is_own(one.occurrence, who)
+            ):
+                continue  # what stands as "Ana: ..." may tell of anybody
             day = self._stated_time(fact.start_ms, fact.end_ms, fact.precision)
             exact = _EXACT.get(fact.precision, len(_EXACT))
             found.setdefault(f"{day}: {said}", (exact, fact.start_ms, said, []))[-1].append(one)
@@ -267,10 +278,10 @@ class _Month:
         return kept
 
     def _wording(self, fact: StatedFact) -> str | None:
-        """Return what was said where a rule read it, else the statement; None if it is blank or long."""
+        """Return what was said where a rule read it, else the statement; None if that is very short or long."""
         quoted = fact.maker.startswith(QUOTED_MAKERS) and not fact.corrected
         text = one_line(fact.quote if quoted else fact.text)
-        if not text or count_words(text) > MOST_WORDS:
+        if not LEAST_WORDS <= count_words(text) <= MOST_WORDS:
             return None
         return f'"{text}"' if quoted else text
 
@@ -366,13 +377,13 @@ class _Month:
         name: str, text: str, kind: LineKind, facts: Sequence[int], supports: Mapping[int, Sequence[int]]
     ) -> Line:
         own = [fact for fact in facts if supports.get(fact)]
-        turns = dict.fromkeys(turn for fact in own for turn in supports[fact])
-        return Line(name, one_line(text), kind, _ends(own), _ends(list(turns)))
+        turns = [turn for fact in own for turn in supports[fact]]
+        return Line(name, one_line(text), kind, _ends(own), _ends(turns))
 
     @staticmethod
     def _of(name: str, text: str, kind: LineKind, told: Sequence[Told]) -> Line:
-        facts, turns = dict.fromkeys(one.fact for one in told), dict.fromkeys(one.turn for one in told)
-        return Line(name, one_line(text), kind, _ends(list(facts)), _ends(list(turns)))
+        facts, turns = [one.fact for one in told], [one.turn for one in told]
+        return Line(name, one_line(text), kind, _ends(facts), _ends(turns))
 
 
 def _topics_of(fact: StatedFact) -> tuple[str, ...]:
@@ -382,8 +393,8 @@ def _topics_of(fact: StatedFact) -> tuple[str, ...]:
     return tuple(topic for topic in topics if (tokens := set(lexical_tokens(topic))) and tokens <= said)
 
 
-def _ends(rows_: Sequence[int]) -> tuple[int, ...]:
-    """Return the first and the last of many sources."""
-    if len(rows_) <= MOST_SOURCES:
-        return tuple(rows_)
-    return (*rows_[: MOST_SOURCES // 2], *rows_[-MOST_SOURCES // 2 :])
+def _ends(sources: Sequence[int]) -> tuple[int, ...]:
+    """Return each source once, of many the first and the last ones."""
+    once = tuple(dict.fromkeys(sources))
+    half = MOST_SOURCES // 2
+    return once if len(once) <= MOST_SOURCES else (*once[:half], *once[-half:])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from memforest.store.dates import read_dates
 from memforest.store.dialect import AMONG
 from memforest.store.facts import QUOTE
 from memforest.store.snapshot import StateSeen
@@ -20,6 +21,7 @@ __all__ = [
     "StatedFact",
     "Told",
     "attributes",
+    "dated_words",
     "named_by",
     "observed_before",
     "said_between",
@@ -155,6 +157,12 @@ def said_of(tx: Tx, turns: Collection[int]) -> list[Said]:
 def texts_of(tx: Tx, turns: Collection[int]) -> dict[int, str]:
     """Return the texts of turns, by row id."""
     return dict(tx.execute(f"SELECT id, text FROM turn WHERE id {AMONG}", (tx.ids(turns),)).fetchall())
+
+
+def dated_words(tx: Tx, facts: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return the words of facts that tell a date, of those that have some."""
+    rows = tx.execute(f"SELECT id, dates FROM fact WHERE dates != '[]' AND id {AMONG}", (tx.ids(facts),))
+    return {fact: tuple(one.words for one in read_dates(dates)) for fact, dates in rows}
 
 
 def spans_of(tx: Tx, facts: Collection[int]) -> dict[int, tuple[int | None, int | None, Precision]]:
