@@ -443,6 +443,7 @@ EXEMPT: dict[str, str] = {
     "calendar.timestamp.zone_named": "takes a setting, and raises ConfigError",
     "calendar.windows.window_with_key": "takes a key that `window_of` has made, and raises InputError",
     "steps.llm.prompt.data_block": "takes the name of a block, written in the package",
+    "steps.llm.shown.numbered": "takes the name of a number, written in the package",
     "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
     "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",
     "language.change.governor_at": "takes the name of a class of wording of the package",

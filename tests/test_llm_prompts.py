@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,6 +19,7 @@ from memforest.chat_steps import STEPS, chat_step
 from memforest.errors import ConfigError, InputError
 from memforest.language.counting import count_words
 from memforest.models.base import ChatReply
+from memforest.profiles import join_sections
 from memforest.steps.llm.checks import check_extraction
 from memforest.steps.llm.prompt import (
     Example,
@@ -29,11 +30,13 @@ from memforest.steps.llm.prompt import (
     prompt_data,
     read_data_block,
 )
+from memforest.steps.llm.records import LEVELS
 from memforest.steps.llm.replies import Extraction, Summary
 from memforest.steps.llm.source import read_source, show_time
 from memforest.steps.llm.structured import read_reply
+from memforest.steps.llm.summarise import ChatSummariser
 from memforest.text import numbers, words
-from memforest.types import Chunk, Turn
+from memforest.types import Chunk, SummaryRequest, Turn
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "data" / "prompts"
@@ -243,3 +246,50 @@ def test_the_examples_of_placing_show_both_outcomes(way: str) -> None:
     assert json.loads(turns.reply)["decision"] == ("SPLIT" if way == "batch" else "CONTINUE")
     quoted: Any = turns.input["exchange"]
     assert "MERGE" in quoted[0]["text"]
+
+
+def _request(prompt: Prompt[Any], example: Example) -> SummaryRequest:
+    rows: Any = example.input
+    (node,) = rows["node"]
+    level = prompt.id.removeprefix("timem_")
+    start, last = (datetime.fromisoformat(node[key]).replace(tzinfo=timezone.utc) for key in ("from", "to"))
+    people = tuple(node["participants"])
+    return SummaryRequest(
+        "record",
+        node[level],
+        start,
+        last + timedelta(days=1),
+        tuple(row["text"] for row in rows["turns" if level == "segment" else "notes"]),
+        rows["words"] * (len(people) if level == "profile" else 1),
+        history=tuple(row["text"] for row in rows["history"]),
+        window=node.get("window", ""),
+        participants=people,
+        prompt=level,
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_examples_of_records_pass_their_checks(level: str) -> None:
+    """Each is asked for as a record is, accepted at the first try and kept as it stands; no order in its notes is obeyed."""
+    prompt: Prompt[Any] = load_prompt(f"timem_{level}")
+    for example in prompt.examples:
+        model = Scripted(example.reply)
+        (made,) = run(ChatSummariser(model.calls).summarise([_request(prompt, example)]))
+        assert model.data() == prompt.messages(**example.input)[1].content
+        told = json.loads(example.reply)
+        sections = [(one["name"], one["lines"]) for one in told.get("sections", ())]
+        assert made == (join_sections(sections) or told["summary"])
+        assert not any(word in str(made).lower() for word in ("norway", "mango", "verse", "capitals"))
+
+
+def test_the_examples_of_recall_show_every_complexity_and_an_empty_choice() -> None:
+    """The plans have keywords in lower case without names; the gate keeps what is on the matter, or nothing."""
+    plans = [json.loads(one.reply) for one in load_prompt("timem_plan").examples]
+    assert [one["complexity"] for one in plans] == [0, 1, 2]
+    for plan, example in zip(plans, load_prompt("timem_plan").examples, strict=True):
+        row: Any = example.input["question"]
+        names = {name.lower() for name in row[0]["people"]}
+        assert 1 <= len(plan["keywords"]) <= 3
+        assert all(word.islower() and word not in names for word in plan["keywords"])
+    kept = [json.loads(one.reply)["relevant"] for one in load_prompt("timem_gate").examples]
+    assert kept == [[1, 3], []]

@@ -93,7 +93,8 @@ def test_history_and_statements_bear_out_what_they_say(field: str, value: tuple[
     text = {"history": "Marit practised with Mrs Solheim.", "statements": "The dentist is called Halvorsen."}[
         field
     ]
-    other = replace(REQUEST, **{field: value})
+    more: dict[str, Any] = {field: value}
+    other = replace(REQUEST, **more)
     found = {True: check_of().invention(text), False: check_of(other).invention(text)}
     assert found[field == "history"] is None
     assert "a name" in str(found[field != "history"])

@@ -260,6 +260,7 @@ def test_the_maker_names_the_versions_of_all_prompts() -> None:
     summariser = ChatSummariser(Calls(Scripted()))
     assert summariser.name == f"summarise@{'.'.join(map(str, versions))}:scripted"
     assert summariser.remote
+    assert summariser.maker_of(node()) == summariser.maker_of(node(kind="session")) == summariser.name
 
 
 def test_every_node_is_summarised_where_the_caller_wants_it() -> None:

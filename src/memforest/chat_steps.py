@@ -149,17 +149,17 @@ _steps: dict[str, ChatStep] = {
             waits=True,
         ),
         ChatStep(
-            "sift",
-            "chooses which recalled memories help with a question, where an index asks",
-            {"timem_gate": f"{_OWN}Sifted"},
-            f"{_DOUBLES}sifted",
-            waits=True,
-        ),
-        ChatStep(
             "answer",
             "answers from the evidence",
             {"answer": f"{_OWN}AnswerReply"},
             f"{_DOUBLES}answer",
+            waits=True,
+        ),
+        ChatStep(
+            "sift",
+            "chooses which recalled memories help with a question, where an index asks",
+            {"timem_gate": f"{_OWN}Sifted"},
+            f"{_DOUBLES}sifted",
             waits=True,
         ),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
 
 from memforest.language.entities import find_mentions
@@ -50,6 +50,7 @@ TEXT_CHARS = 4_000
 ALL_CHARS = 60_000
 """Most characters shown of all memories of a call, some 15,000 tokens."""
 PLAN_TOKENS, GATE_TOKENS = 512, 1_024
+_TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,6 @@ def _row(number: int, one: Recalled, chars: int, zone: tzinfo) -> dict[str, int 
     return {
         "number": number,
         "level": LEVEL_NAMES.get(one.level, str(one.level)),
-        "days": shown_days(one.start, max(one.start, one.end), zone),
+        "days": shown_days(one.start, one.end if one.end > one.start else one.start + _TICK, zone),
         "text": head_and_tail(one.text, chars),
     }
