@@ -19,6 +19,7 @@ from tests.worlds import fast_config, file_of, rows, said
 
 from memforest import MemForest
 from memforest.errors import BudgetError, ModelError, ModelRefusedError, StepError
+from memforest.memory.vectors import VectorMaker
 from memforest.refresh.consolidate import OVER_BUDGET, WAITS
 from memforest.steps.base import Kept
 from memforest.steps.choose import LOCAL_SUMMARY_WORDS
@@ -285,3 +286,65 @@ def test_clean_nodes_and_those_that_are_gone_are_passed_over(forest: MemForest, 
 
     assert act(forest, old) == {}
     assert len(prompted.asked) == 1
+
+
+def test_waves_may_be_made_at_once(folder: Path) -> None:
+    """A slow reply of one holds no other up: chains of sessions go on side by side."""
+
+    class Meeting(Prompted):
+        """Answers when both sessions have asked."""
+
+        remote = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.both = asyncio.Event()
+
+        async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+            """Wait for the other wave."""
+            days = {one.start.day for one in (*self.asked, *requests)}
+            if len(days) == 2:
+                self.both.set()
+            found = await super().summarise(requests)
+            await asyncio.wait_for(self.both.wait(), 5)
+            return found
+
+    async def side_by_side(host: Host) -> Any:
+        def of(day: int) -> Any:
+            return lambda tx: [one for one in works(tx, (0,)) if one.request.start.day == day]
+
+        return await asyncio.gather(*(host.consolidate(of(day)) for day in (1, 2)))
+
+    with MemForest(folder, fast_config(indexes=("diary",), summariser=Meeting())) as forest:
+        for day in (1, 2):
+            Diary.act = nothing
+            ingest(forest, day)
+        assert act(forest, side_by_side) == [{}, {}]
+        assert len(told(folder)) == 8
+
+
+def test_a_text_without_its_vector_is_made_and_the_vector_is_left(
+    folder: Path, prompted: Prompted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was paid for is kept; a warning says so, and `resume` makes the vector."""
+    config = fast_config(indexes=("diary",), summariser=prompted)
+    with MemForest(folder, config) as forest:
+        Diary.act = nothing
+        ingest(forest)
+        whole = VectorMaker.embed
+
+        async def away(self: VectorMaker, texts: Sequence[str], kind: str) -> Any:
+            if kind == "node":
+                raise ModelError("the embedder is away")
+            return await whole(self, texts, kind)
+
+        monkeypatch.setattr(VectorMaker, "embed", away)
+        result = ingest(forest, 2, TEXTS[:1])
+        assert any("the embedder is away" in warning for warning in result.warnings)
+        assert {dirty for *_, dirty, _ in told(folder)} == {0}
+        count = "SELECT count(*) FROM derived_node_vector"
+        assert rows(file_of(folder), count) == [(0,)]
+        monkeypatch.setattr(VectorMaker, "embed", whole)
+        prompted.asked.clear()
+        forest.resume("u")
+        assert (rows(file_of(folder), count), prompted.asked) == ([(8,)], [])

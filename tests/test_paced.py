@@ -18,6 +18,8 @@ from tests.worlds import fast_config, file_of, rows, said
 from memforest import MemForest
 from memforest.errors import InputError, TimestampError
 from memforest.store import jobs
+from memforest.store import trees as tree_rows
+from memforest.store.tx import Tx
 from memforest.systems import registry
 from memforest.systems.host import Host
 
@@ -226,3 +228,31 @@ def test_its_due_jobs_are_its_own(forest: MemForest, folder: Path) -> None:
     forest.resume("u")
     found = rows(file_of(folder), "SELECT owner, reason FROM job")
     assert found == [("diary", None), ("gone", "nothing here does jobs of kind session of gone")]
+
+
+def test_trees_are_counted_once_a_state(forest: MemForest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An `advance` that finds nothing to do counts no rows of a large memory."""
+    ingest(forest)
+    counted: list[int] = []
+    sizes = tree_rows.sizes
+
+    def count(tx: Tx) -> Any:
+        counted.append(1)
+        return sizes(tx)
+
+    monkeypatch.setattr(tree_rows, "sizes", count)
+    memory = forest.user("u")
+    first = memory.indexes()
+    assert (memory.indexes(), len(counted)) == (first, 1)
+    ingest(forest, 2)
+    [diary, _] = memory.indexes()
+    assert (diary.trees, diary.leaves, len(counted)) == (2, 8, 2)
+
+
+def test_what_is_out_of_date_there_is_no_damage(forest: MemForest, folder: Path) -> None:
+    """A memory whose index has much to do is as it should be."""
+    Diary.act = nothing
+    ingest(forest)
+    report = forest.user("u").verify()
+    assert report.ok, report
+    assert dirty(folder) == 7

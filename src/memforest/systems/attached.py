@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from memforest.config import Config
 from memforest.errors import ConfigError, IndexStateError, NotFoundError
 from memforest.refresh.requests import bounded
-from memforest.store import feed, indexes, jobs
+from memforest.store import feed, indexes, jobs, meta
 from memforest.store import trees as tree_rows
 from memforest.store.indexes import IndexRow
 from memforest.store.savepoint import attempt, described
@@ -20,7 +20,10 @@ from memforest.systems.registry import known, make_index, open_stored
 from memforest.tables import kept_json
 from memforest.tree import Node
 
-__all__ = ["Attached", "Chosen", "Placings"]
+__all__ = ["Attached", "Chosen", "Placings", "Sizes"]
+
+Sizes = tuple[int, int, int]
+"""Trees, inner nodes and leaves."""
 
 
 class Chosen(NamedTuple):
@@ -37,6 +40,7 @@ class Attached:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._made: dict[tuple[str, str, type[Any] | None], MemoryIndex] = {}
+        self._sizes: tuple[int, dict[str, Sizes]] | None = None
 
     def begin(self, tx: Tx) -> None:
         """Add the configured indexes to a new memory, and upgrade the tables of an older one's indexes."""
@@ -226,6 +230,17 @@ class Attached:
         indexes.restart(tx, name, feed.compacted(tx), reason)
 
     # -- how it stands ------------------------------------------------------------------------
+
+    def sizes(self, tx: Tx) -> dict[str, Sizes]:
+        """Return the numbers of trees, inner nodes and leaves of each index, counted once a state of the memory.
+
+        Args:
+            tx: a read transaction, in which nothing has changed that others do not see.
+        """
+        generation, known = meta.generation(tx), self._sizes
+        if known is None or known[0] != generation:
+            self._sizes = known = generation, tree_rows.sizes(tx)
+        return known[1]
 
     def lagging(self, tx: Tx) -> dict[str, int]:
         """Return how many notes of the feed each index that is behind has not placed."""

@@ -10,25 +10,24 @@ from typing import Any
 from memforest.errors import ConfigError, IndexStateError
 from memforest.memory.inspect.stored import IndexView
 from memforest.store import indexes
-from memforest.store import trees as tree_rows
 from memforest.store.indexes import IndexRow
 from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
-from memforest.systems.attached import Attached
+from memforest.systems.attached import Attached, Sizes
 
 __all__ = ["index_views"]
 
 
 def index_views(tx: Tx, attached: Attached) -> list[IndexView]:
     """Return the indexes of a memory, by name; of one that cannot be used here what its rows say."""
-    lag, sizes = attached.lagging(tx), tree_rows.sizes(tx)
+    lag, sizes = attached.lagging(tx), attached.sizes(tx)
     return [
         _view(tx, attached, row, lag.get(row.name, 0), sizes.get(row.name, (0, 0, 0)))
         for row in indexes.rows(tx)
     ]
 
 
-def _view(tx: Tx, attached: Attached, row: IndexRow, lag: int, sizes: tuple[int, int, int]) -> IndexView:
+def _view(tx: Tx, attached: Attached, row: IndexRow, lag: int, sizes: Sizes) -> IndexView:
     counts: dict[str, Any] = {}
     reason, usable = row.reason, True
     try:
