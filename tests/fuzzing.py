@@ -77,6 +77,7 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.relevance import read_features, read_pieces, read_question, ruled_out
+from memforest.steps.local.records import most_telling
 from memforest.steps.local.statement import read_statement
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.steps.local.talk import without_dates
@@ -390,6 +391,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.role.role_of": _phrase(role.role_of),
     "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
     "steps.local.summarise.LocalSummariser": _summary,
+    "steps.local.records.most_telling": lambda t: most_telling([t, *t.splitlines()[:9]], 40),
     "language.whose.answers_about": lambda t: whose.answers_about(phrases.read_statement(t), "Ann", ("Bob",)),
     "language.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),
     "language.whose.is_joined": lambda t: whose.is_joined(t, "Ann", "Bob"),

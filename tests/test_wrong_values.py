@@ -52,6 +52,7 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "day_first": lambda value: value is None or value is True,
     "answer_threshold": lambda value: value == 0 or value == 1,
     "busy_timeout_s": lambda value: value in (0, 1.5),
+    "advance_every_s": lambda value: value in (0, 1.5),
     "mode": lambda value: value is None,
     "refresh": lambda value: value is None,
     "summary_words": lambda value: value is None,
@@ -358,7 +359,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "budget": WRONG_BUDGET,
     },
     "drop_index": {"name": (None, *WRONG_TEXT)},
-    "advance": {"now": WRONG_TIME, "budget": WRONG_BUDGET},
+    "advance": {"as_of": WRONG_TIME, "force": WRONG_FLAG, "budget": WRONG_BUDGET},
     "flush": {"budget": WRONG_BUDGET},
 }
 NEEDED: dict[str, dict[str, Any]] = {

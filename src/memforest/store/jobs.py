@@ -40,10 +40,8 @@ __all__ = [
     "drop",
     "due",
     "fail",
-    "failures",
     "finish",
     "give_back",
-    "hurry",
     "lease",
     "note_unhandled",
     "owners",
@@ -73,7 +71,6 @@ _COLUMNS = "id, owner, key, kind, payload, tries, holder"
 EXPIRED = "state = 'leased' AND (lease_until_ms <= :now OR lease_until_ms > :now + :most_lease)"
 DUE = "state = 'waiting' AND (due_ms <= :now OR (tries > 0 AND due_ms > :now + :most_backoff))"
 REOPEN = "UPDATE job SET state = 'waiting', holder = NULL, lease_until_ms = NULL"
-_FAILED = "(state = 'failed' OR (state = 'waiting' AND tries > 0 AND reason IS NOT NULL))"
 _MINE = "id = ? AND state = 'leased' AND holder = ? AND tries = ?"
 
 
@@ -332,24 +329,6 @@ def retry_failed(tx: Tx, kinds: Collection[JobKind], *, now_ms: int) -> int:
         f"{REOPEN}, tries = :tries, due_ms = :now WHERE state = 'failed' AND {among}",
         {"tries": MOST_TRIES - 1, "now": now_ms, **named},
     ).rowcount
-
-
-def hurry(tx: Tx, owner: str, *, now_ms: int) -> int:
-    """Make the jobs of an owner due now that have failed, also those that were given up; return how many. Reasons are kept."""
-    return tx.execute(
-        f"""{REOPEN}, tries = min(tries, :tries), due_ms = min(due_ms, :now) WHERE owner = :owner AND {_FAILED}""",
-        {"tries": MOST_TRIES - 1, "now": now_ms, "owner": owner},
-    ).rowcount
-
-
-def failures(tx: Tx, owner: str) -> list[DueJob]:
-    """Return the jobs of an owner that have failed and are not done, also those that were given up, with the reason for a payload."""
-    rows = tx.execute(
-        f"""SELECT key, kind, due_ms, json_object('reason', reason), tries FROM job
-            WHERE owner = ? AND {_FAILED} ORDER BY due_ms, id""",
-        (owner,),
-    )
-    return [DueJob(key, kind, ms, json.loads(payload), tries) for key, kind, ms, payload, tries in rows]
 
 
 def note_unhandled(tx: Tx, kinds: Collection[JobKind], *, now_ms: int, but: Collection[str] = ()) -> int:

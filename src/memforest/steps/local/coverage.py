@@ -120,7 +120,7 @@ def covering(
             for term in sorted(one.terms - covered)
         )
         # The root stands between the gain alone, which prefers the longest, and the gain per word, which prefers scraps.
-        return new / math.sqrt(one.words) / (1 + quoted[one.child])
+        return new / math.sqrt(max(1, one.words)) / (1 + quoted[one.child])
 
     heap = [(-gain(one), one.place, one) for one in sentences]
     heapq.heapify(heap)

@@ -14,7 +14,8 @@ from functools import partial
 
 from memforest.interval import LATEST, to_ms
 from memforest.ports import is_remote
-from memforest.store import jobs, meta
+from memforest.refresh.consolidate import OVER_BUDGET, WAITS
+from memforest.store import job_failures, jobs, meta
 from memforest.store.jobs import Job
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
@@ -71,8 +72,8 @@ async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> Non
     writer = "model" if is_remote(host.steps.summariser) else "rules"
     if await host.look(partial(meta.get, key=WRITER)) != writer:
         await host.write(partial(meta.put, key=WRITER, value=writer))
-    if host.occasion != "write" and await host.look(lambda tx: bool(jobs.failures(tx, OWNER))):
-        await host.write(partial(jobs.hurry, owner=OWNER, now_ms=until_ms))
+    if host.occasion != "write" and await host.look(lambda tx: bool(job_failures.failures(tx, OWNER))):
+        await host.write(partial(job_failures.hurry, owner=OWNER, now_ms=until_ms))
     run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}", first=host.occasion == "write")
     try:
         while (found := await _next(host, settings, run, until_ms)) is not None:
@@ -161,8 +162,10 @@ def _settle(
         found = targets(tx, key)
         left = rows.dirty_among(tx, [row.node for row in found])
         reasons = [failed[node] for node in sorted(left & written) if node in failed]
-        if reasons:
-            jobs.fail(tx, job, reasons[0], now_ms=now_ms)
+        if reasons and not {OVER_BUDGET, WAITS}.issuperset(reasons):
+            jobs.fail(tx, job, next(one for one in reasons if one not in (OVER_BUDGET, WAITS)), now_ms=now_ms)
+        elif reasons:  # it is not the job's fault
+            jobs.give_back(tx, job, reasons[0])
         elif not left:
             jobs.finish(tx, job)
         elif left & written:  # changed meanwhile; it is due again

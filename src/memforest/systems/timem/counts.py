@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memforest.store import jobs
+from memforest.store import job_failures
 from memforest.store.tx import Tx
 from memforest.systems.timem import rows
 from memforest.systems.timem.levels import LEVELS
@@ -27,4 +27,4 @@ def counts(tx: Tx, settings: TiMemSettings) -> dict[str, Any]:
         if name in found:
             found[name] += count
             stand["stale" if told and dirty else "written" if told else "waiting"] += count
-    return {"levels": found, "memories": {**stand, "failed": len(jobs.failures(tx, OWNER))}}
+    return {"levels": found, "memories": {**stand, "failed": len(job_failures.failures(tx, OWNER))}}

@@ -9,7 +9,7 @@ from typing import Any
 
 from memforest.ports import is_remote
 from memforest.search.snapshot import Snapshot
-from memforest.store import jobs
+from memforest.store import job_failures, jobs
 from memforest.store.tx import Tx
 from memforest.systems.base import (
     Candidate,
@@ -108,7 +108,7 @@ class TiMemIndex(Index):
 
     def notes(self, tx: Tx) -> list[str]:
         """Return which memories could not be written, and why."""
-        failed = jobs.failures(tx, OWNER)
+        failed = job_failures.failures(tx, OWNER)
         if not failed:
             return []
         first = f"{failed[0].key}: {failed[0].payload['reason']}"

@@ -102,7 +102,7 @@ async def prepare(host: Host, request: Search, recall: Recall) -> Prepared:
         "complexity": found,
         "keywords": list(plan.keywords),
         "budgets": {f"L{level}": most for level, most in recall.budgets_of(found).items()},
-        "flat": recall.flat,
+        "one_pool": recall.flat,
     }
     return Prepared(
         replace(request, plan=plan, ranking=replace(request.ranking, recall=recall)),
