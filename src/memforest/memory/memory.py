@@ -227,12 +227,12 @@ class Memory(ReadableMemory):
         )
 
     async def advance_paced(self) -> list[str]:
-        """Let paced indexes do what is due, as behind a write; return which could not, and why."""
+        """Let paced indexes do what is due by the clock, but for what has failed; return which could not, and why."""
         names = await asyncio.to_thread(self._paced)
         if not names:
             return []
         problems: list[str] = await self._writes(
-            "refresh", None, lambda: self._writer().catch_up(names, failed=False, occasion="write")
+            "refresh", None, lambda: self._writer().catch_up(names, failed=False, occasion="timer")
         )
         for problem in problems:
             _log.warning("%s", problem)

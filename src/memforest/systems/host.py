@@ -19,8 +19,8 @@ __all__ = ["Host", "Occasion"]
 
 T = TypeVar("T")
 
-Occasion = Literal["write", "advance", "force"]
-"""Why an index is advanced: behind a write; because somebody asked for it, or has added, resumed or rebuilt something; or because
+Occasion = Literal["write", "timer", "advance", "force"]
+"""Why an index is advanced: behind a write; by a timer; because somebody asked for it, or has added, resumed or rebuilt something; or because
 somebody asked that it does what is not due yet, too."""
 
 

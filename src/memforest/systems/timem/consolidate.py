@@ -43,7 +43,7 @@ class _Run:
 
     holder: str
     first: bool
-    """Whether only what was never tried is written: behind a write, what has failed waits for somebody to ask."""
+    """Whether only what was never tried is written: what has failed waits for somebody to ask."""
     held: dict[str, Job] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
 
@@ -52,7 +52,7 @@ async def horizon(host: Host) -> int | None:
     """Return the instant up to which windows are taken for ended, ms: behind a write by what was said, else by the clock."""
     if host.occasion == "force":
         return to_ms(LATEST)
-    if host.occasion == "advance" or not is_remote(host.steps.summariser):
+    if host.occasion != "write" or not is_remote(host.steps.summariser):
         return to_ms(host.now)
     return await host.look(rows.newest_session)
 
@@ -72,9 +72,10 @@ async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> Non
     writer = "model" if is_remote(host.steps.summariser) else "rules"
     if await host.look(partial(meta.get, key=WRITER)) != writer:
         await host.write(partial(meta.put, key=WRITER, value=writer))
-    if host.occasion != "write" and await host.look(lambda tx: bool(job_failures.failures(tx, OWNER))):
+    asked_for = host.occasion in ("advance", "force")
+    if asked_for and await host.look(lambda tx: bool(job_failures.failures(tx, OWNER))):
         await host.write(partial(job_failures.hurry, owner=OWNER, now_ms=until_ms))
-    run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}", first=host.occasion == "write")
+    run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}", first=not asked_for)
     try:
         while (found := await _next(host, settings, run, until_ms)) is not None:
             wave = [node for nodes in found for node in nodes][:WAVE]

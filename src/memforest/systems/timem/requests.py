@@ -14,10 +14,11 @@ from types import MappingProxyType
 from memforest.calendar import window_with_key
 from memforest.interval import from_ms, to_ms
 from memforest.language.counting import count_words
+from memforest.language.dating import dated_text
 from memforest.refresh.requests import NodeWork
 from memforest.store import derived
 from memforest.store import trees as tree_rows
-from memforest.store.leaves import leaf_texts
+from memforest.store.leaves import told_lines
 from memforest.store.tx import Tx
 from memforest.systems.timem import rows, turn_rows
 from memforest.systems.timem.compose import profile_lines, profile_statements, statements_of
@@ -25,6 +26,7 @@ from memforest.systems.timem.history import by_rules, history_of
 from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT, SESSION, UNITS
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.systems.timem.turn_rows import SaidLine
 from memforest.systems.timem.zone import memory_zone
 from memforest.tree import Node
 from memforest.types import SummaryRequest
@@ -55,42 +57,42 @@ def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list
         return []
     zone = memory_zone(tx)
     stored = tree_rows.nodes_with_ids(tx, [row.node for row in found])
-    segments = [stored[row.node] for row in found if row.level == SEGMENT]
-    told = _told(tx, settings, segments, found, zone)
+    told = _told(tx, settings, found, zone)
     return [_work(tx, settings, row, stored[row.node], told, zone) for row in found if row.node in stored]
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """The texts of segments as they were said, and without a model the statements that their turns support."""
+    """The turns of segments as they may be told, and without a model the statements that they support."""
 
     lines: Mapping[int, Sequence[str]]
     statements: Mapping[int, Sequence[str]]
     by_rules: bool
 
 
-def _told(
-    tx: Tx, settings: TiMemSettings, segments: Sequence[Node], found: Sequence[Row], zone: tzinfo
-) -> _Told:
+def _told(tx: Tx, settings: TiMemSettings, found: Sequence[Row], zone: tzinfo) -> _Told:
     """Return what segments are written from: of those that are written, and of those before them."""
-    rules = by_rules(tx)
+    rules, segments = by_rules(tx), [row for row in found if row.level == SEGMENT]
     if not segments:
         return _Told({}, {}, rules)
-    earlier = {one for row in found if row.level == SEGMENT for one in history_of(tx, settings, row)}
-    more = tree_rows.nodes_with_ids(tx, sorted(earlier - {node.id for node in segments}))
-    texts = leaf_texts(tx, [*segments, *more.values()])
-    lines = {node: tuple(text.splitlines()) for node, text in texts.items()}
-    return _Told(lines, statements_of_segments(tx, [node.id for node in segments]) if rules else {}, rules)
+    earlier = {one for row in segments for one in history_of(tx, settings, row)}
+    turns = turn_rows.turns_below(tx, earlier.union(row.node for row in segments))
+    said = {turn.row: turn for told in turns.values() for turn in told}
+    own = {turn.row for row in segments for turn in turns[row.node]}
+    lines = told_lines(tx, {row: turn.line for row, turn in said.items()})
+    statements = statements_of(tx, own) if rules else {}
 
+    def dated(told: Mapping[int, Sequence[str]], turns: Sequence[SaidLine]) -> tuple[str, ...]:
+        whole = ((turn, text) for turn in turns for text in told.get(turn.row, ()))
+        if settings.dates == "kept":
+            return tuple(dict.fromkeys(text for _, text in whole))
+        return tuple(dict.fromkeys(dated_text(text, from_ms(turn.said_ms), zone) for turn, text in whole))
 
-def statements_of_segments(tx: Tx, segments: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return the statements that the turns of segments support, each once, in order."""
-    turns = turn_rows.turns_below(tx, segments)
-    known = statements_of(tx, [turn for one in turns.values() for turn in one])
-    return {
-        node: tuple(dict.fromkeys(text for turn in said for text in known.get(turn, ())))
-        for node, said in turns.items()
-    }
+    return _Told(
+        {node: dated(lines, told) for node, told in turns.items()},
+        {row.node: dated(statements, turns[row.node]) for row in segments},
+        rules,
+    )
 
 
 def _work(tx: Tx, settings: TiMemSettings, row: Row, node: Node, told: _Told, zone: tzinfo) -> NodeWork:

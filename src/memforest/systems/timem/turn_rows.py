@@ -11,6 +11,7 @@ from memforest.systems.timem.levels import SEGMENT
 
 __all__ = [
     "Said",
+    "SaidLine",
     "groups_of",
     "last_occurrence",
     "last_ordinal",
@@ -20,6 +21,14 @@ __all__ = [
     "turns_of_parts",
     "turns_of_sessions",
 ]
+
+
+class SaidLine(NamedTuple):
+    """A turn, as it is told: when it was said, and by whom what."""
+
+    row: int
+    said_ms: int
+    line: str
 
 
 class Said(NamedTuple):
@@ -100,14 +109,15 @@ def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
     return [row[0] for row in found]
 
 
-def turns_below(tx: Tx, segments: Collection[int]) -> dict[int, list[int]]:
-    """Return the row ids of the turns of segments, in order."""
-    found: dict[int, list[int]] = {node: [] for node in segments}
-    for node, turn in tx.execute(
-        f"""SELECT i.node, t.id FROM ix_timem_node i JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
+def turns_below(tx: Tx, segments: Collection[int]) -> dict[int, list[SaidLine]]:
+    """Return the turns of segments, in order."""
+    found: dict[int, list[SaidLine]] = {node: [] for node in segments}
+    for node, *said in tx.execute(
+        f"""SELECT i.node, t.id, t.said_ms, t.speaker || ': ' || t.text FROM ix_timem_node i
+            JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
             JOIN turn t ON t.session = i.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
             WHERE i.level = {SEGMENT} AND i.node {AMONG} ORDER BY i.node, t.ordinal""",
         (tx.ids(segments),),
     ):
-        found[node].append(turn)
+        found[node].append(SaidLine(*said))
     return found
