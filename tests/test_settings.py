@@ -12,6 +12,7 @@ import pytest
 
 from memforest import Budget, ChatEndpoint, Config, EmbeddingEndpoint, Ranking, load_default_config
 from memforest.errors import ConfigError
+from memforest.systems.registry import make_index
 
 FULL = """
 timezone = "Europe/Madrid"
@@ -112,6 +113,15 @@ def test_the_temperatures_of_timem_are_a_preset(monkeypatch: pytest.MonkeyPatch)
     assert all(
         load(environ={}, chat=ChatEndpoint("m")).chat.for_step(step).temperature == 0 for step in warmth
     )
+
+
+def test_the_form_of_timem_is_in_its_preset() -> None:
+    """Every window told by the model, after the last memories of its level, and leaves scored as in the paper."""
+    config = load("timem_paper", environ={})
+    own = make_index("timem", config.index_settings["timem"]).settings
+    assert list(config.indexes) == ["timem"]
+    assert (own.history_of, own.pass_through, own.dates) == ("memories", False, "kept")
+    assert (own.recall.leaves, own.recall.order, own.recall.weight) == ("paper", "level", 0.9)
 
 
 def test_an_unknown_preset_is_refused() -> None:
