@@ -336,3 +336,27 @@ def test_corrections_hold_for_what_is_read_again(folder: Path, settings: dict[st
         shown = all_shown(user)
         assert ("Davis" in shown, "Acme" in shown, "Portland" in shown) == (False, False, True)
         assert not user.stale()
+
+
+@pytest.mark.parametrize("cell_turns", [1, 2, 3])
+def test_what_lies_beside_something_deleted_is_not_cut_otherwise(tmp_path: Path, cell_turns: int) -> None:
+    """A chunk of which a turn was deleted holds those that are there: it is not stale, and stays sound when it is made anew."""
+    talk = [
+        {"speaker": "Ana", "content": f"I own {at} boats.", "timestamp": f"2024-02-05T10:0{at}:00Z"}
+        for at in range(7)
+    ]
+    for at in range(7):
+        folder = tmp_path / str(at)
+        with MemForest(folder, fast_config(cell_turns=cell_turns)) as forest:
+            forest.ingest_session("u", "s", talk)
+            memory = forest.user("u")
+            memory.delete(turn=("s", memory.turns("s")[at].id))
+            assert not memory.stale().chunks
+            memory.rebuild(stale=True)
+            assert memory.verify().ok
+        with MemForest(folder, fast_config(cell_turns=5 - cell_turns)) as forest:
+            memory = forest.user("u")
+            assert memory.stale().chunks
+            memory.rebuild(stale=True)
+            assert memory.verify().ok
+            assert not memory.stale().chunks

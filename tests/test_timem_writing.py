@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ def opened(
 def told(forest: MemForest, days: list[int], turns: int = 4) -> None:
     """Store a session on each of some days after the start."""
     for day in days:
-        forest.ingest_session("u", f"s{day:03}", said(START + timedelta(days=day), turns), infer=False)
+        forest.ingest_session("u", f"s{day:03}", said(START + timedelta(days=day), turns))
 
 
 def test_a_year_is_written_once(folder: Path) -> None:
@@ -171,7 +172,7 @@ def test_what_is_said_late_is_written_again_with_what_is_above_it_and_what_had_i
         memory = forest.user("u")
         memory.advance()
         writer.counts()
-        memory.add(said(START + timedelta(days=2, hours=1), 1)[0], session_id="s002", infer=False)
+        memory.add(said(START + timedelta(days=2, hours=1), 1)[0], session_id="s002")
         memory.advance()
         assert writer.counts() == {"segment": 1, "session": 1, "day": 1, "week": 1, "profile": 1}
         sound(memory, folder)
@@ -244,3 +245,36 @@ def test_without_a_model_what_has_ended_is_written_when_it_is_read(folder: Path)
 def _nodes(found: Any) -> list[Any]:
     below = [one for one in found[4] if isinstance(one, tuple)]
     return [found, *(node for one in below for node in _nodes(one))]
+
+
+@pytest.mark.parametrize("history_of", ["children", "memories"])
+def test_after_any_change_nothing_is_stale(folder: Path, history_of: str, soak_seed: int) -> None:
+    """Late turns, late sessions and deletions: what is written again is all whose children or history are others now."""
+    random = Random(f"late {soak_seed} {history_of}")
+    writer = Writer()
+    own = {"history_of": history_of, "pass_through": random.random() < 0.5, "segment": random.choice((1, 2))}
+    with opened(folder, writer, own) as forest:
+        told(forest, random.sample(range(40), 8), turns=random.randint(3, 9))
+        memory = forest.user("u")
+        for step in range(8 if soak_seed < 3 else 20):
+            sessions = [one.session_id for one in memory.sessions()]
+            name = random.choice(sessions)
+            kind = random.choice(("late session", "late turn", "delete a turn", "delete a session"))
+            if kind == "late session":
+                day = random.randrange(60)
+                start = START + timedelta(days=day, minutes=random.randrange(1200))
+                forest.ingest_session("u", f"late{step}", said(start, random.randint(1, 5)))
+            elif kind == "late turn":
+                last = memory.turns(name)[-1].said
+                memory.add(said(last + timedelta(minutes=1), 1)[0], session_id=name)
+            elif kind == "delete a turn":
+                memory.delete(turn=(name, random.choice(memory.turns(name)).id))
+            elif len(sessions) > 2:
+                forest.delete_session("u", name)
+            memory.advance()
+            sound(memory, folder, segment=own["segment"])
+            assert "timem" not in str(memory.stale()), kind
+            writer.counts()
+            memory.rebuild(stale=True)
+            memory.advance()
+            assert not writer.counts(), kind

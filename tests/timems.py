@@ -154,5 +154,5 @@ def jobs(folder: Path) -> dict[str, str]:
 def sound(memory: UserMemory, folder: Path, **how: Any) -> None:
     """Fail unless `verify` finds nothing and the tree is the one that the stored turns must have."""
     report = memory.verify()
-    assert report.ok, [str(one) for one in report.problems]
+    assert report.ok, [one.message for one in report.problems]
     assert tree(folder) == shape_of(turns(folder), zone_of(folder), **how)

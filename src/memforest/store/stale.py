@@ -9,10 +9,10 @@ from memforest.store.tx import Tx
 
 __all__ = ["cells_by_maker", "cells_cut_otherwise", "facts_stored", "keep_stored", "stale_sessions"]
 
-_LAST = "(SELECT max(t.ordinal) FROM turn t WHERE t.session = c.session)"
-_CUT = f"""(c.first % :turns != 0 OR c.last - c.first + 1 > :turns
-    OR (c.last - c.first + 1 < :turns AND c.last < {_LAST}))"""
-"""A chunk that does not begin or end where it would with `turns` turns a chunk."""
+_CUT = """(c.first / :turns != c.last / :turns OR EXISTS (SELECT 1 FROM turn t WHERE t.session = c.session
+    AND t.ordinal BETWEEN c.first / :turns * :turns AND c.first / :turns * :turns + :turns - 1
+    AND t.ordinal NOT BETWEEN c.first AND c.last))"""
+"""A chunk that does not hold just those of `turns` turns that are there: beside what was deleted it is shorter."""
 
 
 def cells_by_maker(tx: Tx) -> list[tuple[bool, str, int]]:

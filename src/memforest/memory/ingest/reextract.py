@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from memforest.concurrency import all_of
 from memforest.errors import BudgetError, StepError
@@ -134,10 +135,8 @@ def _recut(
 ) -> tuple[list[CellRow], list[CellRow]]:
     """Return the cells that are to go, and those that are to come, which have no row yet."""
     turns, extractor = writer.config.cell_turns, writer.steps.extractor.name
-    spans = {
-        (at, at * turns, min((at + 1) * turns - 1, ordinals[-1]))
-        for at in sorted({ordinal // turns for ordinal in ordinals})
-    }
+    parts = groupby(ordinals, key=lambda ordinal: ordinal // turns)
+    spans = {(at, there[0], there[-1]) for at, part in parts for there in [list(part)]}
     kept = {
         (cell.ordinal, cell.first, cell.last)
         for cell in cells

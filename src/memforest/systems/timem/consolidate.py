@@ -111,13 +111,24 @@ def _lease(tx: Tx, run: _Run, keys: Sequence[str], now_ms: int) -> None:
 
 
 def _ready(tx: Tx, settings: TiMemSettings, run: _Run, until_ms: int) -> dict[str, list[int]]:
-    """Return the nodes that can be written now, by their jobs, in the order in which these are due."""
+    """Return the nodes that can be written now, by their jobs, in the order in which these are due.
+
+    One whose history is to be written in this run waits for it, unless nothing else is left: what has failed stops those above
+    it alone.
+    """
     found_due = jobs.due(tx, OWNER, now_ms=until_ms, limit=LOOKED_AT)
     due = [one.key for one in found_due if one.key not in run.tried and not (run.first and one.tries)]
-    waiting = {*due, *run.held}
+    keys = [*run.held, *(key for key in due if key not in run.held)]
+    return _first(tx, settings, keys, {*due, *run.held}) or _first(tx, settings, keys, frozenset())
+
+
+def _first(
+    tx: Tx, settings: TiMemSettings, keys: Sequence[str], waiting: Collection[str]
+) -> dict[str, list[int]]:
+    """Return the nodes of the first jobs that can be written, as many as a wave has."""
     found: dict[str, list[int]] = {}
     size = 0
-    for key in [*run.held, *(key for key in due if key not in run.held)]:
+    for key in keys:
         nodes = _writable(tx, settings, targets(tx, key), waiting)
         if nodes is None:
             continue
@@ -148,8 +159,6 @@ def _waits(tx: Tx, settings: TiMemSettings, row: Row, waiting: Collection[str]) 
     below = [one.node for one in rows.below(tx, row.node)]
     if rows.dirty_among(tx, below):
         return True
-    if settings.history_of == "children":
-        return False
     before = rows.by_node(tx, history_of(tx, settings, row))
     return any(key_of_row(before[node]) in waiting for node in rows.dirty_among(tx, before))
 

@@ -223,7 +223,8 @@ class CalendarTree:
                     touched.add(node)
         self._arena.flush()
         marked = reopened(self._tx, self._settings, self._fresh | touched, closure=False)
-        marked |= rows.by_node(self._tx, self._after).keys()
+        after = rows.by_node(self._tx, self._after).keys()
+        marked |= after | {row.node for row in rows.above(self._tx, after)}
         edit_rows.set_dirty(self._tx, marked)
         top = rows.root(self._tx)
         count = 0 if top is None else self._arena.get(top.node).count

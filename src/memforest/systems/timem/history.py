@@ -47,24 +47,19 @@ def history_of(tx: Tx, settings: TiMemSettings, row: Row) -> list[int]:
 
 
 def followers(tx: Tx, settings: TiMemSettings, row: Row) -> set[int]:
-    """Return the nodes that have one in their history."""
-    by_children = settings.history_of == "children"
-    found = _those_after(tx, settings, row, row) if row.level == SEGMENT or not by_children else set()
-    if by_children and row.parent is not None:
-        parent = rows.by_node(tx, [row.parent]).get(row.parent)
-        if parent is not None:
-            found |= _those_after(tx, settings, parent, row)
-    if row.level >= MONTH and by_rules(tx):
-        found |= {one.node for one in rows.following(tx, row, _ALL)}
-    return found
+    """Return the nodes behind one on its level that have it, or something right below it, in their history.
 
-
-def _those_after(tx: Tx, settings: TiMemSettings, place: Row, row: Row) -> set[int]:
-    """Return the nodes behind a place on its level that have a node in their history."""
-    if LEVELS[place.level] not in settings.levels:
+    Of months without a model, all behind it: they hold which states are in force, since whenever.
+    """
+    if LEVELS[row.level] not in settings.levels:
         return set()
-    behind = rows.following(tx, place, _MORE * settings.history_at(place.level))
-    return {one.node for one in behind if row.node in history_of(tx, settings, one)}
+    if row.level >= MONTH and by_rules(tx):
+        return {one.node for one in rows.following(tx, row, _ALL)}
+    behind = rows.following(tx, row, _MORE * settings.history_at(row.level))
+    if not behind:
+        return set()
+    shown = {row.node, *(one.node for one in rows.below(tx, row.node))}
+    return {one.node for one in behind if not shown.isdisjoint(history_of(tx, settings, one))}
 
 
 def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, closure: bool) -> set[int]:

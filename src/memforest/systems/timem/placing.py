@@ -8,7 +8,7 @@ from memforest.store import derived
 from memforest.store.tx import Tx
 from memforest.systems.base import Items, Placed
 from memforest.systems.timem import rows, turn_rows
-from memforest.systems.timem.history import reopened
+from memforest.systems.timem.history import by_rules, reopened
 from memforest.systems.timem.receive import edit
 from memforest.systems.timem.settings import TiMemSettings
 
@@ -30,7 +30,8 @@ class TiMemPlacing:
         """Drop the texts that turns or facts are in, and those that were written after one of them."""
         size = 2 * self._settings.segment
         turns: Collection[int] = items.get("turn", ())
-        if facts := items.get("fact", ()):
+        facts = items.get("fact", ())
+        if facts and by_rules(self._tx):  # a model is not shown statements
             turns = {*turns, *turn_rows.supporting(self._tx, facts)}
         found = rows.holding(self._tx, turns, size)
         if not found:

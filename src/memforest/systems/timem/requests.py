@@ -65,6 +65,7 @@ def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list
 class _Told:
     """The turns of segments as they may be told, and without a model the statements that they support."""
 
+    speakers: Mapping[int, Sequence[str]]
     lines: Mapping[int, Sequence[str]]
     statements: Mapping[int, Sequence[str]]
     by_rules: bool
@@ -74,7 +75,7 @@ def _told(tx: Tx, settings: TiMemSettings, found: Sequence[Row], zone: tzinfo) -
     """Return what segments are written from: of those that are written, and of those before them."""
     rules, segments = by_rules(tx), [row for row in found if row.level == SEGMENT]
     if not segments:
-        return _Told({}, {}, rules)
+        return _Told({}, {}, {}, rules)
     earlier = {one for row in segments for one in history_of(tx, settings, row)}
     turns = turn_rows.turns_below(tx, earlier.union(row.node for row in segments))
     said = {turn.row: turn for told in turns.values() for turn in told}
@@ -89,6 +90,7 @@ def _told(tx: Tx, settings: TiMemSettings, found: Sequence[Row], zone: tzinfo) -
         return tuple(dict.fromkeys(dated_text(text, from_ms(turn.said_ms), zone) for turn, text in whole))
 
     return _Told(
+        {row.node: tuple(dict.fromkeys(turn.speaker for turn in turns[row.node])) for row in segments},
         {node: dated(lines, told) for node, told in turns.items()},
         {row.node: dated(statements, turns[row.node]) for row in segments},
         rules,
@@ -97,7 +99,9 @@ def _told(tx: Tx, settings: TiMemSettings, found: Sequence[Row], zone: tzinfo) -
 
 def _work(tx: Tx, settings: TiMemSettings, row: Row, node: Node, told: _Told, zone: tzinfo) -> NodeWork:
     start, end = _window(row, node, zone)
-    participants = tuple(turn_rows.speakers(tx, rows.sessions_below(tx, row.node)))
+    participants = tuple(
+        told.speakers.get(row.node) or turn_rows.speakers(tx, rows.sessions_below(tx, row.node))
+    )
     inputs = tuple(told.lines.get(row.node, ())) if row.level == SEGMENT else _texts(tx, node.children)
     earlier = history_of(tx, settings, row)
     if row.level == SEGMENT and settings.history_of == "children":

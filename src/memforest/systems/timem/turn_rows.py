@@ -28,6 +28,7 @@ class SaidLine(NamedTuple):
 
     row: int
     said_ms: int
+    speaker: str
     line: str
 
 
@@ -113,7 +114,7 @@ def turns_below(tx: Tx, segments: Collection[int]) -> dict[int, list[SaidLine]]:
     """Return the turns of segments, in order."""
     found: dict[int, list[SaidLine]] = {node: [] for node in segments}
     for node, *said in tx.execute(
-        f"""SELECT i.node, t.id, t.said_ms, t.speaker || ': ' || t.text FROM ix_timem_node i
+        f"""SELECT i.node, t.id, t.said_ms, t.speaker, t.speaker || ': ' || t.text FROM ix_timem_node i
             JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
             JOIN turn t ON t.session = i.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
             WHERE i.level = {SEGMENT} AND i.node {AMONG} ORDER BY i.node, t.ordinal""",
