@@ -45,6 +45,8 @@ PAPER: Mapping[str, Sequence[float]] = {
 }
 """Table 11 of arXiv 2601.02845: intrinsic dimension, silhouette, separation ratio, trustworthiness, continuity."""
 NAMES = tuple(PAPER)
+STAYS = 0.05
+"""Part of a measure by which it has to change to rise or fall."""
 
 
 def texts_of(roots: Sequence[TreeView]) -> list[list[str]]:
@@ -83,18 +85,20 @@ def measure(
 
 
 def directions(found: Sequence[Manifold]) -> list[str]:
-    """Say what becomes of each measure from the segments to the months, here and in the paper."""
+    """Say what becomes of each measure from the segments to the months, and whether it does in the paper."""
     first, last = found[0], found[-1]
     lines = []
     for at, name in enumerate(("dimension", "silhouette", "separation", "trustworthiness", "continuity")):
-        here = float(getattr(last, name)) - float(getattr(first, name))
-        paper = PAPER["L5"][at] - PAPER["L1"][at]
-        same = "as in the paper" if here * paper > 0 else "not as in the paper"
-        way = "rises" if here > 0 else "falls" if here < 0 else "stays"
-        lines.append(
-            f"{name} {way} from L1 to L5 ({getattr(first, name):.3g} to {getattr(last, name):.3g}): {same}"
-        )
+        before, after = float(getattr(first, name)), float(getattr(last, name))
+        here, paper = _way(before, after), _way(PAPER["L1"][at], PAPER["L5"][at])
+        lines.append(f"{name} {here} from L1 to L5 ({before:.3g} to {after:.3g}); in the paper it {paper}")
     return lines
+
+
+def _way(before: float, after: float) -> str:
+    if abs(after - before) < STAYS * abs(before):
+        return "stays"
+    return "rises" if after > before else "falls"
 
 
 def print_table(found: Sequence[tuple[Manifold, float]]) -> None:
