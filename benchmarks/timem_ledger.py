@@ -1,6 +1,6 @@
 """What consolidating by the calendar asks of a model: calls by level, and how many of them wait for one another.
 
-    python benchmarks/timem_ledger.py FILE
+    python benchmarks/timem_ledger.py FILE [--index] [--latency-ms 50] [--in-flight 8 64]
 
 Every conversation of a LoCoMo file becomes a calendar tree: segments, sessions, days, weeks, months (TiMem,
 arXiv 2601.02845). The first table is worked out by arithmetic (`calendar_tree.counts`), for the released scheduler and for
@@ -10,6 +10,13 @@ in all, +29.5 %.
 - *L1* to *L5*: calls by level; *above L1*: what the tree adds to its segments, in calls and in percent.
 - *chain*: calls that wait for one another in a backfill, of the conversation with the longest such chain. *a session*: the
   same among what is made because one session came last, of the session with the longest.
+
+With ``--index`` the same conversations go through the index with a double in the place of a chat model, which counts by
+prompt and takes a fixed time: *grown* session by session as they were said, then what is left open; and *added* to a memory
+that has all sessions, with so many calls in flight. A second `advance` must call nothing. The exit code is 1 if anything is
+not as counted by arithmetic. *chain* is measured then: the calls of a backfill that each began when the one before had ended, and
+*a session* the same of one write. *wall* is the time of a backfill, the work of the package and the double included (*cpu*), and
+*ratio* that over max(chain, calls / in flight) x latency; conversations come one after the other.
 """
 
 from __future__ import annotations
@@ -22,9 +29,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from calendar_tree.counts import LEVELS, RELEASED, Ledger, Talk, Ways, ledger, talk_of
-from locomo.conversations import read_conversations
+from calendar_tree.double import Counting
+from calendar_tree.through import Made, backfilled, grown
+from locomo.conversations import Conversation, read_conversations
 
-__all__ = ["WAYS", "counted", "main", "single_children", "summed"]
+__all__ = ["THROUGH", "WAYS", "counted", "main", "single_children", "summed"]
 
 WAYS: Mapping[str, Ways] = {
     "released": RELEASED,
@@ -37,6 +46,17 @@ WAYS: Mapping[str, Ways] = {
     **{f"segments of {n} exchanges, pass-through": Ways(segment=n, pass_through=True) for n in (2, 4, 8)},
 }
 """Name of a row -> how the tree is made."""
+
+THROUGH: Mapping[str, Ways] = {
+    name: WAYS[name]
+    for name in (
+        "weeks in months",
+        "all turns",
+        "all turns, history of children",
+        "all turns, history of children, pass-through",
+    )
+}
+"""Those that go through the index."""
 
 
 def counted(talks: Sequence[Sequence[Talk]], ways: Ways) -> Ledger:
@@ -65,10 +85,10 @@ def row(name: str, found: Ledger) -> str:
     above = found.total - found.calls[0]
     share = above / found.calls[0] if found.calls[0] else 0.0
     calls = " ".join(f"{one:>6,}" for one in found.calls)
-    return f"{name:<46} {calls} {found.total:>7,} {above:>8,} {share:>+7.1%} {found.chain:>6} {found.session_chain:>9}"
+    return f"{name:<58} {calls} {found.total:>7,} {above:>8,} {share:>+7.1%} {found.chain or '':>6} {found.session_chain or '':>9}"
 
 
-HEAD = f"{'':<46} {'L1':>6} {'L2':>6} {'L3':>6} {'L4':>6} {'L5':>6} {'all':>7} {'above L1':>8} {'':>7} {'chain':>6} {'a session':>9}"
+HEAD = f"{'':<58} {'L1':>6} {'L2':>6} {'L3':>6} {'L4':>6} {'L5':>6} {'all':>7} {'above L1':>8} {'':>7} {'chain':>6} {'a session':>9}"
 
 
 def print_counts(talks: Sequence[Sequence[Talk]]) -> None:
@@ -85,13 +105,62 @@ def print_counts(talks: Sequence[Sequence[Talk]]) -> None:
         print(row(name, counted(talks, ways)))
 
 
+def print_through(conversations: Sequence[Conversation], latency_s: float, in_flight: Sequence[int]) -> bool:
+    """Print what the index asks for, and return whether it is as counted."""
+    print(
+        f"\nthrough the index, {1000 * latency_s:g} ms a call\n{HEAD} {'wall s':>8} {'least s':>8} {'ratio':>6}"
+    )
+    good = True
+    for name, ways in THROUGH.items():
+        wanted = counted([talk_of(one) for one in conversations], ways)
+        rows = [(f"{name}, grown", [grown(one, ways, Counting()) for one in conversations], 0)]
+        for many in in_flight:
+            made = [backfilled(one, ways, Counting(latency_s, many)) for one in conversations]
+            rows.append((f"{name}, added, {many} in flight", made, many))
+        for title, made, many in rows:
+            same = _is_as_counted(made, wanted)
+            good &= same
+            measured = _measured(made, latency_s, many) if many else ""
+            print(
+                f"{row(title, _as_ledger(made, is_backfill=many > 0))}{measured}  {'as counted' if same else 'NOT as counted'}",
+                flush=True,
+            )
+    return good
+
+
+def _as_ledger(made: Sequence[Made], *, is_backfill: bool) -> Ledger:
+    """Return what was measured; the chain of what grew write by write is that of all writes, and says nothing."""
+    calls = tuple(sum(one.calls[at] for one in made) for at in range(LEVELS))
+    chain = max((one.chain for one in made), default=0) if is_backfill else 0
+    return Ledger(calls, calls, chain, max((one.session_chain for one in made), default=0))
+
+
+def _is_as_counted(made: Sequence[Made], wanted: Ledger) -> bool:
+    calls = tuple(sum(one.calls[at] for one in made) for at in range(LEVELS))
+    return calls == wanted.calls and not any(one.others or one.again for one in made)
+
+
+def _measured(made: Sequence[Made], latency_s: float, in_flight: int) -> str:
+    wall, cpu = (sum(one.wall_s for one in made), sum(one.cpu_s for one in made))
+    least = sum(max(one.chain, sum(one.calls) / in_flight) * latency_s for one in made)
+    return f" {wall:>8.2f} {cpu:>7.2f} {least:>8.2f} {wall / least if least else float('nan'):>6.2f}"
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Print the tables."""
+    """Print the tables; the exit code says whether the index does what was counted."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="a LoCoMo file")
+    parser.add_argument(
+        "--index", action="store_true", help="also let the index make the trees, with a double"
+    )
+    parser.add_argument("--latency-ms", type=float, default=50.0, help="what a call takes")
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[8, 64], help="calls at once")
     options = parser.parse_args(arguments)
     print(f"command: python benchmarks/timem_ledger.py {shlex.join([options.file.name, *arguments[1:]])}")
-    print_counts([talk_of(one) for one in read_conversations(options.file)])
+    conversations = read_conversations(options.file)
+    print_counts([talk_of(one) for one in conversations])
+    if options.index and not print_through(conversations, options.latency_ms / 1000, options.in_flight):
+        return 1
     return 0
 
 

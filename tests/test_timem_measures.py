@@ -188,7 +188,7 @@ def evidence(
 
 
 SAID = Talked(
-    {"a": (LONG,), "b": (), "c": (LONG, "Bread and butter taste good."), "d": ()},
+    {"a": tellable(LONG), "b": (), "c": tellable(f"{LONG} Bread and butter taste good."), "d": ()},
     {"a": 0, "b": 0, "c": 1, "d": 2},
 )
 
@@ -200,11 +200,23 @@ def walked(pieces: list[Piece], gold: str) -> dict[str, float]:
 
 def test_only_sentences_of_their_own_words_are_told() -> None:
     """Four words that are no function words, in one sentence."""
-    assert tellable("Yes, I did! We painted the garden fence green. Nice.") == [
-        "We painted the garden fence green."
-    ]
-    assert tellable("We painted   the garden fence green.") == ["We painted the garden fence green."]
+    found = tellable("Yes, I did! We painted   the garden fence green. Nice.")
+    assert [one.text for one in found] == ["We painted the garden fence green."]
+    assert found[0].words == {"paint", "garden", "fenc", "green"}
     assert tellable("It was the garden fence that we painted.") == []
+
+
+def test_a_statement_tells_a_turn_by_its_words() -> None:
+    """All of them in one sentence, whatever names and endings are between; it is not found by that."""
+    told = walked([Piece(10, (), (), "Hm. Yesterday Ana painted her garden fences green.")], "a")
+    assert (told["told"], told["told 256"], told["found"]) == (1.0, 1.0, 0.0)
+    assert (
+        walked([Piece(10, (), (), "Yesterday Ana painted her fence. The garden is green.")], "a")["told"]
+        == 0.0
+    )
+    assert walked([Piece(10, ("a",), ("a",), "")], "a")["told"] == 1.0
+    late = walked([Piece(300, (), (), "x"), Piece(10, (), (), LONG)], "a")
+    assert [late[f"told {n}"] for n in (256, 512)] == [0.0, 1.0]
 
 
 def test_a_turn_is_found_itself_or_by_a_sentence() -> None:
@@ -250,7 +262,9 @@ def test_what_was_said_is_cut_into_segments() -> None:
     talk = conversation(said_in("a", "b", "c"), said_in(LONG, "e", session=2))
     assert talked(talk).leaf == {"D1:0": 0, "D1:1": 0, "D1:2": 1, "D2:0": 2, "D2:1": 2}
     assert set(talked(talk, Ways(segment=2)).leaf.values()) == {0, 1}
-    assert talked(talk).sentences == {"D1:0": (), "D1:1": (), "D1:2": (), "D2:0": (LONG,), "D2:1": ()}
+    assert {turn: [one.text for one in own] for turn, own in talked(talk).sentences.items() if own} == {
+        "D2:0": [LONG]
+    }
     assert sum(Ways(segment=2).segments(n) for n in (3, 2)) == 2
 
 

@@ -35,7 +35,7 @@ def _percent(values: Interval) -> Interval:
 
 
 def _is_share(measure: str) -> bool:
-    return measure.startswith(("leaves", "found"))
+    return measure.startswith(("leaves", "found", "told"))
 
 
 class Table:

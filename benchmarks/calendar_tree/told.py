@@ -1,8 +1,9 @@
 """How much of what answers a question is told by the evidence for it: by turns, and by memories that have their sentences.
 
 A supporting turn is *found* if it is itself among the evidence, or if one of its whole sentences stands in the text of a memory,
-word for word, and has `CONTENT_WORDS` words or more that are no function words. So a model's summary in its own words finds
-nothing: without an answering model nobody can say what it tells.
+word for word, and has `CONTENT_WORDS` words or more that are no function words. It is *told* also if one sentence of a memory
+has all of these words: what the package states without a model has names in the place of "I" ("Ana took the kids to the lake"). A
+model's summary in its own words tells nothing so: without an answering model nobody can say what it tells.
 
 Evidence is walked from the top. In a budget of tokens, a piece costs the tokens of the line that is shown of it, and one that
 does not fit ends the budget, as in `QueryResult.context`.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from calendar_tree.counts import Ways
@@ -28,6 +30,7 @@ __all__ = [
     "LEAVES",
     "MEASURES",
     "Piece",
+    "Sentence",
     "Talked",
     "pieces_of",
     "talked",
@@ -41,9 +44,17 @@ LEAVES = 20
 CONTENT_WORDS = 4
 """A shorter sentence ("Yes, I did.") stands in many texts."""
 
-MEASURES = (f"leaves@{LEAVES}", *(f"found {budget}" for budget in BUDGETS), "found", "tokens", "pieces")
+MEASURES = (
+    f"leaves@{LEAVES}",
+    *(f"found {budget}" for budget in BUDGETS),
+    "found",
+    *(f"told {budget}" for budget in BUDGETS),
+    "told",
+    "tokens",
+    "pieces",
+)
 """The share of the supporting turns in the first `LEAVES` segments of which the evidence has a turn or the memory; the
-share that is found in each budget, and in all evidence; the tokens and the pieces of that."""
+share that is found in each budget, and in all evidence; the same of those that are told; the tokens and the pieces of all."""
 
 
 class Piece(NamedTuple):
@@ -56,11 +67,26 @@ class Piece(NamedTuple):
     text: str
 
 
+class Sentence(NamedTuple):
+    """A sentence, and its words that are no function words."""
+
+    text: str
+    words: frozenset[str]
+
+    def stands_in(self, text: str) -> bool:
+        """Return whether a text has it word for word."""
+        return self.text in text
+
+    def is_told_by(self, text: str) -> bool:
+        """Return whether one sentence of a text has all of its words."""
+        return any(self.words <= words for words in _words_by_sentence(text))
+
+
 @dataclass(frozen=True, slots=True)
 class Talked:
     """What was said in a conversation, as it is looked for."""
 
-    sentences: Mapping[str, Sequence[str]]
+    sentences: Mapping[str, Sequence[Sentence]]
     """Turn id -> its sentences that can be told from others."""
     leaf: Mapping[str, int]
     """Turn id -> the number of its segment."""
@@ -84,14 +110,20 @@ def talked(conversation: Conversation, ways: Ways | None = None) -> Talked:
     return Talked(sentences, leaf)
 
 
-def tellable(text: str) -> list[str]:
+def tellable(text: str) -> list[Sentence]:
     """Return the sentences of a text that have enough words of their own to be recognised."""
-    found = (_plain(one.text) for one in split_sentences(text))
-    return [one for one in found if len(lexical_tokens(one)) >= CONTENT_WORDS]
+    plain = [_plain(one.text) for one in split_sentences(text)]
+    found = [(one, lexical_tokens(one)) for one in plain]
+    return [Sentence(one, frozenset(tokens)) for one, tokens in found if len(tokens) >= CONTENT_WORDS]
 
 
 def _plain(text: str) -> str:
     return " ".join(text.split())
+
+
+@lru_cache(maxsize=4096)
+def _words_by_sentence(text: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(lexical_tokens(one.text)) for one in split_sentences(text))
 
 
 def pieces_of(evidence: Iterable[Evidence]) -> list[Piece]:
@@ -119,20 +151,26 @@ def walk(pieces: Sequence[Piece], gold: frozenset[str], said: Talked) -> list[fl
         said: what they and all others say.
     """
     leaves: dict[int, None] = {}
-    seen: set[str] = set()
-    at_budget: list[float] = []
+    found, told = set[str](), set[str]()
+    at_budget: list[tuple[int, int]] = []
     used = 0
     for one in pieces:
         if len(leaves) < LEAVES:
             leaves.update(dict.fromkeys(said.leaf[turn] for turn in one.leaf))
         while len(at_budget) < len(BUDGETS) and used + one.tokens > BUDGETS[len(at_budget)]:
-            at_budget.append(len(seen) / len(gold))
+            at_budget.append((len(found), len(told)))
         used += one.tokens
-        seen |= gold.intersection(one.turns)
+        found |= gold.intersection(one.turns)
         if one.text:
-            seen |= {turn for turn in gold - seen if any(x in one.text for x in said.sentences[turn])}
-    found = len(seen) / len(gold)
-    at_budget += [found] * (len(BUDGETS) - len(at_budget))
+            found |= {
+                turn for turn in gold - found if any(x.stands_in(one.text) for x in said.sentences[turn])
+            }
+            told |= {
+                turn for turn in gold - told if any(x.is_told_by(one.text) for x in said.sentences[turn])
+            }
+        told |= found
+    at_budget += [(len(found), len(told))] * (len(BUDGETS) - len(at_budget) + 1)
     first = set(list(leaves)[:LEAVES])
     reached = sum(said.leaf[turn] in first for turn in gold) / len(gold)
-    return [reached, *at_budget, found, float(used), float(len(pieces))]
+    shares = [count / len(gold) for column in zip(*at_budget, strict=True) for count in column]
+    return [reached, *shares, float(used), float(len(pieces))]
