@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 from memforest.config import Config
@@ -41,6 +42,7 @@ class Attached:
         self._config = config
         self._made: dict[tuple[str, str, type[Any] | None], MemoryIndex] = {}
         self._sizes: tuple[int, dict[str, Sizes]] | None = None
+        self._counts: dict[IndexRow, tuple[int, dict[str, Any]]] = {}
 
     def begin(self, tx: Tx) -> None:
         """Add the configured indexes to a new memory, and upgrade the tables of an older one's indexes."""
@@ -241,6 +243,21 @@ class Attached:
         if known is None or known[0] != generation:
             self._sizes = known = generation, tree_rows.sizes(tx)
         return known[1]
+
+    def counts(self, tx: Tx, row: IndexRow, index: MemoryIndex) -> dict[str, Any]:
+        """Return what an index counts of itself, counted once a state of the memory.
+
+        Args:
+            tx: a read transaction, in which nothing has changed that others do not see.
+            row: of the index.
+            index: it.
+        """
+        generation, known = meta.generation(tx), self._counts.get(row)
+        if known is None or known[0] != generation:
+            known = generation, index.stats(tx)
+            others = {one: kept for one, kept in self._counts.items() if kept[0] == generation}
+            self._counts = {**others, row: known}
+        return deepcopy(known[1])
 
     def lagging(self, tx: Tx) -> dict[str, int]:
         """Return how many notes of the feed each index that is behind has not placed."""

@@ -37,7 +37,7 @@ def _view(tx: Tx, attached: Attached, row: IndexRow, lag: int, sizes: Sizes) -> 
     else:
         settings = asdict(index.settings)
         reason = attached.lost(tx, row) or reason
-        if (error := attempt(tx, lambda: counts.update(index.stats(tx)))) is not None:
+        if (error := attempt(tx, lambda: counts.update(attached.counts(tx, row, index)))) is not None:
             reason = described(error)
     return IndexView(row.name, row.version, settings, lag, reason, *sizes, counts, usable)
 

@@ -12,17 +12,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memforest.language.counting import count_words
 from memforest.language.pieces import is_question, skip_reason
 from memforest.text import fold, lexical_words, words
 
-__all__ = ["KNOWN", "NAMED", "Sentence", "covering", "key_of", "sentence_of", "speaker_of"]
+__all__ = ["KNOWN", "MAX_READ_CHARS", "NAMED", "Sentence", "covering", "key_of", "sentence_of", "speaker_of"]
 
 NAMED = 2.0
 """Weight of a number or of a word with a capital inside a sentence; another word has 1."""
 KNOWN = 0.25
 """Share of its weight that a term keeps which has been told before."""
+
+MAX_READ_CHARS = 1_000
+"""Longest sentence that is remembered as read."""
 
 # "Ana: ", "Dr. Ana Silva: ": what a line of a transcript begins with.
 _SPEAKER = re.compile(r"([^\s:：!?,\d][^:：!?,\n]{0,60}?)[:：] ")
@@ -70,11 +74,8 @@ def sentence_of(
     place: int, child: int, turn: int, speaker: str, text: str, people: frozenset[str]
 ) -> Sentence:
     """Return a sentence with its terms; the names of `people` (words, case folded) weigh no more than other words."""
-    found, asks = lexical_words(text), is_question(text)
-    capitals = {word.casefold() for word in words(text)[1:] if word[0].isupper()}
-    named = {
-        token for word, tokens in found if word in capitals or word[0].isdigit() for token in tokens
-    } - people
+    read = _read if len(text) <= MAX_READ_CHARS else _read.__wrapped__
+    terms, named, asks, reason = read(text, people)
     return Sentence(
         place=place,
         child=child,
@@ -82,10 +83,29 @@ def sentence_of(
         speaker=speaker,
         text=text,
         words=count_words(f"{speaker}: {text}") if speaker else count_words(text),
-        terms=frozenset(token for _, tokens in found for token in tokens),
-        named=frozenset(named),
+        terms=terms,
+        named=named,
         asks=asks,
-        reason=None if asks else skip_reason(text, people, assistant=False),
+        reason=reason,
+    )
+
+
+@lru_cache(maxsize=4_096)
+def _read(text: str, people: frozenset[str]) -> tuple[frozenset[str], frozenset[str], bool, str | None]:
+    """Return terms and names of a sentence, whether it asks, and why it tells nothing.
+
+    Remembered, as a sentence stands in the texts of one level after the other, and in the history of their next ones.
+    """
+    found, asks = lexical_words(text), is_question(text)
+    capitals = {word.casefold() for word in words(text)[1:] if word[0].isupper()}
+    named = {
+        token for word, tokens in found if word in capitals or word[0].isdigit() for token in tokens
+    } - people
+    return (
+        frozenset(token for _, tokens in found for token in tokens),
+        frozenset(named),
+        asks,
+        None if asks else skip_reason(text, people, assistant=False),
     )
 
 

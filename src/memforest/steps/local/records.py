@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 
 from memforest.language.counting import count_words, cut_words
@@ -23,7 +24,7 @@ from memforest.language.telling import UNSPECIFIED, holds_many
 from memforest.profiles import join_sections
 from memforest.profiles import split_sections as sections_of
 from memforest.steps.base import Kept
-from memforest.steps.local.coverage import Sentence, covering, key_of, sentence_of, speaker_of
+from memforest.steps.local.coverage import MAX_READ_CHARS, Sentence, covering, key_of, sentence_of, speaker_of
 from memforest.text import fold, shorten_runs, words
 from memforest.types import SummaryRequest
 
@@ -219,11 +220,18 @@ def _sentences(text: str) -> list[str]:
 
 def _unit(place: int, child: int, speaker: str, text: str, people: frozenset[str]) -> Sentence:
     """Return a line without those of its sentences that tell nothing, if others do."""
+    shorten = _telling if len(text) <= MAX_READ_CHARS else _telling.__wrapped__
+    return sentence_of(place, child, 0, speaker, shorten(text, people), people)
+
+
+@lru_cache(maxsize=4_096)
+def _telling(text: str, people: frozenset[str]) -> str:
+    """Return the sentences of a line that tell something; all if none does. Remembered, as a line is read on each level."""
     parts = _sentences(text)
-    if len(parts) > 1:
-        telling = [part for part in parts if sentence_of(place, child, 0, "", part, people).tells]
-        text = " ".join(telling) if telling and len(telling) < len(parts) else text
-    return sentence_of(place, child, 0, speaker, text, people)
+    if len(parts) <= 1:
+        return text
+    telling = [part for part in parts if sentence_of(0, 0, 0, "", part, people).tells]
+    return " ".join(telling) if telling and len(telling) < len(parts) else text
 
 
 def _read(inputs: Sequence[str]) -> list[str]:

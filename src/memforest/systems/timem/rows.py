@@ -28,6 +28,7 @@ __all__ = [
     "first_tables",
     "following",
     "holding",
+    "level_sizes",
     "newest_session",
     "of_session",
     "of_window",
@@ -36,7 +37,7 @@ __all__ = [
     "root",
     "sessions_below",
     "stale",
-    "standing",
+    "unwritten",
     "with_window",
 ]
 
@@ -257,10 +258,20 @@ def stale(tx: Tx) -> list[Row]:
     )
 
 
-def standing(tx: Tx) -> list[tuple[int, bool, bool, int]]:
-    """Return (level, whether out of date, whether there is a text, number of nodes)."""
+def level_sizes(tx: Tx) -> dict[int, int]:
+    """Return the number of nodes by level; the root tells how many segments there are."""
     found = tx.execute(
-        """SELECT i.level, n.dirty, d.node IS NOT NULL, count(*) FROM ix_timem_node i JOIN node n ON n.id = i.node
-           LEFT JOIN derived_summary d ON d.node = i.node GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"""
+        f"""SELECT level, count(*) FROM ix_timem_node WHERE level > {SEGMENT} GROUP BY level
+            UNION ALL SELECT {SEGMENT}, leaves FROM ix_timem_node WHERE level = {ROOT}"""
     )
-    return [(row[0], bool(row[1]), bool(row[2]), row[3]) for row in found]
+    return dict(found.fetchall())
+
+
+def unwritten(tx: Tx, tree: int) -> list[tuple[int, bool, int]]:
+    """Return (level, whether there is a text, number of nodes) of the nodes of the tree that are out of date; reads no others."""
+    found = tx.execute(
+        """SELECT i.level, d.node IS NOT NULL, count(*) FROM node n JOIN ix_timem_node i ON i.node = n.id
+           LEFT JOIN derived_summary d ON d.node = n.id WHERE n.tree = ? AND n.dirty GROUP BY 1, 2 ORDER BY 1, 2""",
+        (tree,),
+    )
+    return [(row[0], bool(row[1]), row[2]) for row in found]
