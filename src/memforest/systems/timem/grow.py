@@ -20,7 +20,7 @@ from memforest.systems.base import Placed
 from memforest.systems.timem import edit_rows, rows, turn_rows
 from memforest.systems.timem.edit_rows import Cut
 from memforest.systems.timem.history import reopened
-from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION, UNITS, windowed
+from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION, UNITS, unwritten, windowed
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import unschedule
 from memforest.systems.timem.settings import TiMemSettings
@@ -225,6 +225,7 @@ class CalendarTree:
         marked = reopened(self._tx, self._settings, self._fresh | touched, closure=False)
         marked |= rows.by_node(self._tx, self._after).keys()
         edit_rows.set_dirty(self._tx, marked)
+        edit_rows.clean_unwritten(self._tx, unwritten(self._settings.levels))
         top = rows.root(self._tx)
         count = 0 if top is None else self._arena.get(top.node).count
         head = replace(
