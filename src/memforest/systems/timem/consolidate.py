@@ -21,7 +21,7 @@ from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.systems.timem import edit_rows, rows
 from memforest.systems.timem.history import WRITER, history_of
-from memforest.systems.timem.levels import LEVELS, ROOT, SEGMENT, YEAR
+from memforest.systems.timem.levels import SEGMENT, unwritten
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import OWNER, key_of_row, targets
@@ -185,7 +185,7 @@ def _settle(
         del run.held[key]
         if reasons or left:
             run.tried.add(key)
-    edit_rows.clean_unwritten(tx, [level for level in (YEAR, ROOT) if LEVELS[level] not in settings.levels])
+    edit_rows.clean_unwritten(tx, unwritten(settings.levels))
 
 
 def _give_back(tx: Tx, run: _Run) -> None:

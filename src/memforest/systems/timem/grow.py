@@ -20,7 +20,7 @@ from memforest.systems.base import Placed
 from memforest.systems.timem import edit_rows, rows, turn_rows
 from memforest.systems.timem.edit_rows import Cut
 from memforest.systems.timem.history import reopened
-from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION, UNITS, windowed
+from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION, UNITS, unwritten, windowed
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import unschedule
 from memforest.systems.timem.settings import TiMemSettings
@@ -226,6 +226,7 @@ class CalendarTree:
         after = rows.by_node(self._tx, self._after).keys()
         marked |= after | {row.node for row in rows.above(self._tx, after)}
         edit_rows.set_dirty(self._tx, marked)
+        edit_rows.clean_unwritten(self._tx, unwritten(self._settings.levels))
         top = rows.root(self._tx)
         count = 0 if top is None else self._arena.get(top.node).count
         head = replace(

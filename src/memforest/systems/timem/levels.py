@@ -22,6 +22,7 @@ __all__ = [
     "UNITS",
     "WEEK",
     "YEAR",
+    "unwritten",
     "windowed",
 ]
 
@@ -44,3 +45,12 @@ def windowed(levels: Sequence[str]) -> list[int]:
         levels: the names of those that memories are written on.
     """
     return [level for level in UNITS if LEVELS[level] in levels or level == YEAR]
+
+
+def unwritten(levels: Sequence[str]) -> list[int]:
+    """Return the levels of a tree that no memories are written on, the lowest first.
+
+    Args:
+        levels: the names of those that memories are written on.
+    """
+    return [level for level in (YEAR, ROOT) if LEVELS[level] not in levels]
