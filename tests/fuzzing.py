@@ -76,8 +76,8 @@ from memforest.steps.local.draft import is_bare_yes
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
 from memforest.steps.local.plan import plan_question
-from memforest.steps.local.relevance import read_features, read_pieces, read_question, ruled_out
 from memforest.steps.local.records import most_telling
+from memforest.steps.local.relevance import read_features, read_pieces, read_question, ruled_out
 from memforest.steps.local.statement import read_statement
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.steps.local.talk import without_dates
