@@ -303,6 +303,15 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         **dict.fromkeys(("as_of", "said_by", "known_at"), WRONG_TIME),
         "during": WRONG_WINDOW,
     },
+    "profile": {
+        "participant": WRONG_TEXT,
+        **dict.fromkeys(("as_of", "said_by"), WRONG_TIME),
+    },
+    "profile_changes": {
+        **dict.fromkeys(("a", "b"), (None, *WRONG_TIME)),
+        "participant": WRONG_TEXT,
+        "said_by": WRONG_TIME,
+    },
     "update": {
         "fact_id": (None, *WRONG_TEXT),
         "text": ("", " ", *WRONG_TEXT),
@@ -378,7 +387,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "get": {"fact_id": "f"},
     "timeline": {"entity": "Ann"},
     "changes": {"since": "2024-01-01"},
-    "diff": {"a": "2024-01-01", "b": "2024-02-01"},
+    **{key: {"a": "2024-01-01", "b": "2024-02-01"} for key in ("diff", "profile_changes")},
     "add_index": {"name": "flat"},
     "drop_index": {"name": "flat"},
     "rekey": {"key": bytes(range(32))},

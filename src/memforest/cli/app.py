@@ -37,6 +37,7 @@ COMMANDS = {
     ),
     "facts": ("over_time", "List what was learnt, in time order."),
     "timeline": ("over_time", "Show what is known of somebody or something, in time order."),
+    "profile": ("profiling", "Show the profile of NAME, or of all who took part."),
     "changes": ("over_time", "List what this memory has stored, learnt, corrected and deleted."),
     "diff": ("over_time", "Show what was so at time A and not at time B."),
     "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),

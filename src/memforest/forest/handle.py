@@ -349,6 +349,8 @@ class UserMemory:
     pin = portal.blocking(AsyncUserMemory.pin)
     forget = portal.blocking(AsyncUserMemory.forget)
     timeline = portal.blocking(AsyncUserMemory.timeline)
+    profile = portal.blocking(AsyncUserMemory.profile)
+    profile_changes = portal.blocking(AsyncUserMemory.profile_changes)
     changes = portal.blocking(AsyncUserMemory.changes)
     diff = portal.blocking(AsyncUserMemory.diff)
     tree = portal.blocking(AsyncUserMemory.tree)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from memforest.errors import InputError
@@ -16,12 +17,17 @@ from memforest.forest.options import (
     read_window,
 )
 from memforest.forest.pool import MemoryPool
+from memforest.interval import to_ms
 from memforest.memory.inspect import changes, fact_views
-from memforest.memory.results import ChangePage, Diff, FactPage, TimelineEntry
+from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges, TimelineEntry
 
 __all__ = ["ReadsOverTime"]
 
 T = TypeVar("T")
+
+
+def _ms(when: datetime | None) -> int | None:
+    return None if when is None else to_ms(when)
 
 
 class ReadsOverTime:
@@ -106,6 +112,71 @@ class ReadsOverTime:
             during=read_window(during, self._pool.config),
             moment=read_moment(said_by, known_at, self._pool.config),
             verdict=verdict,
+        )
+
+    async def profile(
+        self,
+        participant: str | None = None,
+        *,
+        as_of: TimeLike | None = None,
+        said_by: TimeLike | None = None,
+    ) -> Profile:
+        """Return the profile in force, each line with its sources: what the last month that had ended tells of who took part.
+
+        It is kept by the index ``"timem"``, see docs/timem.md. Without a model what has ended is written first; no model is
+        asked. Where no month had ended, the profile is empty and false, and `warnings` say so.
+
+        Args:
+            participant: whose, by name or alias; None for all who took part in that month. Of one it is the last month in which
+                they did.
+            as_of: the profile that was in force at that time: months that ended later are not told, nor what was said later.
+            said_by: the one that had been said by that time, whenever this memory received it.
+
+        Raises:
+            NotFoundError: if nobody of that name ever spoke, or the memory has no index that keeps profiles.
+            IndexStateError: if that index cannot be used as the file has it.
+        """
+        check_text("profile", "participant", participant)
+        config = self._pool.config
+        whole = read_time(as_of, config, "as_of"), read_time(said_by, config, "said_by")
+        return await self._pool.use_existing(
+            self.user_id, lambda memory: memory.profile(participant, *(_ms(one) for one in whole))
+        )
+
+    async def profile_changes(
+        self,
+        a: TimeLike,
+        b: TimeLike,
+        participant: str | None = None,
+        *,
+        said_by: TimeLike | None = None,
+    ) -> ProfileChanges:
+        """Return how the profile in force at `b` differs from the one in force at `a`, line by line.
+
+        Lines that are told again are left out, and of months that ended before `b` what happened or was said in them:
+        that does not end. `diff` compares the states of anything, at any two times.
+
+        Args:
+            a: one time.
+            b: a later one.
+            participant: whose, by name or alias; None for all who took part in one of the two months.
+            said_by: of what had been said by that time.
+
+        Raises:
+            InputError: if `b` is not after `a`.
+            NotFoundError, IndexStateError: as `profile`.
+        """
+        check_text("profile_changes", "participant", participant)
+        config = self._pool.config
+        one, other = read_time(a, config, "a"), read_time(b, config, "b")
+        if one is None or other is None:
+            raise InputError("profile_changes(a, b) takes two times, not None")
+        if other <= one:
+            raise InputError("profile_changes(a, b) takes an a before its b")
+        heard = _ms(read_time(said_by, config, "said_by"))
+        return await self._pool.use_existing(
+            self.user_id,
+            lambda memory: memory.profile_changes(to_ms(one), to_ms(other), participant, heard),
         )
 
     async def changes(

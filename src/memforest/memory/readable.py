@@ -15,8 +15,11 @@ from typing import Any, TypeVar
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import StoreError
+from memforest.interval import to_ms
+from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.receive import Receiver
 from memforest.memory.ingest.verdicts import verdicts_at
+from memforest.memory.inspect.profiles import profile_changes, profile_views
 from memforest.memory.inspect.residue import with_residue
 from memforest.memory.inspect.stored import Stale
 from memforest.memory.inspect.trees import Wanted, shown_nodes, tree_views
@@ -28,6 +31,8 @@ from memforest.memory.opened import Opened
 from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
+    Profile,
+    ProfileChanges,
     QueryResult,
     TreeView,
     VerifyReport,
@@ -44,7 +49,9 @@ from memforest.store.disposal import purge
 from memforest.store.faults import UNEXPECTED
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
+from memforest.systems.base import MemoryIndex
 from memforest.systems.moments import Moment, MomentCache
+from memforest.systems.profiling import ProfileRequest
 from memforest.types import StepUsage
 
 __all__ = ["ReadableMemory"]
@@ -147,8 +154,45 @@ class ReadableMemory:
             context = ViewContext(tx, self._cache, self.config, self._attached)
             return shown_nodes(context, wanted)
 
+        await self._ready()
         await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
         return await self.view(tree_views, wanted)
+
+    async def profile(self, participant: str | None, as_of_ms: int | None, said_by_ms: int | None) -> Profile:
+        """Return the profile in force; see `AsyncUserMemory.profile`."""
+        [found] = await self._profiles([self._wants(participant, as_of_ms, said_by_ms)])
+        return found
+
+    async def profile_changes(
+        self, a_ms: int, b_ms: int, participant: str | None, said_by_ms: int | None
+    ) -> ProfileChanges:
+        """Return how the profile in force at a time differs from an earlier one; see `AsyncUserMemory.profile_changes`."""
+        wanted = [self._wants(participant, at_ms, said_by_ms) for at_ms in (a_ms, b_ms)]
+        before, after = await self._profiles(wanted)
+        return profile_changes(before, after)
+
+    def _wants(self, participant: str | None, as_of_ms: int | None, said_by_ms: int | None) -> ProfileRequest:
+        return ProfileRequest(to_ms(self.config.clock()), participant, as_of_ms, said_by_ms)
+
+    async def _profiles(self, wanted: Sequence[ProfileRequest]) -> list[Profile]:
+        """Return profiles of one state of the memory, after what is due and costs no call was made."""
+        late = await self._ready()
+        return await self.view(profile_views, wanted, late)
+
+    async def _ready(self) -> list[str]:
+        """Let indexes make what is due and costs no call; return why some of it could not be made."""
+
+        def ready() -> list[MemoryIndex]:
+            with self.db.read() as tx:
+                return self._attached.of(tx)
+
+        async def work() -> list[str]:
+            host = MemoryHost(
+                self.db, self._cache, self.config, self._steps, self._vector_maker(), self._summaries
+            )
+            return [why for index in await asyncio.to_thread(ready) for why in await index.ready(host)]
+
+        return await self._writes("refresh", None, work)
 
     async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
         """Check every invariant, and that texts are nowhere; see `memforest.memory.inspect.verify`."""

@@ -14,6 +14,14 @@ from memforest.language.dating import show_dates
 from memforest.language.quoting import in_full
 from memforest.memory.chunks import ChunkReport, RefusedStatement
 from memforest.memory.inspect.changed import Change, ChangePage, Diff, DiffEntry
+from memforest.memory.inspect.profiled import (
+    DatedQuote,
+    Profile,
+    ProfileChange,
+    ProfileChanges,
+    ProfileLine,
+    ProfileSection,
+)
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
@@ -38,6 +46,7 @@ __all__ = [
     "Change",
     "ChangePage",
     "ChunkReport",
+    "DatedQuote",
     "Diff",
     "DiffEntry",
     "Evidence",
@@ -49,6 +58,11 @@ __all__ = [
     "IngestResult",
     "JobsView",
     "Problem",
+    "Profile",
+    "ProfileChange",
+    "ProfileChanges",
+    "ProfileLine",
+    "ProfileSection",
     "QueryResult",
     "RefusedStatement",
     "RepairReport",

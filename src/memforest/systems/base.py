@@ -23,6 +23,7 @@ from memforest.store.trees import SqliteArena
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.systems.placing import Copied, IndexProblem, Items, Kind, Placed, Placing, Upgrade
+from memforest.systems.profiling import FoundProfile, ProfileRequest
 from memforest.systems.searching import Candidate, Found, Hit, NodeHit, Prepared, Refined, Scored, Search
 from memforest.tree import ORDERED, Contract, Node, check
 
@@ -74,6 +75,8 @@ class MemoryIndex(Protocol):
     paced: bool
     """Whether its summaries are made by `advance` alone, through `Host.consolidate`, at times of its own: no refresh makes or
     counts them, and they are shown as they stand. It is advanced whenever a deferred index is."""
+    profiles: bool
+    """Whether it keeps profiles of those who take part; see `profile`."""
     tables: Sequence[Upgrade]
     """What makes its own tables: one step for each version, from the first on."""
     numbered: frozenset[str]
@@ -132,6 +135,18 @@ class MemoryIndex(Protocol):
         Args:
             host: of the memory.
             until: a number of the feed; the cursor stands there in the end, or behind it.
+        """
+        ...
+
+    async def ready(self, host: Host) -> Sequence[str]:
+        """Make what is due and costs no call, before its trees or profiles are shown; return why some of it could not be made."""
+        ...
+
+    def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
+        """Return the profile that is in force by the instants of a request; of an index with `profiles` alone.
+
+        Raises:
+            NotFoundError: if nobody of that name ever spoke.
         """
         ...
 
@@ -241,6 +256,7 @@ class Index(ABC):
     baseline = False
     deferred = False
     paced = False
+    profiles = False
     tables: Sequence[Upgrade] = (_no_tables,)
     Settings: type[Any] = NoSettings
     numbered: frozenset[str] = frozenset()
@@ -280,6 +296,14 @@ class Index(ABC):
         """Place what the feed has noted, some notes a transaction."""
         while await host.write(lambda tx: place_next(tx, self, until)):
             pass
+
+    async def ready(self, host: Host) -> Sequence[str]:
+        """Make nothing."""
+        return ()
+
+    def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
+        """Return that there is none."""
+        return FoundProfile()
 
     def reopen(self, tx: Tx, nodes: Collection[int]) -> None:  # noqa: B027  # of paced indexes alone
         """Schedule nothing: a refresh makes what is out of date."""

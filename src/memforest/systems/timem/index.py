@@ -24,6 +24,7 @@ from memforest.systems.base import (
     Upgrade,
 )
 from memforest.systems.host import Host
+from memforest.systems.profiling import FoundProfile, ProfileRequest
 from memforest.systems.timem import rows
 from memforest.systems.timem.advance import advance, write_ended
 from memforest.systems.timem.check import problems
@@ -31,6 +32,7 @@ from memforest.systems.timem.counts import counts
 from memforest.systems.timem.gate import refine
 from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.placing import TiMemPlacing
+from memforest.systems.timem.profiling import found_profile
 from memforest.systems.timem.recall import find, prepare
 from memforest.systems.timem.receive import forget_place
 from memforest.systems.timem.requests import requests_of
@@ -50,6 +52,7 @@ class TiMemIndex(Index):
     follows = frozenset[Kind]({"turn", "fact"})
     deferred = True
     paced = True
+    profiles = True
     tables: Sequence[Upgrade] = (rows.first_tables,)
     Settings = TiMemSettings
     contracts = MappingProxyType({KIND: Contract("contained")})
@@ -86,11 +89,17 @@ class TiMemIndex(Index):
         found = super().check(tx)
         return found or problems(tx, self.settings)
 
+    async def ready(self, host: Host) -> Sequence[str]:
+        """Write what has ended, without a model; with one, `advance` does."""
+        return () if is_remote(host.steps.summariser) else await write_ended(host, self.settings)
+
+    def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
+        """Return the profile of the last month that had ended; see `memforest.systems.timem.profiling`."""
+        return found_profile(tx, self.settings, request)
+
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Say how much a question needs; without a model, have written first what has ended."""
-        late: Sequence[str] = ()
-        if not is_remote(host.steps.summariser):
-            late = await write_ended(host, self.settings)
+        late = await self.ready(host)
         prepared = await prepare(host, request, self.settings.recall)
         return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared
 

@@ -37,6 +37,8 @@ __all__ = [
     "root",
     "sessions_below",
     "stale",
+    "told",
+    "untold",
     "unwritten",
     "with_window",
 ]
@@ -132,6 +134,26 @@ def root(tx: Tx) -> Row | None:
     """Return the root."""
     found = _read(tx, f"WHERE i.level = {ROOT}", ())
     return found[0] if found else None
+
+
+def told(tx: Tx, level: int) -> list[tuple[Row, int]]:
+    """Return the nodes of a level that have a text, the latest first, each with when its interval ends, ms."""
+    found = tx.execute(
+        f"""SELECT {_COLUMNS}, i.end_ms FROM ix_timem_node i JOIN derived_summary d ON d.node = i.node
+            WHERE i.level = ? ORDER BY i.begin_ms DESC, i.tie DESC""",
+        (level,),
+    )
+    return [(Row(*row[:-1]), row[-1]) for row in found]
+
+
+def untold(tx: Tx, level: int) -> list[tuple[Row, int]]:
+    """Return the nodes of a level that have no text, in order, each with when its interval ends, ms."""
+    found = tx.execute(
+        f"""SELECT {_COLUMNS}, i.end_ms FROM ix_timem_node i LEFT JOIN derived_summary d ON d.node = i.node
+            WHERE i.level = ? AND d.node IS NULL ORDER BY i.begin_ms, i.tie""",
+        (level,),
+    )
+    return [(Row(*row[:-1]), row[-1]) for row in found]
 
 
 def below(tx: Tx, node: int) -> list[Row]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from memforest.store.dialect import AMONG
@@ -15,7 +16,9 @@ __all__ = [
     "groups_of",
     "last_occurrence",
     "last_ordinal",
+    "said_behind",
     "speakers",
+    "speakers_ever",
     "supporting",
     "turns_below",
     "turns_of_parts",
@@ -108,6 +111,45 @@ def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
         (tx.ids(sessions),),
     )
     return [row[0] for row in found]
+
+
+def speakers_ever(tx: Tx) -> list[str]:
+    """Return who speaks anywhere, by name."""
+    return [row[0] for row in tx.execute("SELECT DISTINCT speaker FROM turn ORDER BY speaker")]
+
+
+def said_behind(
+    tx: Tx,
+    after_ms: int,
+    until_ms: int | None,
+    *,
+    but: Collection[int],
+    muted: Collection[int],
+    by: Sequence[str] | None,
+    limit: int,
+) -> tuple[list[int], int]:
+    """Return the last turns that were said at or after an instant, in order, and how many there are.
+
+    Args:
+        tx: a transaction.
+        after_ms: the first instant.
+        until_ms: the last one; None for no end.
+        but: sessions that are left out.
+        muted: turns that are left out.
+        by: who says them; None for anybody.
+        limit: most turns.
+    """
+    among = "" if by is None else f"AND t.speaker {AMONG}"
+    where = f"t.said_ms >= ? AND (? IS NULL OR t.said_ms <= ?) AND t.session NOT {AMONG} AND t.id NOT {AMONG} {among}"
+    args = (after_ms, until_ms, until_ms, tx.ids(but), tx.ids(muted)) + (
+        () if by is None else (json.dumps(list(by)),)
+    )
+    count = tx.execute(f"SELECT count(*) FROM turn t WHERE {where}", args).fetchone()[0]
+    found = tx.execute(
+        f"SELECT t.id FROM turn t WHERE {where} ORDER BY t.said_ms DESC, t.session DESC, t.ordinal DESC LIMIT ?",
+        (*args, limit),
+    )
+    return [row[0] for row in found][::-1], int(count)
 
 
 def turns_below(tx: Tx, segments: Collection[int]) -> dict[int, list[SaidLine]]:
