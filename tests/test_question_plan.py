@@ -95,11 +95,13 @@ def test_the_rules_give_keywords_without_names() -> None:
         ("What are Ana's hobbies?", "hybrid"),
         ("Where does Ana live now?", "simple"),
         ("When did Ana buy a vase?", "simple"),
-        ("Would Ana like a vase?", None),
+        ("Would Ana like a vase?", "complex"),
+        ("How many vases did Ana buy?", "hybrid"),
+        ("What colour is the vase?", None),
     ],
 )
-def test_the_rules_tell_complexity_by_the_kind_alone(question: str, complexity: str | None) -> None:
-    """A list is put together of facts, a time and a state are one; of all else the rules cannot tell."""
+def test_the_rules_tell_complexity_by_words_and_kind(question: str, complexity: str | None) -> None:
+    """A list and a count are put together of facts, a time and a state are one, what somebody would do is a judgement."""
     assert plan(question).complexity == complexity
     assert plan(question).sub_queries == ()
 

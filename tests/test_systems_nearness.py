@@ -17,7 +17,7 @@ from tests.hand_made import Fact, Said, hand_made
 
 from memforest import Config, MemForest
 from memforest.interval import EARLIEST
-from memforest.systems.memforest.nearness import nearness
+from memforest.systems.nearness import nearness
 from memforest.types import QuestionPlan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

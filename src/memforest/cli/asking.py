@@ -12,10 +12,12 @@ from rich.text import Text
 
 from memforest.cli.call import Call, moment_options, pass_call, shared_options
 from memforest.cli.completing import complete_indexes
+from memforest.cli.recalling import recall_option, with_recall
 from memforest.cli.screen import Screen, clean, counted, in_words, sources
 from memforest.errors import ConfigError
 
 if TYPE_CHECKING:
+    from memforest.config import Config
     from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
 
 __all__ = ["ask", "draw_answer", "draw_evidence", "search"]
@@ -72,14 +74,18 @@ def question_options(command: F) -> F:
         ),
         click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
         moment_options,
+        recall_option,
     ):
         command = option(command)
     return command
 
 
-def _read(options: dict[str, Any]) -> dict[str, Any]:
+def _read(options: dict[str, Any], config: Config) -> dict[str, Any]:
     """Return the options that were given, for `query`."""
-    return {name: value for name, value in options.items() if value is not None}
+    read = {name: value for name, value in options.items() if value is not None}
+    if given := read.pop("recall", None):
+        read["ranking"] = with_recall(config.ranking, given)
+    return read
 
 
 def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
@@ -109,7 +115,7 @@ def search(
     is so. What a chat model made of it is shown as its statement.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).search(question, explain=explain, **_read(options))
+        result = call.memory(forest).search(question, explain=explain, **_read(options, forest.config))
         call.warn(result.warnings)
         call.show(
             result, lambda screen: _draw_search(screen, result, explain, statements=statements), forest=forest
@@ -131,7 +137,7 @@ def ask(
     An abstention is an answer too: the exit code is 0.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).ask(question, explain=explain, **_read(options))
+        result = call.memory(forest).ask(question, explain=explain, **_read(options, forest.config))
         call.warn(result.result.warnings)
         call.show(result, lambda screen: _draw_ask(screen, result, explain), forest=forest)
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from memforest.language.operator import gap_of, operator_words
+from memforest.steps.local.complexity import complexity_of
 from memforest.steps.local.mentions import MaskedQuestion
 from memforest.steps.local.timeless import core_of
 from memforest.text import lexical_tokens, lexical_words
-from memforest.types import Complexity, QuestionPlan
+from memforest.types import QuestionPlan
 
 __all__ = ["with_wording"]
 
@@ -48,7 +49,7 @@ def with_wording(
         mentions=mentions,
         topic=_topic(plan, spoken.text),
         gap=tuple(sorted(gap_of(question))),
-        complexity=_complexity(plan),
+        complexity=complexity_of(question, plan),
         keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(spoken.masked) if tokens)),
     )
 
@@ -73,14 +74,3 @@ def _topic(plan: QuestionPlan, question: str) -> tuple[str, ...]:
         kept = [token for token in tokens if token not in drop and not token.isdecimal()]
         found += [word] if kept and len(kept) == len(tokens) else kept  # of an unspaced script: its pieces
     return tuple(dict.fromkeys(found))
-
-
-def _complexity(plan: QuestionPlan) -> Complexity | None:
-    """Return how much of a memory a question needs, as far as its kind says.
-
-    A list is put together of several facts, a time and a state are one. Of another question the rules cannot tell whether
-    a fact answers it or a judgement.
-    """
-    if plan.kind == "list":
-        return "hybrid"
-    return None if plan.kind == "simple" else "simple"

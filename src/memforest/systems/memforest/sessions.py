@@ -15,7 +15,7 @@ from memforest.ranking import group_place, standardise
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Search
 from memforest.systems.filters import Allowed
-from memforest.systems.memforest.nearness import nearness, said_within
+from memforest.systems.nearness import nearness, said_within
 from memforest.systems.speak import told_by
 
 __all__ = ["AskedFor", "asked_for"]

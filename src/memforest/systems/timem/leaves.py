@@ -1,6 +1,7 @@
 """The leaves that a recall starts from, and how relevant they and the memories above them are to a question by themselves.
 
-Source of ``"paper"``: TiMem (arXiv 2601.02845) §3.3.2, eq. 7. ``"fused"`` is this package's, from the legs that every index has.
+Source of ``"paper"``: TiMem (arXiv 2601.02845) §3.3.2, eq. 7. ``"fused"`` is this package's: turns as they were said
+(`memforest.systems.surroundings`), and what flows down to them from their segment and session.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, activation, leading, means_below, standardise
+from memforest.ranking import Levels, Scores, activation, leading, means_below, standardise
 from memforest.recall import Recall
 from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_forest
 from memforest.search.forests import embedded_forest
@@ -19,9 +20,10 @@ from memforest.search.lexical import bm25_of_runs
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.store.tx import Tx
 from memforest.systems.base import Search
-from memforest.systems.legs import Legs, legs
+from memforest.systems.legs import Base, read_base
 from memforest.systems.places import turn_places
 from memforest.systems.relevance import cosine_relevance, fused_relevance
+from memforest.systems.surroundings import as_said
 from memforest.text import lexical_tokens
 
 __all__ = ["CHANNEL", "Heard", "Units", "best_units", "hear", "own_scores", "units_of"]
@@ -79,7 +81,7 @@ def units_of(forest: Forest) -> Units:
 class Heard:
     """How relevant units and turns are to a question by themselves, on one scale."""
 
-    legs: Legs
+    base: Base
     units: Units
     unit: Scores
     """Of every unit; -inf where none of its turns passes the filters."""
@@ -110,19 +112,36 @@ def hear(tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Re
         recall: `leaves`, `weight`, `k1` and `b` count.
         keep: the turns that pass the filters.
     """
-    found, units = legs(tx, snapshot, request), units_of(forest)
+    base, units = read_base(tx, snapshot, request), units_of(forest)
     passes = np.logical_or.reduceat(keep[units.turns], units.starts)
     if recall.leaves == "paper":
-        return _as_in_the_paper(tx, snapshot, forest, request, recall, found, passes)
-    turn = found.fused.total
-    lexical = standardise(found.base.lexical)
+        return _as_in_the_paper(tx, snapshot, forest, request, recall, base, passes)
+    said = as_said(snapshot, request, base)
+    if not recall.flat and (share := _session_share(request)):
+        levels = _levels(forest)
+        said.add("session_tree", levels.flow(said.total) * (share / len(levels.groups)))
+    turn, lexical = said.total, standardise(base.lexical)
     best = np.maximum.reduceat(np.where(keep, turn, -np.inf)[units.turns], units.starts)
-    said = np.maximum.reduceat(lexical[units.turns], units.starts)
-    return Heard(found, units, best, turn, found.fused.parts, said, (1.0, 1.0))
+    words = np.maximum.reduceat(lexical[units.turns], units.starts)
+    return Heard(base, units, best, turn, said.parts, words, (1.0, 1.0))
+
+
+def _session_share(request: Search) -> float:
+    """Return how much a turn gets from what is above it: less for a list, whose answers lie in many sessions."""
+    weights = request.ranking
+    return weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
+
+
+@once_per_forest
+def _levels(forest: Forest) -> Levels:
+    """Return the turns by the segments and sessions that they are in; those that are in none are one group of their own."""
+    units = units_of(forest)
+    leaf = units.leaves[units.of_turn]
+    return Levels.of(np.array([leaf, np.where(leaf >= 0, forest.parent[leaf], -1)]))
 
 
 def _as_in_the_paper(
-    tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, found: Legs, passes: Flags
+    tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Recall, base: Base, passes: Flags
 ) -> Heard:
     units = units_of(forest)
     warnings: tuple[str, ...] = ()
@@ -134,7 +153,7 @@ def _as_in_the_paper(
         weight = 0.0
         warnings = ("leaves='paper' needs vectors, and there are none: leaves were found by words alone",)
     else:
-        dense = _cosines(embedded_forest(tx, snapshot, forest.owner), units, request.vector, found)
+        dense = _cosines(embedded_forest(tx, snapshot, forest.owner), units, request.vector, base)
     dense, lexical = np.where(passes, dense, 0.0), np.where(passes, lexical, 0.0)
     ties = turn_places(snapshot)[units.turns[units.starts]]
     unit = activation(dense, _leading_alone(lexical, ties), ties, weight=weight, dense_top=CHANNEL)
@@ -142,7 +161,7 @@ def _as_in_the_paper(
     turn = unit[units.of_turn]
     parts = {"lexical": by_words[units.of_turn], "dense": (unit - by_words)[units.of_turn]}
     most = (float(dense.max(initial=0.0)), float(lexical.max(initial=0.0)))
-    return Heard(found, units, np.where(passes, unit, -np.inf), turn, parts, lexical, most, warnings)
+    return Heard(base, units, np.where(passes, unit, -np.inf), turn, parts, lexical, most, warnings)
 
 
 def _leading_alone(values: Scores, ties: Ints) -> Scores:
@@ -163,9 +182,9 @@ def _keyword_tokens(request: Search) -> Sequence[str]:
     return [token for word in request.plan.keywords for token in lexical_tokens(word)] or request.tokens
 
 
-def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], found: Legs) -> Scores:
+def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], base: Base) -> Scores:
     """Return the cosine of every unit: of its own vector where it has one, else of the mean of its turns', at least 0."""
-    forest, base = trees.forest, found.base
+    forest = trees.forest
     nodes = cosine_relevance(trees, vector, base.turn, base.fact)
     if len(forest.summarised):
         own = trees.cosines_at(forest.summarised, vector)
@@ -220,7 +239,7 @@ def own_scores(
         near = recall.weight * np.maximum(nodes, 0.0) / (dense or 1.0)
         told = (1 - recall.weight) * said / (words or 1.0)
     else:
-        turn, weights = heard.legs.base.turn, request.ranking
+        turn, weights = heard.base.turn, request.ranking
         near = (weights.turn + weights.fact) * (nodes - turn.mean()) / (float(turn.std()) or 1.0)
         told = weights.lexical * said
     return near + told, {"dense": near, "lexical": told}

@@ -193,7 +193,7 @@ class _Recalling:
     @property
     def speaks(self) -> Ints:
         """The fact that speaks for each turn, -1 for none."""
-        base = self.heard.legs.base
+        base = self.heard.base
         return best_facts(self.snapshot, self.keep, base.fact, base.fact_lexical)
 
     def chosen(self) -> Chosen:
