@@ -81,9 +81,10 @@ class TiMemLife(Life):
     def made_anew(self, *, force: bool) -> Any:
         """Return the tree with its texts as an index has them that is made anew of a copy of the memory."""
         with tempfile.TemporaryDirectory(dir=fast_folder()) as fresh:
-            with closing(sqlite3.connect(self.path)) as conn, closing(
-                sqlite3.connect(Path(fresh) / self.path.name)
-            ) as copy:
+            with (
+                closing(sqlite3.connect(self.path)) as conn,
+                closing(sqlite3.connect(Path(fresh) / self.path.name)) as copy,
+            ):
                 conn.backup(copy)
             with MemForest(fresh, self.configured()) as forest:
                 forest.user("u").rebuild(index=NAME)

@@ -97,7 +97,11 @@ def _told(tx: Tx, settings: TiMemSettings, found: Sequence[Row], zone: tzinfo) -
 
 def _work(tx: Tx, settings: TiMemSettings, row: Row, node: Node, told: _Told, zone: tzinfo) -> NodeWork:
     start, end = _window(row, node, zone)
-    participants = tuple(turn_rows.speakers(tx, rows.sessions_below(tx, row.node)))
+    participants = tuple(
+        turn_rows.speakers_in(tx, row.node)
+        if row.level == SEGMENT
+        else turn_rows.speakers(tx, rows.sessions_below(tx, row.node))
+    )
     inputs = tuple(told.lines.get(row.node, ())) if row.level == SEGMENT else _texts(tx, node.children)
     earlier = history_of(tx, settings, row)
     if row.level == SEGMENT and settings.history_of == "children":

@@ -16,6 +16,7 @@ __all__ = [
     "last_occurrence",
     "last_ordinal",
     "speakers",
+    "speakers_in",
     "supporting",
     "turns_below",
     "turns_of_parts",
@@ -105,6 +106,17 @@ def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
     found = tx.execute(
         f"SELECT speaker FROM turn WHERE session {AMONG} GROUP BY speaker ORDER BY min(said_ms), min(id)",
         (tx.ids(sessions),),
+    )
+    return [row[0] for row in found]
+
+
+def speakers_in(tx: Tx, segment: int) -> list[str]:
+    """Return who speaks in a segment, in the order in which they first do."""
+    found = tx.execute(
+        """SELECT t.speaker FROM ix_timem_node i JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
+           JOIN turn t ON t.session = i.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
+           WHERE i.node = ? GROUP BY t.speaker ORDER BY min(t.ordinal)""",
+        (segment,),
     )
     return [row[0] for row in found]
 
