@@ -34,7 +34,16 @@ def changed_settings(config: Config, row: IndexRow, index: MemoryIndex) -> dict[
     )
     named = given if isinstance(given, Mapping) else wanted
     kept = set(index.settings.KEPT) | stored.keys()
-    return {name: (own[name], wanted[name]) for name in named if name in kept and own[name] != wanted[name]}
+    return {
+        name: (own[name], wanted[name])
+        for name in named
+        if name in kept and _as_kept(own[name]) != _as_kept(wanted[name])
+    }
+
+
+def _as_kept(value: Any) -> str:
+    """Return a setting as it is kept, where a tuple and a list are one."""
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> None:

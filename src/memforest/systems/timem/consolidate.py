@@ -20,12 +20,13 @@ from memforest.store.jobs import Job
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.systems.timem import edit_rows, rows
-from memforest.systems.timem.history import WRITER, history_of
+from memforest.systems.timem.history import WRITER, history_of, reopened
 from memforest.systems.timem.levels import SEGMENT, unwritten
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.rows import Row
-from memforest.systems.timem.schedule import OWNER, key_of_row, targets
+from memforest.systems.timem.schedule import OWNER, key_of_row, schedule, targets
 from memforest.systems.timem.settings import TiMemSettings
+from memforest.systems.timem.zone import memory_zone
 
 __all__ = ["any_due", "consolidate", "horizon"]
 
@@ -113,19 +114,20 @@ def _lease(tx: Tx, run: _Run, keys: Sequence[str], now_ms: int) -> None:
 def _ready(tx: Tx, settings: TiMemSettings, run: _Run, until_ms: int) -> dict[str, list[int]]:
     """Return the nodes that can be written now, by their jobs, in the order in which these are due.
 
-    One whose history is to be written in this run waits for it, unless nothing else is left: what has failed stops those above
-    it alone.
+    What waits for a history that cannot be made is written without it when nothing else is left, here or elsewhere.
     """
     found_due = jobs.due(tx, OWNER, now_ms=until_ms, limit=LOOKED_AT)
     due = [one.key for one in found_due if one.key not in run.tried and not (run.first and one.tries)]
+    others = rows.leased(tx, OWNER) - run.held.keys()
     keys = [*run.held, *(key for key in due if key not in run.held)]
-    return _first(tx, settings, keys, {*due, *run.held}) or _first(tx, settings, keys, frozenset())
+    found = _first(tx, settings, keys, {*keys, *(others - run.tried)})
+    return found or ({} if others else _first(tx, settings, keys, ()))
 
 
 def _first(
     tx: Tx, settings: TiMemSettings, keys: Sequence[str], waiting: Collection[str]
 ) -> dict[str, list[int]]:
-    """Return the nodes of the first jobs that can be written, as many as a wave has."""
+    """Return the nodes of the first jobs that can be written, a wave of them."""
     found: dict[str, list[int]] = {}
     size = 0
     for key in keys:
@@ -168,6 +170,7 @@ def _settle(
 ) -> None:
     """Finish the jobs of which nothing is out of date any more, and note why others failed."""
     written = set(nodes)
+    again: set[int] = set()
     for key, job in list(run.held.items()):
         found = targets(tx, key)
         left = rows.dirty_among(tx, [row.node for row in found])
@@ -178,6 +181,8 @@ def _settle(
             jobs.give_back(tx, job, reasons[0])
         elif not left:
             jobs.finish(tx, job)
+            if job.tries > 1:
+                again |= {row.node for row in found}
         elif left & written:  # changed meanwhile; it is due again
             jobs.give_back(tx, job, "")
         else:
@@ -185,7 +190,16 @@ def _settle(
         del run.held[key]
         if reasons or left:
             run.tried.add(key)
+    _tell_those_behind(tx, settings, again)
     edit_rows.clean_unwritten(tx, unwritten(settings.levels))
+
+
+def _tell_those_behind(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> None:
+    """Have written again what was written without a memory of its history that could not be made then."""
+    behind = reopened(tx, settings, nodes) - set(nodes)
+    clean = behind - rows.dirty_among(tx, behind)
+    edit_rows.set_dirty(tx, clean)
+    schedule(tx, settings, memory_zone(tx), clean)
 
 
 def _give_back(tx: Tx, run: _Run) -> None:

@@ -19,7 +19,7 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Placed
 from memforest.systems.timem import edit_rows, rows, turn_rows
 from memforest.systems.timem.edit_rows import Cut
-from memforest.systems.timem.history import reopened
+from memforest.systems.timem.history import reopened, without
 from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION, UNITS, unwritten, windowed
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import unschedule
@@ -63,15 +63,21 @@ class CalendarTree:
         have = {row.part: row for row in rows.of_session(self._tx, session, SEGMENT, parts)}
         last = turn_rows.last_ordinal(self._tx, session)
         made: list[Cut] = []
+        gone: list[Row] = []
         for part in sorted(parts):
             cut, row = self._as_cut(part, said.get(part, []), last), have.get(part)
             if row is not None and cut is not None and row[5:8] == cut[1:4]:
                 self._fresh.add(row.node)
                 continue
-            if row is not None:
-                self._drop_segment(row)
-            if cut is not None:
-                made.append(cut)
+            gone += [] if row is None else [row]
+            made += [] if cut is None else [cut]
+        found = rows.of_session(self._tx, session, SESSION)
+        if found and (
+            gone or made
+        ):  # it may get another place, and what was written after it another history
+            before = [found[0].node, *(row.node for row in gone)]
+            self._after |= reopened(self._tx, self._settings, before)
+        self._drop_segments(gone)
         self._put_session(session, made)
 
     def _as_cut(self, part: int, said: list[Said], last: int | None) -> Cut | None:
@@ -90,11 +96,9 @@ class CalendarTree:
         end_ms = max(one.said_ms for one in said) + 1
         return Cut(part, said[0].row, said[-1].row, len(said), min(one.said_ms for one in said), end_ms)
 
-    def _drop_segment(self, row: Row) -> None:
-        self._after |= reopened(self._tx, self._settings, [row.node], closure=False)
-        edit_rows.drop_segments(self._tx, [row.node])
-        if row.parent is not None:
-            self._changed[SESSION].add(row.parent)
+    def _drop_segments(self, gone: Collection[Row]) -> None:
+        edit_rows.drop_segments(self._tx, [row.node for row in gone])
+        self._changed[SESSION] |= {row.parent for row in gone if row.parent is not None}
 
     def _put_session(self, session: int, cuts: Collection[Cut]) -> None:
         """Add segments to a session, and put it under the day on which it starts now."""
@@ -169,7 +173,7 @@ class CalendarTree:
                 continue
             if row.parent is not None:
                 old = rows.by_node(self._tx, [row.parent])[row.parent]
-                self._after |= reopened(self._tx, self._settings, [old.node], closure=False)
+                self._after |= reopened(self._tx, self._settings, [old.node])
                 self._changed[old.level].add(old.node)
             edit_rows.put_parent(self._tx, row.node, parent)
             self._changed[rows.by_node(self._tx, [parent])[parent].level].add(parent)
@@ -222,9 +226,8 @@ class CalendarTree:
                 if self._renew(node, level):
                     touched.add(node)
         self._arena.flush()
-        marked = reopened(self._tx, self._settings, self._fresh | touched, closure=False)
-        after = rows.by_node(self._tx, self._after).keys()
-        marked |= after | {row.node for row in rows.above(self._tx, after)}
+        marked = reopened(self._tx, self._settings, self._fresh | touched)
+        marked |= rows.by_node(self._tx, self._after).keys()
         edit_rows.set_dirty(self._tx, marked)
         edit_rows.clean_unwritten(self._tx, unwritten(self._settings.levels))
         top = rows.root(self._tx)
@@ -241,6 +244,7 @@ class CalendarTree:
         row = rows.by_node(self._tx, [node]).get(node)
         if row is None:
             return False
+        ended_ms = rows.end_of(self._tx, node)
         hull = edit_rows.hull(self._tx, node)
         if hull is None:
             self._arena.drop(node)
@@ -255,6 +259,9 @@ class CalendarTree:
             stored.start_ms, stored.end_ms = hull.start_ms, hull.end_ms
             stored.version, stored.dirty = stored.version + 1, True
             self._arena.put(stored)
+            # What begins before its new end was written after it, and is not any more.
+            late = rows.beginning(self._tx, level, ended_ms, hull.end_ms)
+            self._after |= without(self._tx, self._settings, [one for one in late if one != node])
             if level == SESSION:
                 self.place([row._replace(begin_ms=begins, tie=hull.tie)])
         parent = rows.by_node(self._tx, [node])[node].parent if hull is not None else row.parent

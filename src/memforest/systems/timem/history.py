@@ -6,7 +6,7 @@ window that is written late is not told what came after it, which the released c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from memforest.store import meta
 from memforest.store.tx import Tx
@@ -15,7 +15,7 @@ from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["WRITER", "by_rules", "followers", "history_of", "reopened"]
+__all__ = ["WRITER", "by_rules", "followers", "history_of", "reopened", "without"]
 
 WRITER = "ix_timem_writer"
 """Entry of `meta`: what memories are written by, ``"rules"`` or ``"model"``."""
@@ -46,41 +46,86 @@ def history_of(tx: Tx, settings: TiMemSettings, row: Row) -> list[int]:
     return rows.children_before(tx, row, many)
 
 
-def followers(tx: Tx, settings: TiMemSettings, row: Row) -> set[int]:
-    """Return the nodes behind one on its level that have it, or something right below it, in their history.
+def followers(tx: Tx, settings: TiMemSettings, row: Row, *, said: bool = True) -> set[int]:
+    """Return the nodes that have one in their history.
 
-    Of months without a model, all behind it: they hold which states are in force, since whenever.
+    Args:
+        tx: a transaction.
+        settings: of the index.
+        row: the node.
+        said: the turns of a segment are others now, and not only its text.
     """
-    if LEVELS[row.level] not in settings.levels:
-        return set()
+    by_children = settings.history_of == "children"
+    segments = row.level == SEGMENT and (said or not by_children)
+    found = _those_after(tx, settings, row, row) if segments or not by_children else set()
+    if by_children and row.parent is not None:
+        parent = rows.by_node(tx, [row.parent]).get(row.parent)
+        if parent is not None:
+            found |= _those_after(tx, settings, parent, row)
     if row.level >= MONTH and by_rules(tx):
-        return {one.node for one in rows.following(tx, row, _ALL)}
-    behind = rows.following(tx, row, _MORE * settings.history_at(row.level))
-    if not behind:
+        found |= {one.node for one in rows.following(tx, row, _ALL)}
+    return found
+
+
+def _those_after(tx: Tx, settings: TiMemSettings, place: Row, row: Row) -> set[int]:
+    """Return the nodes behind a place on its level that have a node in their history."""
+    if LEVELS[place.level] not in settings.levels:
         return set()
-    shown = {row.node, *(one.node for one in rows.below(tx, row.node))}
-    return {one.node for one in behind if not shown.isdisjoint(history_of(tx, settings, one))}
+    behind = rows.following(tx, place, _MORE * settings.history_at(place.level))
+    return {one.node for one in behind if row.node in history_of(tx, settings, one)}
 
 
-def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, closure: bool) -> set[int]:
+def _all_behind(tx: Tx, found: Iterable[Row]) -> set[int]:
+    """Return all nodes behind the first of some on each level; of segments those of the same session."""
+    first: dict[tuple[int, int | None], Row] = {}
+    for row in sorted(found, key=lambda row: (row.begin_ms, row.tie)):
+        first.setdefault((row.level, row.session if row.level == SEGMENT else None), row)
+    return {one.node for row in first.values() for one in rows.following(tx, row, _ALL)}
+
+
+def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: bool = False) -> set[int]:
     """Return the nodes whose texts are out of date when some nodes change: what is above them, and had one of them as history.
+
+    Also what had one of those as history, and so on, because their texts will be others. Not so where a model writes after
+    memories: each would be written anew because of the one before it.
 
     Args:
         tx: a transaction.
         settings: of the index.
         nodes: those that change; they are among what is returned.
-        closure: also what had one of those as history, and so on, as where a text must be told nowhere any more.
+        gone: what they tell must be told nowhere any more. After memories, it may have come into any that is behind them,
+            also by one that is not its history now.
     """
     found: set[int] = set()
     fresh = set(nodes)
-    first = True
+    spreads, first = gone or _spreads(tx, settings), True
     while fresh:
         fresh |= {row.node for row in rows.above(tx, fresh)}
         fresh -= found
         found |= fresh
-        if not (first or closure):
+        if not (first or spreads):
             break
+        known = rows.by_node(tx, fresh).values()
+        if gone and settings.history_of == "memories":
+            fresh = _all_behind(tx, known) - found
+        else:
+            fresh = {one for row in known for one in followers(tx, settings, row, said=first)} - found
         first = False
-        known = rows.by_node(tx, fresh)
-        fresh = {one for row in known.values() for one in followers(tx, settings, row)} - found
     return found
+
+
+def without(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> set[int]:
+    """Return the nodes whose texts are out of date when some nodes lose a part of their history: these, and what follows of it."""
+    if not nodes:
+        return set()
+    if _spreads(tx, settings):
+        return reopened(tx, settings, nodes)
+    return set(nodes) | {row.node for row in rows.above(tx, nodes)}
+
+
+def _spreads(tx: Tx, settings: TiMemSettings) -> bool:
+    """Return whether a text that is another has those written anew that had it as history.
+
+    After children it goes from one level to the next alone, and so comes to its end.
+    """
+    return settings.history_of == "children" or by_rules(tx)

@@ -25,12 +25,13 @@ from memforest.systems.base import (
 )
 from memforest.systems.host import Host
 from memforest.systems.profiling import FoundProfile, ProfileRequest
-from memforest.systems.timem import rows
+from memforest.systems.timem import edit_rows, rows
 from memforest.systems.timem.advance import advance, write_ended
 from memforest.systems.timem.check import problems
 from memforest.systems.timem.counts import counts
 from memforest.systems.timem.gate import refine
 from memforest.systems.timem.grow import KIND, OWNER
+from memforest.systems.timem.history import reopened
 from memforest.systems.timem.placing import TiMemPlacing
 from memforest.systems.timem.profiling import found_profile
 from memforest.systems.timem.recall import find, prepare
@@ -77,8 +78,12 @@ class TiMemIndex(Index):
         return requests_of(tx, self.settings, [node.id for node in nodes])
 
     def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
-        """Have nodes written again that are out of date."""
-        schedule(tx, self.settings, memory_zone(tx), nodes)
+        """Have nodes written again that are out of date, and what has one of their texts as history."""
+        marked = set(nodes)
+        if rows.any_clean(tx):
+            marked |= reopened(tx, self.settings, marked)
+            edit_rows.set_dirty(tx, marked - rows.dirty_among(tx, marked))
+        schedule(tx, self.settings, memory_zone(tx), marked)
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return what the tree is of."""

@@ -36,7 +36,8 @@ class TiMemPlacing:
         found = rows.holding(self._tx, turns, size)
         if not found:
             return
-        told = reopened(self._tx, self._settings, [row.node for row in found], closure=True)
+        told = reopened(self._tx, self._settings, [row.node for row in found], gone=True)
+        told |= set(rows.dirty_texts(self._tx))  # they may be of what stood elsewhere then
         derived.drop_summaries(self._tx, sorted(told))
         self._told |= told
         for row in found:

@@ -19,15 +19,19 @@ __all__ = [
     "above",
     "above_sessions",
     "all_sessions",
+    "any_clean",
     "before",
+    "beginning",
     "below",
     "by_node",
     "children_before",
     "dirty_among",
+    "dirty_texts",
     "end_of",
     "first_tables",
     "following",
     "holding",
+    "leased",
     "level_sizes",
     "newest_session",
     "of_session",
@@ -216,6 +220,15 @@ def end_of(tx: Tx, node: int) -> int:
     return int(tx.execute("SELECT end_ms FROM ix_timem_node WHERE node = ?", (node,)).fetchone()[0])
 
 
+def beginning(tx: Tx, level: int, first_ms: int, until_ms: int) -> list[int]:
+    """Return the nodes of a level that begin in [first_ms, until_ms)."""
+    found = tx.execute(
+        "SELECT node FROM ix_timem_node WHERE level = ? AND begin_ms >= ? AND begin_ms < ?",
+        (level, first_ms, until_ms),
+    )
+    return [row[0] for row in found]
+
+
 def parts_before(tx: Tx, session: int, part: int, limit: int) -> list[int]:
     """Return the last segments of a session in front of one, in order."""
     found = _read(
@@ -266,6 +279,28 @@ def dirty_among(tx: Tx, nodes: Collection[int]) -> set[int]:
     """Return those of some nodes that are out of date."""
     found = tx.execute(f"SELECT id FROM node WHERE dirty AND id {AMONG}", (tx.ids(nodes),))
     return {row[0] for row in found}
+
+
+def dirty_texts(tx: Tx) -> list[int]:
+    """Return the nodes that have a text which is out of date."""
+    found = tx.execute(
+        """SELECT n.id FROM node n JOIN ix_timem_node i ON i.node = n.id JOIN derived_summary d ON d.node = n.id
+           WHERE n.dirty"""
+    )
+    return [row[0] for row in found]
+
+
+def leased(tx: Tx, owner: str) -> set[str]:
+    """Return the keys of the jobs of an owner that somebody holds."""
+    return {
+        row[0] for row in tx.execute("SELECT key FROM job WHERE owner = ? AND state = 'leased'", (owner,))
+    }
+
+
+def any_clean(tx: Tx) -> bool:
+    """Return whether a node is up to date."""
+    found = tx.execute("SELECT 1 FROM node n JOIN ix_timem_node i ON i.node = n.id WHERE NOT n.dirty LIMIT 1")
+    return found.fetchone() is not None
 
 
 def stale(tx: Tx) -> list[Row]:
