@@ -223,7 +223,7 @@ def test_the_counts_say_what_is_left(db: Database) -> None:
     with db.read() as tx:
         found = job_checks.count(tx, now_ms=NOW + 90 * MINUTE)
         assert job_checks.count(tx, now_ms=NOW).expired == 0
-    assert found == ({"leased": 1, "waiting": 3}, NOW + HOUR, 1, ())
+    assert found == ({"leased": 1, "waiting": 3}, NOW + HOUR, 1, (), 1)
 
 
 # -- the run ----------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_resume_runs_what_is_due_and_stats_and_verify_show_it(folder: Path) -> N
         for command in (["stats"], ["doctor"]):
             shown = CliRunner().invoke(main, [*command, "--dir", str(folder), "--user", "u"]).output
             words = " ".join(shown.split())
-            assert "1 failed, 1 waiting, due since 2024-05-31 12:00 UTC" in words
+            assert "1 failed, 1 waiting, 1 due since 2024-05-31 12:00 UTC" in words
             assert "gave up close day 1 of timem after 8 tries: no" in words
             assert "\x1b[31m reply" not in shown
     resumed = reopened(folder, {("timem", "close"): close})

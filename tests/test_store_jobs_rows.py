@@ -320,7 +320,7 @@ def test_the_first_jobs_that_were_given_up_are_named(tx: Connection) -> None:
     found = job_checks.given_up(tx)
     assert [one.key for one in found] == [f"k{n:02}" for n in range(1, MOST_NAMED + 1)]
     assert found[0] == ("ix", "close", "k01", 8, "")
-    assert job_checks.count(tx, now_ms=NOW) == ({"failed": MOST_NAMED + 1, "waiting": 1}, NOW, 0, found)
+    assert job_checks.count(tx, now_ms=NOW) == ({"failed": MOST_NAMED + 1, "waiting": 1}, NOW, 0, found, 1)
 
 
 # -- damage -----------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
     for note in found.stale:
         yield Check("stale", "note", f"{user}: {note}", "memforest rebuild --dry-run counts what is stale")
     if lines := job_lines(found.jobs):
-        left = found.jobs.states.keys() - {"done"}
+        left = found.jobs.due or found.jobs.expired or found.jobs.states.keys() - {"done", "waiting"}
         fix = "memforest resume" if left else ""
         yield Check("jobs", "note" if left else "ok", f"{user}: {'; '.join(lines)}", fix)
 

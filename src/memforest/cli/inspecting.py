@@ -196,7 +196,7 @@ def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None
     lines = _said(view, LISTED_CHARS if label and not view.children else SUMMARY_CHARS)
     node = parent.add(Text.assemble(head, *(("\n" + line, "dim") for line in lines)))
     for child in view.children:
-        _draw_node(screen, node, child, "")
+        _draw_node(screen, node, child, child.title)
 
 
 def _said(view: TreeView, most: int) -> list[str]:

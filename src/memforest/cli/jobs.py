@@ -19,7 +19,10 @@ def job_lines(found: JobsView) -> list[str]:
     if not found.states:
         return []
     counts = ", ".join(f"{count} {state}" for state, count in found.states.items())
-    due = "" if found.oldest_due is None else f", due since {found.oldest_due:%Y-%m-%d %H:%M} UTC"
+    due = ""
+    if found.oldest_due is not None:
+        number = f"{found.due} " if found.due else ""
+        due = f", {number}due since {found.oldest_due:%Y-%m-%d %H:%M} UTC"
     ended = f", {found.expired} left by a process that ended" if found.expired else ""
     failed = [
         f"gave up {one.kind} {one.key} of {one.owner} after {one.tries} tries: {one.reason}"

@@ -196,7 +196,7 @@ class _Body:
                 else "</summary>\n"
             )
             for child in view.children:
-                yield from self._node(child, "")
+                yield from self._node(child, child.title if child.level else "")
             if not view.children:
                 yield f'<p class="note">{leaves} not on this page.</p>\n'
         yield "</details>\n"

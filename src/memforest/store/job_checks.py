@@ -27,12 +27,13 @@ class FailedJob(NamedTuple):
 
 
 class JobCounts(NamedTuple):
-    """Counts of jobs by state; when the oldest one that waits was due; leases that ended; the first given up."""
+    """Counts of jobs by state; when the oldest that is due was; leases that ended; the first given up; how many are due."""
 
     states: dict[str, int]
     oldest_due_ms: int | None
     expired: int
     failed: tuple[FailedJob, ...]
+    due: int
 
 
 def total(tx: Tx) -> int:
@@ -54,9 +55,9 @@ def count(tx: Tx, *, now_ms: int) -> JobCounts:
     """Return counts of all jobs, the oldest due time among those that wait, and the first that were given up."""
     states = dict(tx.execute("SELECT state, count(*) FROM job GROUP BY state ORDER BY state").fetchall())
     times = times_at(now_ms)
-    oldest = tx.execute(f"SELECT min(due_ms) FROM job WHERE {DUE}", times).fetchone()[0]
+    oldest, due = tx.execute(f"SELECT min(due_ms), count(*) FROM job WHERE {DUE}", times).fetchone()
     expired = tx.execute(f"SELECT count(*) FROM job WHERE {EXPIRED}", times).fetchone()[0]
-    return JobCounts(states, oldest, expired, given_up(tx))
+    return JobCounts(states, oldest, expired, given_up(tx), due)
 
 
 _STATES = ", ".join(f"'{state}'" for state in get_args(JobState))

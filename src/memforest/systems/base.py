@@ -178,6 +178,10 @@ class MemoryIndex(Protocol):
         """Return what its trees are called where they are listed: kind, scope, and what sets it apart."""
         ...
 
+    def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
+        """Return what inner nodes of its trees are called where they are drawn; of one that has no name, nothing."""
+        ...
+
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return everything that is wrong with its trees and tables."""
         ...
@@ -320,6 +324,10 @@ class Index(ABC):
         """Return kind and scope of its trees."""
         labels = self.labels(tx, trees)
         return {tree: f"{kind} {labels[tree]}" for tree, (kind, _) in tree_rows.scopes(tx, trees).items()}
+
+    def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
+        """Return nothing: nodes have days and no names."""
+        return {}
 
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return where its trees break their contracts."""

@@ -20,6 +20,7 @@ def jobs_view(tx: Tx, now: datetime) -> JobsView:
         states=found.states,
         oldest_due=None if found.oldest_due_ms is None else from_ms(found.oldest_due_ms),
         expired=found.expired,
+        due=found.due,
         failed=tuple(FailedJobView(*one) for one in found.failed),
     )
 

@@ -156,11 +156,14 @@ class TimelineEntry(Result):
 class TreeView(Result):
     """A node as `memforest tree` draws it: `title` names the scope and `index` whose tree it is (roots only).
 
-    Where trees of several indexes are shown, the title names the index too. `leaves` counts those below the node.
+    Where trees of several indexes are shown, the title names the index too. Where an index has names for nodes within its
+    trees, as ``"month 2024-05"``, the title of these is that name; `window` is the calendar key of a node that stands for a
+    calendar window. `leaves` counts those below the node.
 
     `summary` of a leaf is its item's text, of a fact as in `FactView`, of an exchange a line "speaker: text" for each turn, unless
     it has a summary of its own; `quotes` are the words that a fact was taken from, and `sources` the turns they are in, or those
-    of an exchange. `dirty` means that the summary waits for a refresh. A node with leaves below it and no `children` was not unfolded.
+    of an exchange. `dirty` means that the summary waits for a refresh, in an index that keeps to the calendar for `advance`: one that is
+    not written yet has none there. A node with leaves below it and no `children` was not unfolded.
 
     `span` is which leaves of the tree are below the node, or which one it is, as half-open ordinals from 1: (1, 4) for the
     first three. It is None in trees that are no partition of what was said, and of a tree that is one leaf.
@@ -178,6 +181,7 @@ class TreeView(Result):
     sources: tuple[Source, ...] = ()
     index: str = ""
     span: tuple[int, int] | None = None
+    window: str | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -203,6 +207,8 @@ class JobsView(Result):
     oldest_due: datetime | None = None
     expired: int = 0
     failed: tuple[FailedJobView, ...] = ()
+    due: int = 0
+    """Jobs that wait and are due; others wait for their time, as for the end of a day."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

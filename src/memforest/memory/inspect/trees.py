@@ -15,6 +15,7 @@ from memforest.interval import from_ms
 from memforest.memory.inspect.stored import Source, TreeView, turn_sources
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.quoting import Quotes
+from memforest.store import derived
 from memforest.store import evidence as texts
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
@@ -52,7 +53,7 @@ def tree_views(context: ViewContext, wanted: Wanted) -> list[TreeView]:
         IndexStateError: if the index cannot be used as the file has it.
     """
     shown, nodes, titles, owners = _shown(context, wanted)
-    written = _Texts.read(context.tx, nodes.values())
+    written = _Texts.read(context, nodes, owners)
     views = [
         replace(_view(nodes, written, nodes[head.root or 0], titles[head.tree]), index=owners[head.tree])
         for head in shown
@@ -144,26 +145,43 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
     return nodes
 
 
+def _names(context: ViewContext, nodes: Mapping[int, Node], owners: Mapping[int, str]) -> dict[int, str]:
+    """Return the names of nodes that have one, as their indexes call them."""
+    found: dict[int, str] = {}
+    for name in sorted(set(owners.values())):
+        own = [node.id for node in nodes.values() if owners.get(node.tree) == name]
+        found |= context.attached.get(context.tx, name).node_names(context.tx, own)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """The texts of shown nodes: summaries and leaf texts by node, quotes by fact, sources by leaf."""
+    """The texts of shown nodes: summaries and leaf texts by node, quotes by fact, sources by leaf, and the nodes' names."""
 
     of: Mapping[int, str]
     quotes: Mapping[int, tuple[str, ...]]
     sources: Mapping[int, tuple[Source, ...]]
+    names: Mapping[int, str]
+    unwritten: frozenset[int]
+    """Nodes of paced indexes that have no text yet, or never have one: nothing of them is out of date."""
 
     @classmethod
-    def read(cls, tx: Tx, nodes: Collection[Node]) -> _Texts:
+    def read(cls, context: ViewContext, nodes: Mapping[int, Node], owners: Mapping[int, str]) -> _Texts:
         """Read the texts of all nodes, one statement for each kind of text."""
-        leaves = {node.id: node.item or 0 for node in nodes if node.item_kind == "fact"}
-        facts, of = list(leaves.values()), tree_rows.node_texts(tx, nodes)
+        tx, shown = context.tx, nodes.values()
+        leaves = {node.id: node.item or 0 for node in shown if node.item_kind == "fact"}
+        facts, of = list(leaves.values()), tree_rows.node_texts(tx, shown)
         quotes, said = Quotes.read(tx, facts), texts.fact_sources(tx, facts)
-        runs = texts.leaf_sources(tx, [node.id for node in nodes if node.item_kind == "turn"])
+        runs = texts.leaf_sources(tx, [node.id for node in shown if node.item_kind == "turn"])
+        paced = context.attached.paced(tx)
+        told = derived.summaries(tx, list(nodes))
         pairs = {leaf: said.get(fact, []) for leaf, fact in leaves.items()} | runs
         return cls(
             of,
             {fact: quotes.all(fact) for fact in facts},
             {leaf: turn_sources(found) for leaf, found in pairs.items()},
+            _names(context, nodes, owners),
+            frozenset(node.id for node in shown if owners.get(node.tree) in paced and node.id not in told),
         )
 
 
@@ -179,15 +197,16 @@ def _view(
     places = accumulate((one.count for one in below), initial=0)
     begins = [None if span is None else span[0] + place for place in places]
     return TreeView(
-        title=title,
+        title=title or written.names.get(node.id, ""),
         start=from_ms(node.start_ms),
         end=from_ms(node.end_ms),
         level=node.level,
         leaves=node.count,
         summary=written.of.get(node.id, ""),
-        dirty=node.dirty,
+        dirty=node.dirty and node.id not in written.unwritten,
         children=tuple(_view(nodes, written, one, "", at) for one, at in zip(below, begins, strict=False)),
         quotes=written.quotes.get(fact, ()),
         sources=written.sources.get(node.id, ()),
         span=span,
+        window=node.window,
     )

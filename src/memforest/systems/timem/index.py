@@ -32,6 +32,7 @@ from memforest.systems.timem.counts import counts
 from memforest.systems.timem.gate import refine
 from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.history import reopened
+from memforest.systems.timem.levels import LEVELS
 from memforest.systems.timem.placing import TiMemPlacing
 from memforest.systems.timem.profiling import found_profile
 from memforest.systems.timem.recall import find, prepare
@@ -88,6 +89,14 @@ class TiMemIndex(Index):
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return what the tree is of."""
         return dict.fromkeys(trees, "of all sessions")
+
+    def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
+        """Return the level of each node with its calendar window or the name of its session, such as ``"day 2024-05-04"``."""
+        found = rows.names(tx, nodes)
+        return {
+            node: f"{LEVELS[level]} {window.rpartition('/')[2] if window else session or ''}".rstrip()
+            for node, level, window, session in found
+        }
 
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return what is wrong with the tree, its windows and the jobs."""

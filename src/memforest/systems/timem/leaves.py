@@ -31,6 +31,9 @@ __all__ = ["CHANNEL", "Heard", "Units", "best_units", "hear", "own_scores", "uni
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+NO_VECTORS = (
+    "this memory has no embedder: leaves were found by words alone; rebuild(embedder=True) gives it one"
+)
 CHANNEL = 40
 """Leaves of each channel that count with ``leaves="paper"`` (released configuration)."""
 
@@ -123,7 +126,8 @@ def hear(tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Re
     turn, lexical = said.total, standardise(base.lexical)
     best = np.maximum.reduceat(np.where(keep, turn, -np.inf)[units.turns], units.starts)
     words = np.maximum.reduceat(lexical[units.turns], units.starts)
-    return Heard(base, units, best, turn, said.parts, words, (1.0, 1.0))
+    warnings = () if snapshot.dimension else (NO_VECTORS,)
+    return Heard(base, units, best, turn, said.parts, words, (1.0, 1.0), warnings)
 
 
 def _session_share(request: Search) -> float:
@@ -151,7 +155,7 @@ def _as_in_the_paper(
     weight = recall.weight
     if request.vector is None or not snapshot.dimension:
         weight = 0.0
-        warnings = ("leaves='paper' needs vectors, and there are none: leaves were found by words alone",)
+        warnings = (f"leaves='paper' needs vectors; {NO_VECTORS}",)
     else:
         dense = _cosines(embedded_forest(tx, snapshot, forest.owner), units, request.vector, base)
     dense, lexical = np.where(passes, dense, 0.0), np.where(passes, lexical, 0.0)

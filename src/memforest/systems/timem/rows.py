@@ -33,6 +33,7 @@ __all__ = [
     "holding",
     "leased",
     "level_sizes",
+    "names",
     "newest_session",
     "of_session",
     "of_window",
@@ -273,6 +274,16 @@ def following(tx: Tx, row: Row, limit: int) -> list[Row]:
         "WHERE i.level = ? AND (i.begin_ms, i.tie) > (?, ?) ORDER BY i.begin_ms, i.tie LIMIT ?",
         (row.level, row.begin_ms, row.tie, limit),
     )
+
+
+def names(tx: Tx, nodes: Collection[int]) -> list[tuple[int, int, str | None, str | None]]:
+    """Return (node, level, key of the window, id of the session) of nodes, without the root; a segment has neither."""
+    return tx.execute(
+        f"""SELECT i.node, i.level, i.window, s.session_id FROM ix_timem_node i
+            LEFT JOIN session s ON s.id = i.session AND i.level = {SESSION}
+            WHERE i.level < {ROOT} AND i.node {AMONG}""",
+        (tx.ids(nodes),),
+    ).fetchall()
 
 
 def dirty_among(tx: Tx, nodes: Collection[int]) -> set[int]:
