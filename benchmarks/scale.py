@@ -3,6 +3,7 @@
     python benchmarks/scale.py [--sizes 1000 10000 100000] [--dir DIR] [--json FILE]   # DIR: kept, and used again
     python benchmarks/scale.py --tree 1000000            # one tree alone, in a file
     python benchmarks/scale.py --index segtree           # what that index adds, in turns: see below
+    python benchmarks/scale.py --index timem --sizes 20000 200000   # likewise, 10k and 100k segments
 
 One seeded conversation (`synthetic/chat.py`) is ingested through the public API, the local extractor included, as far
 as each size asks, into a memory of its own. These are then measured in turn, so that a busy machine is as busy for
@@ -25,6 +26,10 @@ extraction. All times are of the processor. *Placing*: growing the tree over wha
 of the usual shape, and at two that give degenerate ones. *Asking*: with the scorers fused and cosine, and with the index
 memforest of the same memory and of a copy without segtree; `written` is the first question after a write of one turn.
 *Changes*, and *Writing* with the installed model (`--embedder`), each beside a memory without the index.
+
+With `--index timem` sizes are turns too, half as many segments. *Writing* as above; `written` has an `advance` behind every
+session. *Advancing* over a day, beside the same day in a memory of a month. *Asking*, beside the index memforest of the same
+memory. *Storing*: the tree and its vectors over the vectors. Every pair is measured by turns; look at the ratios.
 """
 
 from __future__ import annotations
@@ -62,6 +67,7 @@ from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.tree import TreeHead, insert
+from scaling import calendar
 from scaling.segtree import Sizes, report
 from synthetic.chat import Chat
 
@@ -469,7 +475,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--tree", type=int, help="measure one tree alone with that many leaves")
     parser.add_argument("--k", type=int, default=8, help="fan-out of that tree")
-    parser.add_argument("--index", choices=["segtree"], help="measure what that index adds")
+    parser.add_argument("--index", choices=["segtree", "timem"], help="measure what that index adds")
     parser.add_argument(
         "--embedder", default=MINILM.name, help="of the memories that are written with --index, or hash"
     )
@@ -494,6 +500,19 @@ def main() -> None:
             embedder = (
                 partial(HashEmbedder, args.dimension) if hashing else partial(open_embedder, args.embedder)
             )
+            if args.index == calendar.INDEX:
+                print(
+                    calendar.report(
+                        directory,
+                        args.seed,
+                        args.sizes,
+                        dimension=args.dimension,
+                        questions=args.questions,
+                        sessions=args.sessions,
+                        embedder=embedder,
+                    )
+                )
+                return
             sizes = Sizes(args.sizes, args.dimension, args.questions, args.sessions, embedder)
             print(report(directory, args.seed, sizes))
             return

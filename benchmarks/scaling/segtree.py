@@ -12,6 +12,7 @@ from typing import Any
 from memforest.models import Embedder
 from scaling import asking, ingesting, living, placing
 from scaling.memories import INDEX, USER, copied, fill, opened
+from scaling.tables import shown, table
 from synthetic.turning import TurningTalk
 
 __all__ = ["Sizes", "report"]
@@ -56,10 +57,10 @@ def report(directory: Path, seed: int, sizes: Sizes) -> str:
         if turns == ordered[len(ordered) // 2]:
             lives = living.changed(full, talk, sessions[turns] + asking.WRITES, sizes.dimension)
     parts.append(_asked(asked))
-    parts.append(_rows(f"Changes of {ordered[len(ordered) // 2]:,} turns", [asdict(one) for one in lives]))
+    parts.append(table(f"Changes of {ordered[len(ordered) // 2]:,} turns", [asdict(one) for one in lives]))
     _say("writing")
     wrote = ingesting.ingested(directory / "writing", seed, sizes.sessions, sizes.embedder)
-    parts.append(_rows("Writing", [asdict(one) for one in wrote]))
+    parts.append(table("Writing", [asdict(one) for one in wrote]))
     return "\n\n".join(parts)
 
 
@@ -69,7 +70,7 @@ def _placed(home: Path, sizes: Sequence[int], dimension: int) -> str:
         _say(name)
         found = placing.grown(copied(home, "placing"), name, sizes, dimension)
         rows += [{**asdict(one), "to_first": one.ms_a_leaf / found[0].ms_a_leaf} for one in found]
-    return _rows("Placing", rows)
+    return table("Placing", rows)
 
 
 def _asked(found: Sequence[tuple[int, dict[str, float], asking.Asked, dict[str, float]]]) -> str:
@@ -81,22 +82,11 @@ def _asked(found: Sequence[tuple[int, dict[str, float], asking.Asked, dict[str, 
         rows.append(row)
     names = list(rows[0])
     lines = [
-        f"Asking\n\n| {' | '.join(['', *(_shown(row['turns']) for row in rows)])} |",
+        f"Asking\n\n| {' | '.join(['', *(shown(row['turns']) for row in rows)])} |",
         "|---" * (len(rows) + 1) + "|",
     ]
-    lines += [f"| {name} | {' | '.join(_shown(row[name]) for row in rows)} |" for name in names[1:]]
+    lines += [f"| {name} | {' | '.join(shown(row[name]) for row in rows)} |" for name in names[1:]]
     return "\n".join(lines)
-
-
-def _rows(title: str, rows: Sequence[dict[str, Any]]) -> str:
-    lines = [f"{title}\n\n| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
-    return "\n".join([*lines, *(f"| {' | '.join(map(_shown, row.values()))} |" for row in rows)])
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _say(what: str) -> None:

@@ -1,24 +1,21 @@
 """Pure scoring over arrays; higher is better everywhere.
 
-`scores` standardises, fuses and orders; `propagation` sends relevance along the edges of any forest and goes from leaves to
-their ancestors; `links` joins like stretches far apart; `parts` has single parts of a score; `by_time` chooses one of several
+`scores` standardises, fuses and orders; `propagation` sends relevance along the edges of any forest, and `ascent` goes from leaves
+to their ancestors; `links` joins like stretches far apart; `parts` has single parts of a score; `by_time` chooses one of several
 answers. Nothing here knows a snapshot, an index or a file.
 """
 
+from memforest.ranking.ascent import Ancestors, Ascent, ancestors, means_below, sums_below
 from memforest.ranking.by_time import choose_by_time
 from memforest.ranking.links import Links, along_links, cross_links
 from memforest.ranking.parts import activation, robustness, time_overlap
 from memforest.ranking.propagation import (
     DIRECTIONS,
-    Ancestors,
     Direction,
-    ancestors,
     bounded,
     decay_sum,
-    means_below,
     propagate,
     relevance_shares,
-    sums_below,
 )
 from memforest.ranking.scores import (
     Groups,
@@ -39,6 +36,7 @@ from memforest.ranking.scores import (
 __all__ = [
     "DIRECTIONS",
     "Ancestors",
+    "Ascent",
     "Direction",
     "Groups",
     "Levels",

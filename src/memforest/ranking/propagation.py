@@ -1,4 +1,4 @@
-"""Relevance on the nodes of any forest: propagated along its edges, and carried from leaves to their ancestors.
+"""Relevance on the nodes of any forest, propagated along its edges; what goes from leaves to their ancestors is `ascent`.
 
 A forest is given as plain arrays with one row a node: `parent` has the row of the node above, -1 at a root, and
 `level` rises from a child to its parent, by one or by more. Rows may stand in any order, and there may be several
@@ -8,7 +8,7 @@ trees. Every step is a pass over arrays; what is returned depends on the rows al
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -16,19 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Propagate, Sink
-from memforest.ranking.scores import Scores, stable_order
+from memforest.ranking.ascent import check_parents
+from memforest.ranking.scores import Scores
 
 __all__ = [
     "DIRECTIONS",
-    "Ancestors",
     "Direction",
-    "ancestors",
     "bounded",
     "decay_sum",
-    "means_below",
     "propagate",
     "relevance_shares",
-    "sums_below",
 ]
 
 Ints = NDArray[np.int64]
@@ -104,7 +101,7 @@ def propagate(
         [0.533, 0.267, 0.133]
     """
     _check_flow(direction, decay, horizon, sink)
-    _check_parents(parent, len(shares))
+    check_parents(parent, len(shares))
     scores: Scores = np.asarray(shares, dtype=np.float64).copy()
     if direction == "none" or decay == 0:
         return scores
@@ -178,146 +175,6 @@ def _check_flow(direction: str, decay: float, horizon: int, sink: str) -> None:
         raise ValueError(f"decay={decay!r}: give a number from 0 to 1")
     if horizon < 0:
         raise ValueError(f"horizon={horizon!r}: give a whole number of at least 0")
-
-
-def _check_parents(parent: Ints, count: int) -> None:
-    if len(parent) != count:
-        raise ValueError(f"there are {len(parent)} parents for {count} nodes")
-    if count and (parent.min() < -1 or parent.max() >= count):
-        raise ValueError("a node's parent is not a row of the forest")
-
-
-def _check_levels(parent: Ints, level: Ints) -> None:
-    """Refuse a parent that is not above its child: going up would not come to an end."""
-    below = np.flatnonzero(parent >= 0)
-    if (level[parent[below]] <= level[below]).any():
-        raise ValueError("a node's parent is not on a higher level than the node")
-
-
-class Ancestors(NamedTuple):
-    """Nodes above leaves, lowest level first, and on each level in the order of the best leaf below them."""
-
-    nodes: Ints
-    leaves: Ints
-    """The best leaf by which each of the nodes was reached."""
-
-
-def ancestors(leaves: Ints, parent: Ints, level: Ints, budgets: Mapping[int, int]) -> Ancestors:
-    """Return the nodes above leaves on the levels that have a budget, at most so many a level.
-
-    The best leaf's ancestors come first, then those of the second best that are not there yet, and so on. Source:
-    TiMem (arXiv 2601.02845) §3.3.2, Eq. 8 and 9; what is over a level's budget is pruned by similarity (appendix). Its
-    published code goes through the leaves in the order of time, and so fills the budgets from the earliest leaf
-    instead of the best. Its budgets for a simple question are ``{2: 4, 5: 1}``.
-
-    Args:
-        leaves: rows to start from, best first; any nodes will do, and a row may occur twice.
-        parent: row of each node's parent, -1 at a root.
-        level: of each node; above its children's, by one or by more.
-        budgets: level -> most nodes of it. A level that is not there, or has 0, gives none.
-
-    Raises:
-        ValueError: if a leaf or a parent is not a row of the forest, or a parent is not above its child.
-
-    Example:
-        >>> parent, level = np.array([-1, 0, 0, 1, 2]), np.array([3, 2, 2, 1, 1])
-        >>> ancestors(np.array([4, 3]), parent, level, {2: 1, 3: 1}).nodes.tolist()
-        [2, 0]
-    """
-    _check_parents(parent, len(level))
-    _check_levels(parent, level)
-    if len(leaves) and (leaves.min() < 0 or leaves.max() >= len(parent)):
-        raise ValueError("a leaf is not a row of the forest")
-    nodes, ranks = _all_above(leaves, parent)
-    wanted = np.array(sorted(one for one, most in budgets.items() if most > 0), dtype=np.int64)
-    most = np.array([budgets[one] for one in wanted.tolist()], dtype=np.int64)
-    here = np.isin(level[nodes], wanted)
-    nodes, ranks = nodes[here], ranks[here]
-    _, first = np.unique(nodes, return_index=True)  # sorted by rank, so the first is that of the best leaf
-    nodes, ranks = nodes[first], ranks[first]
-    ordered = np.lexsort((nodes, ranks, level[nodes]))
-    nodes, ranks = nodes[ordered], ranks[ordered]
-    place = np.searchsorted(wanted, level[nodes])
-    begin = np.searchsorted(place, np.arange(len(wanted)))
-    kept = np.arange(len(nodes)) - begin[place] < most[place]
-    return Ancestors(nodes[kept], leaves[ranks[kept]])
-
-
-def _all_above(leaves: Ints, parent: Ints) -> tuple[Ints, Ints]:
-    """Return every ancestor of every leaf and that leaf's place, by place; a node once for each leaf below it."""
-    nodes, ranks = np.asarray(leaves, dtype=np.int64), np.arange(len(leaves))
-    found, places = [nodes[:0]], [ranks[:0]]
-    while True:
-        above = parent[nodes]
-        nodes, ranks = above[above >= 0], ranks[above >= 0]
-        if not len(nodes):
-            break
-        found.append(nodes)
-        places.append(ranks)
-    together = np.concatenate(places)
-    by_place = np.argsort(together, kind="stable")
-    return np.concatenate(found)[by_place], together[by_place]
-
-
-def sums_below(values: Scores, parent: Ints, level: Ints) -> Scores:
-    """Return, for every node, the sum of its own value and those of all nodes below it.
-
-    Args:
-        values: of every node, shape (n,); to count leaves, 1 at a leaf and 0 elsewhere.
-        parent: row of each node's parent, -1 at a root.
-        level: of each node; above its children's, by one or by more.
-
-    Raises:
-        ValueError: if a parent is not a row of the forest, or not above its child.
-
-    Example:
-        >>> sums_below(np.array([0.0, 1.0, 1.0]), np.array([-1, 0, 0]), np.array([1, 0, 0])).tolist()
-        [2.0, 1.0, 1.0]
-    """
-    _check_parents(parent, len(values))
-    _check_levels(parent, level)
-    return _summed(np.asarray(values, dtype=np.float64), parent, _upwards(parent, level))
-
-
-def _upwards(parent: Ints, level: Ints) -> list[Ints]:
-    """Return the nodes that have a parent, level by level from the lowest."""
-    below = np.flatnonzero(parent >= 0)
-    below = below[stable_order(level[below])]
-    starts = np.flatnonzero(np.r_[True, np.diff(level[below]) != 0]) if len(below) else below
-    return np.split(below, starts[1:])
-
-
-def _summed(values: Scores, parent: Ints, upwards: Sequence[Ints]) -> Scores:
-    total = values.copy()
-    for rows in upwards:
-        np.add.at(total, parent[rows], total[rows])
-    return total
-
-
-def means_below(values_of_leaves: Scores, parent: Ints, level: Ints) -> Scores:
-    """Return, for every node, the mean of the values of the leaves below it; a leaf has its own.
-
-    So a node is as relevant as what it stands for is on average, without anything that is written about it.
-
-    Args:
-        values_of_leaves: of every node, shape (n,); what stands at inner nodes is not looked at.
-        parent: row of each node's parent, -1 at a root.
-        level: of each node; above its children's, by one or by more.
-
-    Raises:
-        ValueError: if a parent is not a row of the forest, or not above its child.
-
-    Example:
-        >>> means_below(np.array([9.0, 1.0, 0.5]), np.array([-1, 0, 0]), np.array([1, 0, 0])).tolist()
-        [0.75, 1.0, 0.5]
-    """
-    _check_parents(parent, len(values_of_leaves))
-    _check_levels(parent, level)
-    leaf = np.ones(len(parent), dtype=np.bool_)
-    leaf[parent[parent >= 0]] = False
-    values, upwards = np.asarray(values_of_leaves, dtype=np.float64), _upwards(parent, level)
-    total = _summed(np.where(leaf, values, 0.0), parent, upwards)
-    return np.where(leaf, values, total / _summed(leaf.astype(np.float64), parent, upwards))
 
 
 def bounded(leaf_counts: Ints, total: int | Ints, share: float) -> NDArray[np.bool_]:

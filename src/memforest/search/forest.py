@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines, stable_order
+from memforest.ranking import Ascent, Scores, cosines, stable_order
 from memforest.search.snapshot import OPEN, Facts, Lists, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.forests import LEAF_KINDS
@@ -161,6 +161,11 @@ class Forest:
         while self.parent[chain[-1]] >= 0:
             chain.append(int(self.parent[chain[-1]]))
         return chain[::-1]
+
+    @cached_property
+    def ascent(self) -> Ascent:
+        """The ways up from its nodes."""
+        return Ascent(self.parent, self.level)
 
     @cached_property
     def nbytes(self) -> int:

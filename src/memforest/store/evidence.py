@@ -23,6 +23,7 @@ __all__ = [
     "fact_texts",
     "leaf_sources",
     "node_spans",
+    "turn_names",
     "turn_texts",
     "turns_before",
 ]
@@ -76,6 +77,15 @@ def turn_texts(tx: Tx, turns: Collection[int]) -> dict[int, TurnText]:
         (tx.ids(turns),),
     )
     return {row[0]: TurnText(row[1], row[2], row[3], row[4], row[5], json.loads(row[6])) for row in found}
+
+
+def turn_names(tx: Tx, turns: Collection[int]) -> dict[int, tuple[str, str]]:
+    """Return (session id, turn id) of turns by row id; their texts are not read."""
+    found = tx.execute(
+        f"SELECT t.id, s.session_id, t.turn_id FROM turn t JOIN session s ON s.id = t.session WHERE t.id {AMONG}",
+        (tx.ids(turns),),
+    )
+    return {row[0]: (row[1], row[2]) for row in found}
 
 
 def turns_before(

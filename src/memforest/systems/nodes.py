@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import sums_below
 from memforest.search.forest import FACT, INNER, Forest
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.systems.base import Search
@@ -60,10 +59,10 @@ def allowed_nodes(snapshot: Snapshot, forest: Forest, request: Search) -> Flags:
     leaf = forest.kind != INNER
     if request.as_of_ms is not None:
         every, _ = _leaves_that_pass(snapshot, forest, replace(request, during_ms=None))
-        kept &= sums_below((leaf & ~every).astype(np.float64), forest.parent, forest.level) == 0
+        kept &= forest.ascent.sums((leaf & ~every).astype(np.float64)) == 0
     if request.during_ms is not None:
         _, some = _leaves_that_pass(snapshot, forest, request)
-        kept &= sums_below((leaf & some).astype(np.float64), forest.parent, forest.level) > 0
+        kept &= forest.ascent.sums((leaf & some).astype(np.float64)) > 0
     return kept
 
 

@@ -24,10 +24,8 @@ from memforest.ranking import (
     along_links,
     cross_links,
     decay_sum,
-    means_below,
     propagate,
     relevance_shares,
-    sums_below,
 )
 from memforest.search.forest import CELL, FACT, INNER, TURNS, EmbeddedForest, Forest, once_per_forest
 from memforest.search.snapshot import Snapshot, ranges
@@ -102,7 +100,7 @@ def fused_relevance(forest: Forest, turn: Scores) -> Scores:
         out[runs.rows] = np.maximum.reduceat(turn[runs.turns], runs.starts)
     if len(facts):
         out[facts] = best_turns(forest, turn)[forest.item[facts]]
-    return means_below(np.maximum(out, 0.0), forest.parent, forest.level)
+    return forest.ascent.means(np.maximum(out, 0.0))
 
 
 def best_turns(forest: Forest, turn: Scores) -> Scores:
@@ -231,7 +229,7 @@ def leaf_spans(forest: Forest) -> tuple[Ints, Ints]:
     """Return the half-open span of leaves below each node, counted from 0 from left to right, tree by tree; shapes (N,)."""
     count = np.zeros(len(forest.ids))
     count[forest.children.counts == 0] = 1
-    leaves = sums_below(count, forest.parent, forest.level).astype(np.int64)
+    leaves = forest.ascent.sums(count).astype(np.int64)
     first = np.zeros(len(forest.ids), dtype=np.int64)
     roots, below = forest.roots, forest.children
     first[roots] = np.cumsum(leaves[roots]) - leaves[roots]

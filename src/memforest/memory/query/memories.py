@@ -62,6 +62,8 @@ class Memories:
     _passing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     _texts: dict[int, str] = field(default_factory=dict)
     _beneath: dict[int, _Beneath] = field(default_factory=dict)
+    _names: dict[int, tuple[str, str] | None] = field(default_factory=dict)
+    """(Session id, turn id) by row of a turn; None of one that cannot be shown."""
 
     def shows(self, hit: NodeHit) -> bool:
         """Return whether a node passes the time filters, has a current summary, and has a source that is not damaged.
@@ -100,14 +102,20 @@ class Memories:
         """Return whether a turn beneath a node can be shown as its source; note the damaged ones."""
         turns = self.snapshot.turns
         beneath = turns_beneath(self.snapshot, *self._place(hit))
-        listed = turns.ids[beneath[:SOURCE_TURNS]].tolist()
-        damaged = damaged_turns(self.tx, listed)
-        self.damage.update(dict.fromkeys(one.name for one in damaged.values()))
-        texts = rows.turn_texts(self.tx, [turn for turn in listed if turn not in damaged])
-        pairs = [(texts[turn].session_id, texts[turn].turn_id) for turn in listed if turn in texts]
+        pairs = self._shown(turns.ids[beneath[:SOURCE_TURNS]].tolist())
         if pairs:
             self._beneath[hit.node] = _Beneath(len(beneath), int(turns.said_ms[beneath].max()), pairs)
         return bool(pairs)
+
+    def _shown(self, listed: Sequence[int]) -> list[tuple[str, str]]:
+        """Return (session id, turn id) of the turns that can be shown; each is read once, though it is beneath several nodes."""
+        new = [turn for turn in listed if turn not in self._names]
+        if new:
+            damaged = damaged_turns(self.tx, new)
+            self.damage.update(dict.fromkeys(one.name for one in damaged.values()))
+            names = rows.turn_names(self.tx, [turn for turn in new if turn not in damaged])
+            self._names |= {turn: names.get(turn) for turn in new}
+        return [name for turn in listed if (name := self._names[turn]) is not None]
 
     def evidence(self, hits: Sequence[NodeHit]) -> list[Evidence]:
         """Return the evidence of hits that `shows` let pass."""

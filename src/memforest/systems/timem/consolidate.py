@@ -1,4 +1,4 @@
-"""Writing the memories that are due, in waves: what is below one, or before it, is written first.
+"""Writing the memories that are due, in waves or side by side: what is below one, or before it, is written first.
 
 Jobs are leased before a model is asked, so that many processes write each memory once; one that dies leaves its jobs due. A
 memory that fails stays due with the reason, those above it wait, and everything else goes on.
@@ -6,6 +6,7 @@ memory that fails stays due with the reason, those above it wait, and everything
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 from collections.abc import Collection, Mapping, Sequence
@@ -32,6 +33,8 @@ __all__ = ["any_due", "consolidate", "horizon"]
 
 WAVE = 128
 """Memories that are written together at most: a tenth of a second's writing, and what a crash may cost of replies."""
+PART = 16
+"""Memories of a part that a model writes; the next one begins as soon as one has ended."""
 LOOKED_AT = 2_048
 """Jobs that are looked at for a wave."""
 LEASE_MS = 1_800_000
@@ -47,6 +50,10 @@ class _Run:
     """Whether only what was never tried is written: what has failed waits for somebody to ask."""
     held: dict[str, Job] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
+    busy: set[int] = field(default_factory=set)
+    """Nodes that are being written."""
+    failed: dict[int, str] = field(default_factory=dict)
+    """Nodes that are not tried again, with the reason; "" of one that has changed meanwhile."""
 
 
 async def horizon(host: Host) -> int | None:
@@ -78,24 +85,51 @@ async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> Non
         await host.write(partial(job_failures.hurry, owner=OWNER, now_ms=until_ms))
     run = _Run(f"{os.getpid()}-{secrets.token_hex(8)}", first=not asked_for)
     try:
-        while (found := await _next(host, settings, run, until_ms)) is not None:
-            wave = [node for nodes in found for node in nodes][:WAVE]
-            asked = partial(requests_of, settings=settings, nodes=wave)
-            failed = await host.consolidate(asked) if wave else {}
-            await host.write(
-                partial(
-                    _settle, settings=settings, run=run, nodes=wave, failed=failed, now_ms=to_ms(host.now)
-                )
-            )
+        await _write_all(host, settings, run, until_ms)
     finally:
         if run.held:
             await host.write(partial(_give_back, run=run))
 
 
-async def _next(host: Host, settings: TiMemSettings, run: _Run, until_ms: int) -> list[list[int]] | None:
+async def _write_all(host: Host, settings: TiMemSettings, run: _Run, until_ms: int) -> None:
+    """Write what is due, part by part: those of a model side by side, so that none waits for the slowest of others."""
+    size = PART if is_remote(host.steps.summariser) else WAVE
+    under_way: dict[asyncio.Task[Mapping[int, str]], list[int]] = {}
+    try:
+        while True:
+            run.busy = {node for part in under_way.values() for node in part}
+            room = WAVE - len(run.busy) if size < WAVE or not under_way else 0
+            found = await _next(host, settings, run, until_ms, room) if room else None
+            if found is None and not under_way:
+                return
+            wave = [node for nodes in found or () for node in nodes][:room]
+            for at in range(0, len(wave), size):
+                part = wave[at : at + size]
+                asked = partial(requests_of, settings=settings, nodes=part)
+                under_way[asyncio.ensure_future(host.consolidate(asked))] = part
+            ended: Collection[asyncio.Task[Mapping[int, str]]] = ()
+            if wave or found is None:
+                ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            nodes = [node for task in ended for node in under_way[task]]
+            failed = {node: why for task in ended for node, why in task.result().items()}
+            for task in ended:
+                del under_way[task]
+            now_ms = to_ms(host.now)
+            await host.write(
+                partial(_settle, settings=settings, run=run, nodes=nodes, failed=failed, now_ms=now_ms)
+            )
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def _next(
+    host: Host, settings: TiMemSettings, run: _Run, until_ms: int, room: int
+) -> list[list[int]] | None:
     """Lease the jobs of the next wave, and return the nodes of each that can be written now; None when no job is left."""
     while True:
-        found = await host.look(partial(_ready, settings=settings, run=run, until_ms=until_ms))
+        found = await host.look(partial(_ready, settings=settings, run=run, until_ms=until_ms, room=room))
         new = [key for key in found if key not in run.held]
         if new:
             await host.write(partial(_lease, run=run, keys=new, now_ms=to_ms(host.now)))
@@ -111,7 +145,7 @@ def _lease(tx: Tx, run: _Run, keys: Sequence[str], now_ms: int) -> None:
     run.tried |= set(keys) - run.held.keys()
 
 
-def _ready(tx: Tx, settings: TiMemSettings, run: _Run, until_ms: int) -> dict[str, list[int]]:
+def _ready(tx: Tx, settings: TiMemSettings, run: _Run, until_ms: int, room: int) -> dict[str, list[int]]:
     """Return the nodes that can be written now, by their jobs, in the order in which these are due.
 
     What waits for a history that cannot be made is written without it when nothing else is left, here or elsewhere.
@@ -120,40 +154,45 @@ def _ready(tx: Tx, settings: TiMemSettings, run: _Run, until_ms: int) -> dict[st
     due = [one.key for one in found_due if one.key not in run.tried and not (run.first and one.tries)]
     others = rows.leased(tx, OWNER) - run.held.keys()
     keys = [*run.held, *(key for key in due if key not in run.held)]
-    found = _first(tx, settings, keys, {*keys, *(others - run.tried)})
-    return found or ({} if others else _first(tx, settings, keys, ()))
+    found = _first(tx, settings, run, keys, {*keys, *(others - run.tried)}, room)
+    return found if found or run.busy or others else _first(tx, settings, run, keys, (), room)
 
 
 def _first(
-    tx: Tx, settings: TiMemSettings, keys: Sequence[str], waiting: Collection[str]
+    tx: Tx, settings: TiMemSettings, run: _Run, keys: Sequence[str], waiting: Collection[str], room: int
 ) -> dict[str, list[int]]:
-    """Return the nodes of the first jobs that can be written, a wave of them."""
+    """Return the nodes of the first jobs that can be written, as many as there is room for."""
     found: dict[str, list[int]] = {}
     size = 0
+    busy = run.busy | run.failed.keys()
     for key in keys:
-        nodes = _writable(tx, settings, targets(tx, key), waiting)
+        nodes = _writable(tx, settings, targets(tx, key), waiting, busy)
         if nodes is None:
             continue
         found[key] = nodes
         size += max(1, len(nodes))
-        if size >= WAVE:
+        if size >= room:
             break
     return found
 
 
 def _writable(
-    tx: Tx, settings: TiMemSettings, found: Sequence[Row], waiting: Collection[str]
+    tx: Tx, settings: TiMemSettings, found: Sequence[Row], waiting: Collection[str], busy: Collection[int]
 ) -> list[int] | None:
-    """Return those nodes of a job that can be written now; nothing of one that is done, None of one that has to wait."""
+    """Return those nodes of a job that can be written now; nothing of one that is done, None of one that has to wait.
+
+    What is in `busy`, under way or not to be tried again, is passed over.
+    """
     dirty = rows.dirty_among(tx, [row.node for row in found])
     left = [row for row in found if row.node in dirty]
     if not left:
         return []
     if left[0].level != SEGMENT:
-        return None if _waits(tx, settings, left[0], waiting) else [left[0].node]
+        waits = left[0].node in busy or _waits(tx, settings, left[0], waiting)
+        return None if waits else [left[0].node]
     if settings.history_of == "memories":  # each is written after the one before it
         left = left[:1]
-    return [row.node for row in left]
+    return [row.node for row in left if row.node not in busy] or None
 
 
 def _waits(tx: Tx, settings: TiMemSettings, row: Row, waiting: Collection[str]) -> bool:
@@ -169,26 +208,27 @@ def _settle(
     tx: Tx, settings: TiMemSettings, run: _Run, nodes: Sequence[int], failed: Mapping[int, str], now_ms: int
 ) -> None:
     """Finish the jobs of which nothing is out of date any more, and note why others failed."""
-    written = set(nodes)
+    run.failed |= dict.fromkeys(rows.dirty_among(tx, nodes), "") | dict(failed)
+    one_by_one = settings.history_of == "memories"
     again: set[int] = set()
     for key, job in list(run.held.items()):
-        found = targets(tx, key)
-        left = rows.dirty_among(tx, [row.node for row in found])
-        reasons = [failed[node] for node in sorted(left & written) if node in failed]
-        if reasons and not {OVER_BUDGET, WAITS}.issuperset(reasons):
-            jobs.fail(tx, job, next(one for one in reasons if one not in (OVER_BUDGET, WAITS)), now_ms=now_ms)
-        elif reasons:  # it is not the job's fault
-            jobs.give_back(tx, job, reasons[0])
-        elif not left:
+        found = [row.node for row in targets(tx, key)]
+        left = rows.dirty_among(tx, found)
+        tried = sorted(left & run.failed.keys())
+        reasons = [run.failed[node] for node in tried if run.failed[node]]
+        told = [reason for reason in reasons if reason not in (OVER_BUDGET, WAITS)]
+        if not left:
             jobs.finish(tx, job)
             if job.tries > 1:
-                again |= {row.node for row in found}
-        elif left & written:  # changed meanwhile; it is due again
-            jobs.give_back(tx, job, "")
-        else:
+                again.update(found)
+        elif not tried or (len(tried) < len(left) and not one_by_one):
             continue
+        elif told:
+            jobs.fail(tx, job, told[0], now_ms=now_ms)
+        else:  # it is not the job's fault, or it has changed meanwhile and is due again
+            jobs.give_back(tx, job, reasons[0] if reasons else "")
         del run.held[key]
-        if reasons or left:
+        if left:
             run.tried.add(key)
     _tell_those_behind(tx, settings, again)
     edit_rows.clean_unwritten(tx, unwritten(settings.levels))
