@@ -170,7 +170,7 @@ def _settle(
 ) -> None:
     """Finish the jobs of which nothing is out of date any more, and note why others failed."""
     written = set(nodes)
-    again: set[int] = set()
+    again: list[set[int]] = []
     for key, job in list(run.held.items()):
         found = targets(tx, key)
         left = rows.dirty_among(tx, [row.node for row in found])
@@ -182,7 +182,7 @@ def _settle(
         elif not left:
             jobs.finish(tx, job)
             if job.tries > 1:
-                again |= {row.node for row in found}
+                again.append({row.node for row in found})
         elif left & written:  # changed meanwhile; it is due again
             jobs.give_back(tx, job, "")
         else:
@@ -194,9 +194,9 @@ def _settle(
     edit_rows.clean_unwritten(tx, unwritten(settings.levels))
 
 
-def _tell_those_behind(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> None:
+def _tell_those_behind(tx: Tx, settings: TiMemSettings, made: Sequence[set[int]]) -> None:
     """Have written again what was written without a memory of its history that could not be made then."""
-    behind = reopened(tx, settings, nodes) - set(nodes)
+    behind = {one for nodes in made for one in reopened(tx, settings, nodes) - nodes}
     clean = behind - rows.dirty_among(tx, behind)
     edit_rows.set_dirty(tx, clean)
     schedule(tx, settings, memory_zone(tx), clean)
