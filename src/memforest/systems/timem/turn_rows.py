@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
-from memforest.systems.timem.levels import SEGMENT
+from memforest.systems.timem.levels import MONTH, SEGMENT, YEAR
 
 __all__ = [
     "Said",
@@ -15,6 +15,7 @@ __all__ = [
     "groups_of",
     "last_occurrence",
     "last_ordinal",
+    "profiles_after",
     "speakers",
     "speakers_in",
     "supporting",
@@ -106,6 +107,17 @@ def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
     found = tx.execute(
         f"SELECT speaker FROM turn WHERE session {AMONG} GROUP BY speaker ORDER BY min(said_ms), min(id)",
         (tx.ids(sessions),),
+    )
+    return [row[0] for row in found]
+
+
+def profiles_after(tx: Tx, turns: Collection[int]) -> list[int]:
+    """Return the nodes of months and years that end, or may end, behind the first of some turns."""
+    found = tx.execute(
+        f"""SELECT i.node FROM ix_timem_node i, (SELECT min(said_ms) AS ms FROM turn WHERE id {AMONG}) first
+            WHERE (i.level = {MONTH} AND i.begin_ms > first.ms - 32 * 86400000)
+            OR (i.level = {YEAR} AND i.begin_ms > first.ms - 367 * 86400000)""",
+        (tx.ids(turns),),
     )
     return [row[0] for row in found]
 
