@@ -277,6 +277,8 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
     conn.close()
 
     for name, k, root, count in heads:
+        if root is None:  # a tree of which all is gone
+            continue
         leaves: list[Any] = [k, count]
         shaped: list[_Shaped] = []
 

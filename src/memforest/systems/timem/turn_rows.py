@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from memforest.store.dialect import AMONG
+from memforest.store.dialect import AMONG, place_tie
 from memforest.store.tx import Tx
 from memforest.systems.timem.levels import MONTH, SEGMENT, YEAR
 
@@ -105,7 +105,8 @@ def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
 def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
     """Return who speaks in some sessions, in the order in which they first do."""
     found = tx.execute(
-        f"SELECT speaker FROM turn WHERE session {AMONG} GROUP BY speaker ORDER BY min(said_ms), min(id)",
+        f"""SELECT t.speaker FROM turn t JOIN session s ON s.id = t.session WHERE t.session {AMONG}
+            GROUP BY t.speaker ORDER BY min(t.said_ms), min({place_tie("s.session_id", "t.ordinal")})""",
         (tx.ids(sessions),),
     )
     return [row[0] for row in found]
