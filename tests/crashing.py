@@ -21,6 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -33,8 +34,10 @@ from tests.dummy_index.index import Dummy
 from tests.recrypting import watch
 from tests.shelf import ShelfIndex
 from tests.worlds import KEYS, eager_config, fast_config, make_sessions, said
+from tests.writing_double import Writer
 
 from memforest import AsyncMemForest, MemForest
+from memforest.clock import system_clock
 from memforest.errors import (
     ConfigError,
     EmbedderMismatchError,
@@ -52,6 +55,7 @@ from memforest.systems import base, registry
 from memforest.systems.memforest import merge as grafts
 from memforest.systems.segtree import advance as segments
 from memforest.systems.segtree import receive as received
+from memforest.systems.timem import consolidate
 
 Call = tuple[str, list[dict[str, Any]], bool]
 Run = Callable[[AsyncMemForest], Awaitable[object]]
@@ -374,6 +378,34 @@ async def _add_segments(forest: AsyncMemForest) -> None:
             await forest.resume("u")
 
 
+# -- memories by the calendar ---------------------------------------------------------------------
+
+
+def _unwritten(folder: str) -> None:
+    """Add the index "timem" at a time when nothing was due yet."""
+    with MemForest(folder, eager_config(clock=lambda: datetime(1970, 1, 2, tzinfo=timezone.utc))) as forest:
+        forest.user("u").add_index("timem", {"history_of": "memories"})
+
+
+async def _advance(forest: AsyncMemForest) -> None:
+    """Write all memories, few at a time."""
+    with mock.patch.object(consolidate, "WAVE", 4), mock.patch.object(consolidate, "LEASE_MS", 1):
+        await forest.user("u").advance(force=True)
+
+
+async def _add_memories(forest: AsyncMemForest) -> None:
+    """Add the index, few memories at a time; or go on where it was left."""
+    with mock.patch.object(consolidate, "WAVE", 4), mock.patch.object(consolidate, "LEASE_MS", 1):
+        try:
+            await forest.user("u").add_index("timem")
+        except ConfigError:  # it is there, and may not be whole
+            await forest.resume("u")
+
+
+_WRITING: dict[str, Any] = {"summariser": Writer(), "clock": system_clock}
+"""A model writes, and leases end."""
+
+
 # -- encrypting -----------------------------------------------------------------------------------
 
 
@@ -443,6 +475,8 @@ VERBS: dict[str, Verb] = {
     "forget": Verb(_forget),
     "ingest into segments": Verb(_ingest_segments, prepare=_with_segments),
     "add segments": Verb(_add_segments),
+    "advance": Verb(_advance, _WRITING, _WRITING, _unwritten),
+    "add memories": Verb(_add_memories, _WRITING, _WRITING),
     "merge": Verb(_merge, prepare=_another),
     "import": Verb(_import, prepare=_taken_out),
     "import chat files": Verb(_import_files, prepare=_chat_files),

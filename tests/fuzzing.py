@@ -72,6 +72,7 @@ from memforest.steps.llm.shown import head_and_tail
 from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer, quoted
 from memforest.steps.local.asked_for import Wanted, holds
+from memforest.steps.local.complexity import complexity_of
 from memforest.steps.local.draft import is_bare_yes
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.mentions import read_mentions
@@ -391,6 +392,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.role.role_of": _phrase(role.role_of),
     "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
     "steps.local.summarise.LocalSummariser": _summary,
+    "steps.local.complexity.complexity_of": lambda t: complexity_of(t, QuestionPlan()),
     "steps.local.records.most_telling": lambda t: most_telling([t, *t.splitlines()[:9]], 40),
     "language.whose.answers_about": lambda t: whose.answers_about(phrases.read_statement(t), "Ann", ("Bob",)),
     "language.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),

@@ -204,7 +204,14 @@ _OF_SEGTREE = {
         FROM ix_segtree_exchange e JOIN session s ON s.id = e.session""",
 }
 
-_OWN = {"memforest": _OF_MEMFOREST, "segtree": _OF_SEGTREE}
+_OF_TIMEM = {
+    "windows": """SELECT i.level, i.window, s.session_id, i.part, n.dirty, hex(d.text) FROM ix_timem_node i
+        JOIN node n ON n.id = i.node LEFT JOIN session s ON s.id = i.session
+        LEFT JOIN derived_summary d ON d.node = i.node ORDER BY 1, 2, 3, 4""",
+    "jobs of windows": "SELECT kind, state, count(*) FROM job WHERE owner = 'timem' GROUP BY 1, 2",
+}
+
+_OWN = {"memforest": _OF_MEMFOREST, "segtree": _OF_SEGTREE, "timem": _OF_TIMEM}
 """Index -> what is its own."""
 
 
@@ -270,6 +277,8 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
     conn.close()
 
     for name, k, root, count in heads:
+        if root is None:  # a tree of which all is gone
+            continue
         leaves: list[Any] = [k, count]
         shaped: list[_Shaped] = []
 

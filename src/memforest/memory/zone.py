@@ -1,7 +1,7 @@
 """The zone of a memory: where its calendar days begin, from its first write on.
 
-Windows of days, weeks and months that an index has closed must not move, so the zone is kept in the file and
-`Config.timezone` does not change it. That setting stays what it is: in which zone times without an offset and words
+Windows of days, weeks and months that an index has closed must not move by themselves, so the zone is kept in the file, and
+`Config.timezone` changes it only where that is asked for (`change_zone`). That setting stays what it is: in which zone times without an offset and words
 such as "yesterday" are read, of somebody who may have moved. Where the two differ, results say so.
 """
 
@@ -16,7 +16,7 @@ from memforest.store import meta
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["keep_zone", "stored_zone", "unknown_zone", "zone_note", "zone_of"]
+__all__ = ["change_zone", "keep_zone", "stored_zone", "unknown_zone", "zone_note", "zone_of"]
 
 KEY = "timezone"
 
@@ -29,6 +29,12 @@ def stored_zone(tx: Tx) -> str | None:
 def keep_zone(tx: Tx, config: Config) -> None:
     """Give a memory that has no zone the configured one; called by every write of what was said."""
     if stored_zone(tx) is None:
+        meta.put(tx, KEY, config.timezone)
+
+
+def change_zone(tx: Tx, config: Config) -> None:
+    """Give a memory that has a zone the configured one."""
+    if stored_zone(tx) is not None:
         meta.put(tx, KEY, config.timezone)
 
 
@@ -60,7 +66,8 @@ def zone_note(stored: str | None, configured: str) -> str | None:
         return _unknown(stored)
     return (
         f"the days of this memory are those of {stored!r} and stay so, while times without an offset and words such as "
-        f"'yesterday' are read in {configured!r}; set timezone={stored!r} to read them in the memory's days"
+        f"'yesterday' are read in {configured!r}; set timezone={stored!r} to read them in the memory's days, or rebuild(zone=True) to have "
+        f"days of {configured!r}"
     )
 
 

@@ -210,7 +210,7 @@ def _settle(
     """Finish the jobs of which nothing is out of date any more, and note why others failed."""
     run.failed |= dict.fromkeys(rows.dirty_among(tx, nodes), "") | dict(failed)
     one_by_one = settings.history_of == "memories"
-    again: set[int] = set()
+    again: list[set[int]] = []
     for key, job in list(run.held.items()):
         found = [row.node for row in targets(tx, key)]
         left = rows.dirty_among(tx, found)
@@ -220,7 +220,7 @@ def _settle(
         if not left:
             jobs.finish(tx, job)
             if job.tries > 1:
-                again.update(found)
+                again.append(set(found))
         elif not tried or (len(tried) < len(left) and not one_by_one):
             continue
         elif told:
@@ -234,9 +234,9 @@ def _settle(
     edit_rows.clean_unwritten(tx, unwritten(settings.levels))
 
 
-def _tell_those_behind(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> None:
+def _tell_those_behind(tx: Tx, settings: TiMemSettings, made: Sequence[set[int]]) -> None:
     """Have written again what was written without a memory of its history that could not be made then."""
-    behind = reopened(tx, settings, nodes) - set(nodes)
+    behind = {one for nodes in made for one in reopened(tx, settings, nodes) - nodes}
     clean = behind - rows.dirty_among(tx, behind)
     edit_rows.set_dirty(tx, clean)
     schedule(tx, settings, memory_zone(tx), clean)

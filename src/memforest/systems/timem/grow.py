@@ -259,8 +259,8 @@ class CalendarTree:
             stored.start_ms, stored.end_ms = hull.start_ms, hull.end_ms
             stored.version, stored.dirty = stored.version + 1, True
             self._arena.put(stored)
-            # What begins before its new end was written after it, and is not any more.
-            late = rows.beginning(self._tx, level, ended_ms, hull.end_ms)
+            # What begins between its old end and its new one has it as history that had not, or the other way round.
+            late = rows.beginning(self._tx, level, *sorted((ended_ms, hull.end_ms)))
             self._after |= without(self._tx, self._settings, [one for one in late if one != node])
             if level == SESSION:
                 self.place([row._replace(begin_ms=begins, tie=hull.tie)])

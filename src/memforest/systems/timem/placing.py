@@ -33,15 +33,20 @@ class TiMemPlacing:
         facts = items.get("fact", ())
         if facts and by_rules(self._tx):  # a model is not shown statements
             turns = {*turns, *turn_rows.supporting(self._tx, facts)}
-        found = rows.holding(self._tx, turns, size)
-        if not found:
+        groups, _ = turn_rows.groups_of(self._tx, turns, size)
+        if not groups:
             return
-        told = reopened(self._tx, self._settings, [row.node for row in found], gone=True)
+        found = {row.node for row in rows.holding(self._tx, turns, size)}
+        if self._settings.pairing == "released" and by_rules(self._tx):
+            found |= set(
+                turn_rows.profiles_after(self._tx, turns)
+            )  # a turn in no segment supports statements
+        told = reopened(self._tx, self._settings, found, gone=True)
         told |= set(rows.dirty_texts(self._tx))  # they may be of what stood elsewhere then
         derived.drop_summaries(self._tx, sorted(told))
         self._told |= told
-        for row in found:
-            self._left.setdefault(row.session or 0, set()).add(row.part or 0)
+        for session, parts in groups.items():
+            self._left.setdefault(session, set()).update(parts)
 
     def place(self, items: Items) -> None:
         """Place nothing: `advance` does."""

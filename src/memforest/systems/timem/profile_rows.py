@@ -97,7 +97,8 @@ def told_by(tx: Tx, turns: Collection[int]) -> list[Told]:
         f"""SELECT o.id, o.fact, t.id, o.speaker, t.said_ms, t.session FROM turn t
             JOIN occurrence_turn x ON x.turn = t.id JOIN occurrence o ON o.id = x.occurrence
             JOIN fact f ON f.id = o.fact AND f.verdict < 2
-            WHERE t.id {AMONG} ORDER BY t.said_ms, t.session, t.ordinal, o.id""",
+            JOIN session s ON s.id = t.session
+            WHERE t.id {AMONG} ORDER BY t.said_ms, s.session_id, t.ordinal, o.id""",
         (tx.ids(turns),),
     )
     return [Told(*row) for row in rows]
@@ -139,7 +140,8 @@ def named_by(tx: Tx, facts: Collection[int]) -> list[Named]:
 def said_between(tx: Tx, start_ms: int, end_ms: int) -> list[Said]:
     """Return the turns said in [start, end), in order."""
     rows = tx.execute(
-        "SELECT id, speaker, said_ms FROM turn WHERE said_ms >= ? AND said_ms < ? ORDER BY said_ms, session, ordinal",
+        """SELECT t.id, t.speaker, t.said_ms FROM turn t JOIN session s ON s.id = t.session
+           WHERE t.said_ms >= ? AND t.said_ms < ? ORDER BY t.said_ms, s.session_id, t.ordinal""",
         (start_ms, end_ms),
     )
     return [Said(*row) for row in rows]
@@ -148,7 +150,8 @@ def said_between(tx: Tx, start_ms: int, end_ms: int) -> list[Said]:
 def said_of(tx: Tx, turns: Collection[int]) -> list[Said]:
     """Return some turns, in order."""
     rows = tx.execute(
-        f"SELECT id, speaker, said_ms FROM turn WHERE id {AMONG} ORDER BY said_ms, session, ordinal",
+        f"""SELECT t.id, t.speaker, t.said_ms FROM turn t JOIN session s ON s.id = t.session
+            WHERE t.id {AMONG} ORDER BY t.said_ms, s.session_id, t.ordinal""",
         (tx.ids(turns),),
     )
     return [Said(*row) for row in rows]
@@ -175,8 +178,8 @@ def turns_of(tx: Tx, facts: Collection[int], before_ms: int) -> list[tuple[int, 
     """Return (fact, turn) of the turns said before an instant that support facts, by fact and in their order."""
     return tx.execute(
         f"""SELECT DISTINCT o.fact, t.id FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-            JOIN turn t ON t.id = x.turn AND t.said_ms < ? WHERE o.fact {AMONG}
-            ORDER BY o.fact, t.said_ms, t.session, t.ordinal""",
+            JOIN turn t ON t.id = x.turn AND t.said_ms < ? JOIN session s ON s.id = t.session
+            WHERE o.fact {AMONG} ORDER BY o.fact, t.said_ms, s.session_id, t.ordinal""",
         (before_ms, tx.ids(facts)),
     ).fetchall()
 

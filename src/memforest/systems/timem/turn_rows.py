@@ -6,9 +6,9 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from memforest.store.dialect import AMONG
+from memforest.store.dialect import AMONG, place_tie
 from memforest.store.tx import Tx
-from memforest.systems.timem.levels import SEGMENT
+from memforest.systems.timem.levels import MONTH, SEGMENT, YEAR
 
 __all__ = [
     "Said",
@@ -16,6 +16,7 @@ __all__ = [
     "groups_of",
     "last_occurrence",
     "last_ordinal",
+    "profiles_after",
     "said_behind",
     "speakers",
     "speakers_ever",
@@ -107,8 +108,20 @@ def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
 def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
     """Return who speaks in some sessions, in the order in which they first do."""
     found = tx.execute(
-        f"SELECT speaker FROM turn WHERE session {AMONG} GROUP BY speaker ORDER BY min(said_ms), min(id)",
+        f"""SELECT t.speaker FROM turn t JOIN session s ON s.id = t.session WHERE t.session {AMONG}
+            GROUP BY t.speaker ORDER BY min(t.said_ms), min({place_tie("s.session_id", "t.ordinal")})""",
         (tx.ids(sessions),),
+    )
+    return [row[0] for row in found]
+
+
+def profiles_after(tx: Tx, turns: Collection[int]) -> list[int]:
+    """Return the nodes of months and years that end, or may end, behind the first of some turns."""
+    found = tx.execute(
+        f"""SELECT i.node FROM ix_timem_node i, (SELECT min(said_ms) AS ms FROM turn WHERE id {AMONG}) first
+            WHERE (i.level = {MONTH} AND i.begin_ms > first.ms - 32 * 86400000)
+            OR (i.level = {YEAR} AND i.begin_ms > first.ms - 367 * 86400000)""",
+        (tx.ids(turns),),
     )
     return [row[0] for row in found]
 
