@@ -54,7 +54,12 @@ def test_commands_and_options_are_completed() -> None:
 def test_indexes_are_completed() -> None:
     """One, or the others behind a comma."""
     assert complete("memforest ask --index f") == ["facts", "flat"]
-    assert complete("memforest search --index flat,") == ["flat,facts", "flat,memforest", "flat,segtree"]
+    assert complete("memforest search --index flat,") == [
+        "flat,facts",
+        "flat,memforest",
+        "flat,segtree",
+        "flat,timem",
+    ]
     assert complete("memforest search --index flat,f") == ["flat,facts"]
 
 

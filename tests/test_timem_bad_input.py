@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -25,6 +26,8 @@ from memforest.systems.timem import zone as zones
 from memforest.testing import CountingChat, local_reply, prompt_of
 
 NOW = datetime(2024, 6, 20, tzinfo=timezone.utc)
+SOAK = "MEMFOREST_SOAK_SEEDS" in os.environ
+"""Whether what is long by default is as long as it may be."""
 Reply = Callable[[ChatRequest], str]
 
 
@@ -68,13 +71,16 @@ def test_a_session_over_three_days_is_of_its_first(folder: Path) -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    ("sessions", "count"), [(1, 1500), (150, 2)], ids=["one of many turns", "many on one day"]
+    ("sessions", "count"),
+    [(1, 10_000 if SOAK else 1_000), (10_000 if SOAK else 100, 2)],
+    ids=["one of many turns", "many on one day"],
 )
 def test_much_on_one_day(folder: Path, sessions: int, count: int) -> None:
     """One day, whatever is in it; its text keeps its bound."""
     requests = [
-        {"user_id": "u", "session_id": f"s{at}", "turns": said(START + timedelta(minutes=5 * at), count, 0.3), "infer": False}
+        {"user_id": "u", "session_id": f"s{at}", "turns": said(START + timedelta(seconds=5 * at), count, 0.05), "infer": False}
         for at in range(sessions)
     ]  # fmt: skip
     with opened(folder) as forest:
