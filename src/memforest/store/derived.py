@@ -192,11 +192,11 @@ def vectors_of_leaf(tx: Tx, leaf: int) -> list[NDArray[np.float32]]:
 
 def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
     """Return the texts of those nodes, of all or some, whose vector is the mean of their children's, and that have none yet."""
+    among, args = ("", ()) if nodes is None else (f"AND d.node {AMONG}", (tx.ids(nodes),))
     rows = tx.execute(
         f"""SELECT d.node, d.text FROM derived_summary d LEFT JOIN derived_node_vector v ON v.item = d.node
-           WHERE d.vector = 'mean' AND v.item IS NULL
-             AND (? IS NULL OR d.node {AMONG})""",
-        (None if nodes is None else 1, tx.ids(nodes or ())),
+           WHERE d.vector = 'mean' AND v.item IS NULL {among}""",
+        args,
     )
     return {node: unpack_text(text) for node, text in rows}
 

@@ -252,7 +252,7 @@ def _give_up(tx: Tx, now_ms: int) -> None:
     tx.execute(
         f"""UPDATE job SET state = 'failed', holder = NULL, lease_until_ms = NULL,
             reason = 'begun ' || tries || ' times and never finished, last by ' || holder
-            WHERE {EXPIRED} AND tries >= :most_tries""",
+            WHERE state != 'done' AND {EXPIRED} AND tries >= :most_tries""",
         {**times_at(now_ms), "most_tries": MOST_TRIES},
     )
 

@@ -172,7 +172,7 @@ def turns_below(tx: Tx, segments: Collection[int]) -> dict[int, list[SaidLine]]:
         f"""SELECT i.node, t.id, t.said_ms, t.speaker, t.speaker || ': ' || t.text FROM ix_timem_node i
             JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
             JOIN turn t ON t.session = i.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
-            WHERE i.level = {SEGMENT} AND i.node {AMONG} ORDER BY i.node, t.ordinal""",
+            WHERE +i.level = {SEGMENT} AND i.node {AMONG} ORDER BY i.node, t.ordinal""",
         (tx.ids(segments),),
     ):
         found[node].append(SaidLine(*said))
