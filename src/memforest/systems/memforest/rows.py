@@ -275,10 +275,8 @@ def scene_counts(tx: Tx) -> dict[str, int]:
     facts, second = tx.execute(
         "SELECT coalesce(sum(main), 0), coalesce(sum(NOT main), 0) FROM ix_memforest_scene_member"
     ).fetchone()
-    every, hidden = tx.execute(
-        "SELECT (SELECT count(*) FROM fact), (SELECT count(*) FROM fact WHERE verdict > 1)"
-    ).fetchone()
-    total = every - hidden
+    shown = "SELECT (SELECT count(*) FROM fact) - (SELECT count(*) FROM fact WHERE verdict > 1)"
+    total = tx.execute(shown).fetchone()[0]
     names = ("scenes", "facts_in_scenes", "facts_in_two_scenes", "facts_in_no_scene", "largest_scene")
     return dict(zip(names, (scenes, facts, second, total - facts, largest), strict=True))
 

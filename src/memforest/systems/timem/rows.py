@@ -303,9 +303,11 @@ def dirty_texts(tx: Tx) -> list[int]:
 
 def leased(tx: Tx, owner: str) -> set[str]:
     """Return the keys of the jobs of an owner that somebody holds."""
-    return {
-        row[0] for row in tx.execute("SELECT key FROM job WHERE owner = ? AND state = 'leased'", (owner,))
-    }
+    # By the index of jobs that are not done: those that are done are as many as there are windows.
+    found = tx.execute(
+        "SELECT key FROM job WHERE state != 'done' AND state = 'leased' AND +owner = ?", (owner,)
+    )
+    return {row[0] for row in found}
 
 
 def any_clean(tx: Tx) -> bool:
