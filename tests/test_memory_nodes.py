@@ -302,9 +302,9 @@ def test_a_summary_of_a_part_of_its_leaves_is_left_out(folder: Path) -> None:
     assert not {node for (node,) in old} & {one.node_id for one in memories(result)}
 
 
-def test_what_is_no_inner_node_is_refused(forest: MemForest) -> None:
-    """A leaf stands for turns, and an index hands those back."""
-    with pytest.raises(IndexStateError, match="no inner node"):
+def test_what_has_no_summary_of_its_own_is_refused(forest: MemForest) -> None:
+    """A leaf without one stands for turns, and an index hands those back."""
+    with pytest.raises(IndexStateError, match="no summary of its own"):
         forest.query("u", "canoe", index="wrong")
 
 

@@ -215,5 +215,5 @@ def test_no_index_is_handed_the_question() -> None:
         modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not modules & {"memforest.language.operator", "memforest.steps.local.plan"}, path
         texts = {one for one in attributes if one.endswith(".question")}
-        # A weight of the ranking, and what a browse planner that writes for the question is handed.
-        assert texts <= {"weights.question", "self._host.question"}, path
+        # A weight of the ranking, and what a model is handed that plans, browses or sifts for the question.
+        assert texts <= {"weights.question", "self._host.question", "host.question"}, path
