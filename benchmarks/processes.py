@@ -1,5 +1,6 @@
 """Many processes on one memory, and many users in one process: what goes wrong, and what it costs.
 
+    python benchmarks/processes.py --advance 4
     python benchmarks/processes.py [--processes 8] [--operations 500] [--users 5000] [--seed 7] [--dir DIR]
 
 First part: every process makes the given number of mixed operations on the same memory: new sessions, sessions
@@ -12,6 +13,8 @@ same sessions in another order:
 
 Second part: users are opened in turn, each with a session and a question. Open files are counted and the
 resident set is measured after each; growth is counted from the tenth user on, when everything is imported.
+
+With `--advance`, processes write the windows of one memory with a model's double at once, and each call is counted.
 
 The embedder is the tests' word-overlap one unless another is named, so that the figures are of the store.
 """
@@ -33,6 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from calendar_tree.together import advance_together
 from memforest import Config, MemForest
 from memforest.errors import MemForestError
 from memforest.memory.directory import file_name
@@ -277,11 +281,18 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--operations", type=int, default=500, help="of each process")
     parser.add_argument("--users", type=int, default=5000, help="0 leaves the second part out")
+    parser.add_argument(
+        "--advance", type=int, metavar="N", help="instead: N processes advance a memory of windows at once"
+    )
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--embedder", default="hash", help="hash, minilm, bge or none")
     parser.add_argument("--dir", type=Path, help="where to work; a temporary directory when not given")
     args = parser.parse_args()
     print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {os.cpu_count()} CPUs")
+    if args.advance:
+        good = advance_together(args.advance, args.seed)
+        print("each memory was written once" if good else "a promise is broken")
+        return 0 if good else 1
     with tempfile.TemporaryDirectory(dir=args.dir) as folder:
         good = True
         if args.processes:
