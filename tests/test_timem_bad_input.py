@@ -50,6 +50,14 @@ def windows(folder: Path, level: int) -> list[str]:
     return found
 
 
+def numbered(session: int, count: int) -> list[dict[str, Any]]:
+    """Return the turns of a session that begins seconds after the one before it; no two turns of all say the same."""
+    return [
+        {**turn, "content": f"I saw {session * count + at} herons on the lake."}
+        for at, turn in enumerate(said(START + timedelta(seconds=5 * session), count, 0.05))
+    ]
+
+
 # -- talk ------------------------------------------------------------------------------------------
 
 
@@ -80,9 +88,9 @@ def test_a_session_over_three_days_is_of_its_first(folder: Path) -> None:
 def test_much_on_one_day(folder: Path, sessions: int, count: int) -> None:
     """One day, whatever is in it; its text keeps its bound."""
     requests = [
-        {"user_id": "u", "session_id": f"s{at}", "turns": said(START + timedelta(seconds=5 * at), count, 0.05), "infer": False}
+        {"user_id": "u", "session_id": f"s{at}", "turns": numbered(at, count), "infer": False}
         for at in range(sessions)
-    ]  # fmt: skip
+    ]
     with opened(folder) as forest:
         forest.ingest_parallel(requests)
         memory = forest.user("u")
