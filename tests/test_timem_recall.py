@@ -493,7 +493,7 @@ def test_only_memories_with_a_text_are_recalled(folder: Path) -> None:
 
 
 def test_no_row_is_read_but_of_what_is_returned(folder: Path, tmp_path: Path) -> None:
-    """A query of a memory three times as large makes as many statements, and looks at the rows of its own memories."""
+    """A query of a memory three times as large makes hardly more statements, and looks at the rows of its own memories."""
     made, looked = [], []
     execute, summaries = Connection.execute, derived.summaries
 
@@ -516,7 +516,7 @@ def test_no_row_is_read_but_of_what_is_returned(folder: Path, tmp_path: Path) ->
             counts.append(len(made))
         assert set(looked) == {one.node_id for one in memories(found)}
         assert len(memories(found)) == 11
-    assert counts[0] == counts[1] > 5
+    assert 5 < counts[1] <= counts[0] + 10, "72 turns more, and as many sessions"
 
 
 # -- time and memories without vectors --------------------------------------------------------------
@@ -573,8 +573,8 @@ def test_without_an_embedder_words_find_leaves_and_a_warning_says_so(
 
 def test_an_empty_memory_and_one_turn(folder: Path) -> None:
     """Nothing, and that turn, whatever the settings."""
-    with remembered(folder, {}) as forest:
-        forest.user("u")
+    with MemForest(folder, configured()) as forest:
+        forest.register_user("u")
         for how in ({}, {"flat": True}, {"leaves": "paper"}, {"prune": "own"}):
             assert not recalled(forest, **how).evidence
         forest.ingest_session("u", "one", talk(1)["s00"][:1])
