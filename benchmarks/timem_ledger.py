@@ -14,9 +14,9 @@ in all, +29.5 %.
 With ``--index`` the same conversations go through the index with a double in the place of a chat model, which counts by
 prompt and takes a fixed time: *grown* session by session as they were said, then what is left open; and *added* to a memory
 that has all sessions, with so many calls in flight. A second `advance` must call nothing. The exit code is 1 if anything is
-not as counted by arithmetic. *chain* is measured then: the calls of a backfill that each began when the one before had ended, and
-*a session* the same of one write. *wall* is the time of a backfill, the work of the package and the double included (*cpu*), and
-*ratio* that over max(chain, calls / in flight) x latency; conversations come one after the other.
+not as counted by arithmetic. Chains are those of the arithmetic, as the double cannot see what a call waits for. *wall* is the time
+of a backfill, the work of the package and the double included (*cpu*), and *ratio* that over max(chain, calls / in flight) x
+latency, which is *least*; conversations come one after the other.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ def row(name: str, found: Ledger) -> str:
     above = found.total - found.calls[0]
     share = above / found.calls[0] if found.calls[0] else 0.0
     calls = " ".join(f"{one:>6,}" for one in found.calls)
-    return f"{name:<58} {calls} {found.total:>7,} {above:>8,} {share:>+7.1%} {found.chain or '':>6} {found.session_chain or '':>9}"
+    return f"{name:<66} {calls} {found.total:>7,} {above:>8,} {share:>+7.1%} {found.chain:>6} {found.session_chain:>9}"
 
 
-HEAD = f"{'':<58} {'L1':>6} {'L2':>6} {'L3':>6} {'L4':>6} {'L5':>6} {'all':>7} {'above L1':>8} {'':>7} {'chain':>6} {'a session':>9}"
+HEAD = f"{'':<66} {'L1':>6} {'L2':>6} {'L3':>6} {'L4':>6} {'L5':>6} {'all':>7} {'above L1':>8} {'':>7} {'chain':>6} {'a session':>9}"
 
 
 def print_counts(talks: Sequence[Sequence[Talk]]) -> None:
@@ -107,42 +107,34 @@ def print_counts(talks: Sequence[Sequence[Talk]]) -> None:
 
 def print_through(conversations: Sequence[Conversation], latency_s: float, in_flight: Sequence[int]) -> bool:
     """Print what the index asks for, and return whether it is as counted."""
-    print(
-        f"\nthrough the index, {1000 * latency_s:g} ms a call\n{HEAD} {'wall s':>8} {'least s':>8} {'ratio':>6}"
-    )
+    columns = f"{'wall s':>8} {'cpu s':>7} {'least s':>8} {'ratio':>6}"
+    print(f"\nthrough the index, {1000 * latency_s:g} ms a call\n{HEAD} {columns}")
     good = True
     for name, ways in THROUGH.items():
-        wanted = counted([talk_of(one) for one in conversations], ways)
-        rows = [(f"{name}, grown", [grown(one, ways, Counting()) for one in conversations], 0)]
+        wanted = [counted([talk_of(one)], ways) for one in conversations]
+        made = [grown(one, ways, Counting()) for one in conversations]
+        good &= _print_made(f"{name}, grown", made, wanted, "")
         for many in in_flight:
             made = [backfilled(one, ways, Counting(latency_s, many)) for one in conversations]
-            rows.append((f"{name}, added, {many} in flight", made, many))
-        for title, made, many in rows:
-            same = _is_as_counted(made, wanted)
-            good &= same
-            measured = _measured(made, latency_s, many) if many else ""
-            print(
-                f"{row(title, _as_ledger(made, is_backfill=many > 0))}{measured}  {'as counted' if same else 'NOT as counted'}",
-                flush=True,
-            )
+            measured = _measured(made, wanted, latency_s, many)
+            good &= _print_made(f"{name}, added, {many} in flight", made, wanted, measured)
     return good
 
 
-def _as_ledger(made: Sequence[Made], *, is_backfill: bool) -> Ledger:
-    """Return what was measured; the chain of what grew write by write is that of all writes, and says nothing."""
-    calls = tuple(sum(one.calls[at] for one in made) for at in range(LEVELS))
-    chain = max((one.chain for one in made), default=0) if is_backfill else 0
-    return Ledger(calls, calls, chain, max((one.session_chain for one in made), default=0))
+def _print_made(title: str, made: Sequence[Made], wanted: Sequence[Ledger], measured: str) -> bool:
+    """Print a row, and return whether every conversation has cost what was counted."""
+    same = all(
+        one.calls == own.calls and not (one.others or one.again)
+        for one, own in zip(made, wanted, strict=True)
+    )
+    found = summed([own._replace(calls=one.calls) for one, own in zip(made, wanted, strict=True)])
+    print(f"{row(title, found)}{measured}  {'as counted' if same else 'NOT as counted'}", flush=True)
+    return same
 
 
-def _is_as_counted(made: Sequence[Made], wanted: Ledger) -> bool:
-    calls = tuple(sum(one.calls[at] for one in made) for at in range(LEVELS))
-    return calls == wanted.calls and not any(one.others or one.again for one in made)
-
-
-def _measured(made: Sequence[Made], latency_s: float, in_flight: int) -> str:
+def _measured(made: Sequence[Made], wanted: Sequence[Ledger], latency_s: float, in_flight: int) -> str:
     wall, cpu = (sum(one.wall_s for one in made), sum(one.cpu_s for one in made))
-    least = sum(max(one.chain, sum(one.calls) / in_flight) * latency_s for one in made)
+    least = latency_s * sum(max(one.chain, one.total / in_flight) for one in wanted)
     return f" {wall:>8.2f} {cpu:>7.2f} {least:>8.2f} {wall / least if least else float('nan'):>6.2f}"
 
 

@@ -184,7 +184,7 @@ def test_the_ledger_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     """A row for each way to make the tree, with its calls; files are named without their folders."""
     assert timem_ledger.main([str(locomo_file(tmp_path))]) == 0
     shown = capsys.readouterr().out
-    rows = {line[:58].strip(): line[58:].split() for line in shown.splitlines()}
+    rows = {line[:66].strip(): line[66:].split() for line in shown.splitlines()}
     assert rows["released"] == ["3", "3", "3", "4", "3", "16", "13", "+433.3%", "7", "6"]
     assert rows["weeks in months"][:6] == ["3", "3", "3", "3", "3", "15"]
     assert rows["all turns"][:8] == ["4", "3", "3", "3", "3", "16", "12", "+300.0%"]

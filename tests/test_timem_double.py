@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
-from calendar_tree.double import Counting, prompt_of
+from calendar_tree.double import Counting
 from memforest.models.base import ChatRequest, Message
 from memforest.steps.llm.prompt import all_prompts
 
@@ -20,10 +21,17 @@ def asked(text: str = "Hello!") -> ChatRequest:
 
 def test_calls_are_counted_by_their_prompts() -> None:
     """Prompts of one step are told apart, and another request is known by its step."""
-    found = [prompt_of(ChatRequest(one.step, (one.first,))) for one in all_prompts()]
-    assert found == [one.id for one in all_prompts()]
-    assert len(set(found)) == len(found) > 5
-    assert prompt_of(asked()) == "answer"
+    double = Counting(reply=lambda _: "so")
+    known = [ChatRequest(one.step, (one.first, Message("user", "Where?"))) for one in all_prompts()]
+
+    async def run() -> None:
+        for request in (*known, *known, asked()):
+            await double.complete(request)
+
+    asyncio.run(run())
+    ids = Counter(one.id for one in all_prompts())
+    assert len(ids) > 5
+    assert double.calls == ids + ids + Counter(["answer"])
 
 
 def test_calls_that_wait_for_one_another_are_a_chain() -> None:

@@ -1,4 +1,4 @@
-"""A chat model that answers by local rules after a fixed time, and counts its calls by prompt and those that wait for one another."""
+"""A chat model that answers by local rules after a fixed time, and counts its calls by prompt and those behind one another."""
 
 from __future__ import annotations
 
@@ -10,18 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from memforest.models.base import ChatReply, ChatRequest
-from memforest.steps.llm.prompt import all_prompts
-from memforest.testing import local_reply
+from memforest.testing.replies import local_reply, prompt_of
 
-__all__ = ["Counting", "prompt_of"]
+__all__ = ["Counting"]
 
 Reply = Callable[[ChatRequest], str | Awaitable[str]]
-
-
-def prompt_of(request: ChatRequest) -> str:
-    """Return the id of the prompt by which a request was made; its step, if it was made by none of the package's."""
-    first = request.messages[0].content
-    return next((one.id for one in all_prompts() if one.first.content == first), request.step)
 
 
 @dataclass
@@ -39,18 +32,19 @@ class Counting:
     reply: Reply = local_reply
     model_id: str = "double"
     calls: Counter[str] = field(default_factory=Counter)
-    """By prompt, also those that were not answered."""
+    """By prompt, of another request by its step; also those that were not answered."""
     chain: int = 0
-    """Calls of which each began when the one before had ended."""
+    """Calls of which each began when another had ended. Those that wait for one another are no more than that, as one may also
+    begin late by chance."""
     most: int = 0
     """Calls that were under way at once, at most."""
     _under_way: int = 0
     _gate: asyncio.Semaphore | None = None
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer; a call waits for those that had ended when it was asked for."""
+        """Answer; a call may have waited for those that had ended when it was asked for."""
         depth = self.chain + 1
-        self.calls[prompt_of(request)] += 1
+        self.calls[prompt_of(request) or request.step] += 1
         if self._gate is None:
             self._gate = asyncio.Semaphore(self.in_flight)
         async with self._gate:

@@ -32,9 +32,7 @@ class Made(NamedTuple):
     again: int
     """Calls of a second `advance`."""
     chain: int
-    """Calls of which each began when the one before had ended."""
-    session_chain: int
-    """The same of one write, of the write with the most; 0 of a backfill."""
+    """Calls of which each began when another had ended: as many as wait for one another, or more."""
     wall_s: float
     """Of what is measured: the backfill, or all writes."""
     cpu_s: float
@@ -63,15 +61,15 @@ def grown(conversation: Conversation, ways: Ways, double: Counting) -> Made:
     config = _config(double, (INDEX,), settings_of(ways))
     with tempfile.TemporaryDirectory(prefix="timem-") as folder, MemForest(Path(folder), config) as forest:
         watch = _Watch()
-        longest = _ingest(forest, conversation, double)
-        return _advanced(forest, double, watch)._replace(session_chain=longest)
+        _ingest(forest, conversation)
+        return _advanced(forest, double, watch)
 
 
 def backfilled(conversation: Conversation, ways: Ways, double: Counting) -> Made:
     """Ingest a conversation without the index, and add it then; the time is that of adding and writing it."""
     config = _config(double, ("memforest",), {})
     with tempfile.TemporaryDirectory(prefix="timem-") as folder, MemForest(Path(folder), config) as forest:
-        _ingest(forest, conversation, double)
+        _ingest(forest, conversation)
         double.calls.clear()
         double.chain = 0
         watch = _Watch()
@@ -90,14 +88,9 @@ class _Watch:
         return time.perf_counter() - self._wall, time.process_time() - self._cpu
 
 
-def _ingest(forest: MemForest, conversation: Conversation, double: Counting) -> int:
-    """Write all sessions, and return the longest chain of one of the writes."""
-    longest = 0
+def _ingest(forest: MemForest, conversation: Conversation) -> None:
     for one in memories.requests_of(conversation, "u", infer=False):
-        before = double.chain
         forest.ingest_session(**one)
-        longest = max(longest, double.chain - before)
-    return longest
 
 
 def _advanced(forest: MemForest, double: Counting, watch: _Watch) -> Made:
@@ -110,7 +103,6 @@ def _advanced(forest: MemForest, double: Counting, watch: _Watch) -> Made:
         others=sum(count for name, count in calls.items() if name not in PROMPTS),
         again=double.calls.total() - sum(calls.values()),
         chain=chain,
-        session_chain=0,
         wall_s=wall_s,
         cpu_s=cpu_s,
     )
