@@ -357,7 +357,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "tree": {"scope": WRONG_TEXT, "index": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
     "rebuild": {
-        **dict.fromkeys(("scopes", "stale", "embedder"), WRONG_FLAG),
+        **dict.fromkeys(("scopes", "stale", "embedder", "zone"), WRONG_FLAG),
         "index": WRONG_TEXT,
         "progress": (5, "bar"),
         "budget": WRONG_BUDGET,
