@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -18,7 +20,8 @@ from tests.timems import configured
 from tests.writing_double import Writer
 
 from memforest import Budget, ConfigError, MemForest, Ranking
-from memforest.errors import ModelError
+from memforest.cli.app import main
+from memforest.errors import ModelError, ModelUnavailableError
 from memforest.memory.results import QueryResult
 from memforest.models.base import ChatRequest
 from memforest.recall import Recall
@@ -34,6 +37,14 @@ STEPS = ("plan", "sift")
 def asked(forest: MemForest, question: str = QUESTION, *, top_k: int = 900, **how: Any) -> QueryResult:
     """Return what a recall brings."""
     return forest.query("u", question, top_k=top_k, ranking=Ranking(recall=Recall(**how)))
+
+
+def again(folder: Path, chat: CountingChat) -> MemForest:
+    """Open a memory that `remembered` made, with a chat model."""
+    own = {"pass_through": False}
+    return MemForest(
+        folder, configured(own, summariser=Teller(), clock=lambda: NOW, chat=chat, chat_steps=STEPS)
+    )
 
 
 def saying(prompt: str, *replies: Any) -> Callable[[ChatRequest], str]:
@@ -53,7 +64,7 @@ def saying(prompt: str, *replies: Any) -> Callable[[ChatRequest], str]:
 
 def rows_of(request: ChatRequest, block: str) -> list[dict[str, Any]]:
     """Return the rows of a block of data of a request."""
-    return list(read_data_block("\n".join(one.content for one in request.messages), block))
+    return list(read_data_block(request.messages[-1].content, block))
 
 
 # -- by a model -------------------------------------------------------------------------------------
@@ -103,16 +114,7 @@ def test_an_unusable_reply_is_asked_for_once_more(folder: Path) -> None:
         assert found.plan.keywords, "those of the question where the model has none"
         assert not any("plan" in one for one in found.warnings)
     chat = CountingChat(saying("timem_gate", {"relevant": [999]}, {"relevant": [1, 999, 1]}))
-    with (
-        remembered(folder, {}, chat=chat, chat_steps=STEPS)
-        if False
-        else MemForest(
-            folder,
-            configured(
-                {"pass_through": False}, summariser=Teller(), clock=lambda: NOW, chat=chat, chat_steps=STEPS
-            ),
-        ) as forest
-    ):
+    with again(folder, chat) as forest:
         found = asked(forest)
         assert (chat.calls["timem_plan"], chat.calls["timem_gate"]) == (1, 2)
         assert len(found.evidence) == 1, (
@@ -120,13 +122,11 @@ def test_an_unusable_reply_is_asked_for_once_more(folder: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("reply", ["hm", "", {"complexity": 7, "keywords": []}, ModelError("it is down")])
+@pytest.mark.parametrize(
+    "reply", ["hm", "", {"complexity": 7, "keywords": []}, ModelUnavailableError("it is down")]
+)
 def test_a_plan_that_fails_is_made_by_rules(folder: Path, reply: Any) -> None:
     """At the cost of one retry at most, and with a warning; the gate is asked all the same."""
-    if isinstance(reply, ModelError):
-        from memforest.errors import ModelUnavailableError
-
-        reply = ModelUnavailableError("it is down")
     chat = CountingChat(saying("timem_plan", reply))
     with remembered(folder, talk(1), chat=chat, chat_steps=STEPS) as forest:
         found = asked(forest)
@@ -186,9 +186,7 @@ def test_who_is_asked_for_has_to_be_there(folder: Path) -> None:
             with pytest.raises(ConfigError, match=rf"Recall\({name}='model'\) needs a chat model"):
                 asked(forest, **{name: "model"})
     chat = CountingChat()
-    with MemForest(
-        folder, configured({"pass_through": False}, clock=lambda: NOW, chat=chat, chat_steps=STEPS)
-    ) as forest:
+    with again(folder, chat) as forest:
         for who in ("rules", "off"):
             assert asked(forest, planner=who, gate=who).evidence
         assert not chat.calls
@@ -301,3 +299,26 @@ def test_a_hybrid_question_keeps_all_that_tells_a_time(folder: Path) -> None:
             for grade in (0, 1)
         ]
     assert dated == [5, 5, 0, 5]
+
+
+# -- on the command line ----------------------------------------------------------------------------
+
+
+def test_the_command_line_says_how(folder: Path) -> None:
+    """`--recall` of `search`, several times; a wrong one is refused with what there is."""
+    with remembered(folder, talk(1, sessions=20)):
+        pass
+    settings = folder / "settings.toml"
+    settings.write_text('indexes = ["timem"]\nembedder = "hash-words-1@32"\n')
+    runner, kept = CliRunner(), {}
+    args = ["--dir", str(folder), "--config", str(settings), "--user", "u", "search", QUESTION]
+    for given in ("levels=1", "levels=2,3,4,5"):
+        options = [part for one in (given, "complexity=2", "gate=off") for part in ("--recall", one)]
+        done = runner.invoke(main, [*args, "--json", "--top-k", "500", *options], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        kept[given] = [one["level"] for one in json.loads(done.stdout)["data"]["evidence"]]
+    assert set(kept["levels=1"]) == {None}
+    assert Counter(kept["levels=2,3,4,5"]) == {1: 4, 2: 4, 3: 2, 4: 1}
+    wrong = runner.invoke(main, [*args, "--recall", "order=newest"])
+    assert wrong.exit_code == 2
+    assert "'score', 'level' or 'blocks'" in " ".join(wrong.output.split())

@@ -192,7 +192,8 @@ def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], b
     nodes = cosine_relevance(trees, vector, base.turn, base.fact)
     if len(forest.summarised):
         own = trees.cosines_at(forest.summarised, vector)
-        stored = own != 0  # a summary whose vector is not made has zeros
+        stored = own != 0  # a summary whose vector is not made has zeros; a torn one tells of what came after
+        stored &= ~np.isin(forest.summarised, forest.torn)
         nodes[forest.summarised[stored]] = np.maximum(own[stored], 0.0)
     out = np.maximum(base.turn[units.turns[units.starts]], 0.0)
     placed = units.leaves >= 0
