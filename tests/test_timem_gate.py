@@ -182,9 +182,10 @@ def test_a_budget_that_is_spent_costs_the_plan_and_the_gate_and_not_the_answer(f
 def test_who_is_asked_for_has_to_be_there(folder: Path) -> None:
     """A model is named where it is missing; rules and nobody ask none although there is one."""
     with remembered(folder, talk(1)) as forest:
-        for name in ("planner", "gate"):
+        wanted: list[dict[str, Any]] = [{"planner": "model"}, {"gate": "model"}]
+        for how, name in zip(wanted, ("planner", "gate"), strict=True):
             with pytest.raises(ConfigError, match=rf"Recall\({name}='model'\) needs a chat model"):
-                asked(forest, **{name: "model"})
+                asked(forest, **how)
     chat = CountingChat()
     with again(folder, chat) as forest:
         for who in ("rules", "off"):

@@ -261,7 +261,7 @@ def test_who_plans_says_how_much(many: Any) -> None:
         ):
             found = recalled(forest, question, **how)
             assert found.plan.complexity == found.trace["recall"]["complexity"] == wanted, (question, how)
-            assert len(memories(found, 3)) == BUDGETS["timem"][wanted][2]  # type: ignore[index]
+            assert len(memories(found, 3)) == BUDGETS["timem"][wanted][2]
             assert not found.usage.steps
     assert recalled(forest, "The violin, please.", planner="rules").plan.complexity == "simple"
 
