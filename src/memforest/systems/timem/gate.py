@@ -75,9 +75,15 @@ def needed(snapshot: Snapshot, forest: Forest, request: Search, chosen: Chosen, 
         speaks: the fact that speaks for each turn of the memory, -1 for none.
     """
     turns = chosen.turns[_current(snapshot, request, chosen, speaks)]
-    turns = turns[_near(snapshot, request, chosen.scores[turns], turns)]
-    whole = len(turns) == len(chosen.turns)
-    kept = _says_more(forest, chosen, covered=whole)
+    texts = forest.kind[chosen.nodes] != INNER
+    scores = np.concatenate([chosen.scores[turns], chosen.node_scores[texts]])
+    dated = np.zeros(len(scores), dtype=np.bool_)
+    dated[: len(turns)] = snapshot.turns.dated[turns]
+    near = _near(request, scores, dated)
+    kept = np.ones(len(chosen.nodes), dtype=np.bool_)
+    kept[texts] = near[len(turns) :]
+    turns = turns[near[: len(turns)]]
+    kept &= _says_more(forest, chosen, covered=bool(near.all()) and len(turns) == len(chosen.turns))
     return replace(chosen, turns=turns, nodes=chosen.nodes[kept], node_scores=chosen.node_scores[kept])
 
 
@@ -104,16 +110,12 @@ def _asks_for_now(request: Search) -> bool:
     )
 
 
-def _near(snapshot: Snapshot, request: Search, scores: Scores, turns: Ints) -> Flags:
-    """Return which turns are not far below the best: the first few are kept, and of a hybrid question all that tell a time."""
+def _near(request: Search, scores: Scores, dated: Flags) -> Flags:
+    """Return which leaves are not far below the best: the first few are kept, and of a hybrid question all that tell a time."""
     complexity = request.plan.complexity or "hybrid"
-    if not len(turns):
-        return np.zeros(0, dtype=np.bool_)
-    near: Flags = scores >= SHARE[complexity] * scores.max()
+    near: Flags = scores >= SHARE[complexity] * scores.max(initial=0.0)
     near[np.argsort(-scores, kind="stable")[: LEAST[complexity]]] = True
-    if complexity == "hybrid":
-        near |= snapshot.turns.dated[turns]
-    return near
+    return near | dated if complexity == "hybrid" else near
 
 
 def _says_more(forest: Forest, chosen: Chosen, *, covered: bool) -> Flags:

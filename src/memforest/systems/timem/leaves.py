@@ -141,7 +141,9 @@ def _levels(forest: Forest) -> Levels:
     """Return the turns by the segments and sessions that they are in; those that are in none are one group of their own."""
     units = units_of(forest)
     leaf = units.leaves[units.of_turn]
-    return Levels.of(np.array([leaf, np.where(leaf >= 0, forest.parent[leaf], -1)]))
+    session, placed = np.full(len(leaf), -1, dtype=np.int64), leaf >= 0
+    session[placed] = forest.parent[leaf[placed]]
+    return Levels.of(np.array([leaf, session]))
 
 
 def _as_in_the_paper(

@@ -184,6 +184,7 @@ class _Recalling:
     keep: Allowed
     heard: Heard
     _passes: Flags | None = None
+    _speaks: Ints | None = None
     _own: tuple[Scores, dict[str, Scores]] | None = None
 
     @property
@@ -193,8 +194,10 @@ class _Recalling:
     @property
     def speaks(self) -> Ints:
         """The fact that speaks for each turn, -1 for none."""
-        base = self.heard.base
-        return best_facts(self.snapshot, self.keep, base.fact, base.fact_lexical)
+        if self._speaks is None:
+            base = self.heard.base
+            self._speaks = best_facts(self.snapshot, self.keep, base.fact, base.fact_lexical)
+        return self._speaks
 
     def chosen(self) -> Chosen:
         """Return the turns and nodes within their budgets."""
@@ -281,20 +284,28 @@ class _Recalling:
         if self._passes is None:
             self._passes = allowed_nodes(self.snapshot, self.forest, self.request)
         nodes = nodes[self._passes[nodes]]
+        return nodes if self._any_time else nodes[self._overlapping(nodes)]
+
+    @property
+    def _any_time(self) -> bool:
+        """Whether nothing says about which time the question is."""
+        return _asked_about(self.request) == (-np.inf, np.inf)
+
+    def _overlapping(self, nodes: Ints) -> Flags:
+        """Return which nodes do not stand for a window outside of the time that is asked about; leaves and sessions have none."""
         start, end = _asked_about(self.request)
-        if start == -np.inf and end == np.inf:
-            return nodes
-        stored, rows = self.forest.stored, np.searchsorted(self.forest.inner, nodes)
-        outside = (stored.start_ms[rows] >= end) | (stored.end_ms[rows] <= start)
+        stored, kept = self.forest.stored, np.ones(len(nodes), dtype=np.bool_)
+        inner = np.flatnonzero(self.forest.kind[nodes] == INNER)
+        rows = np.searchsorted(self.forest.inner, nodes[inner])
         windowed = np.array([key is not None for key in stored.window[rows].tolist()], dtype=np.bool_)
-        return nodes[~(windowed & outside)]
+        kept[inner] = ~windowed | ((stored.start_ms[rows] < end) & (stored.end_ms[rows] > start))
+        return kept
 
     def _texts(self, units: Ints) -> Ints:
         """Return the leaves of units that are shown by their texts."""
         leaves = self.heard.units.leaves[units]
-        leaves = leaves[np.isin(leaves, self.forest.summarised)]
-        passing = allowed_nodes(self.snapshot, self.forest, self.request)
-        return self._with_text(leaves[passing[leaves]], len(leaves))
+        leaves = self._passing(leaves[np.isin(leaves, self.forest.summarised)])
+        return self._with_text(leaves, len(leaves))
 
     def _with_text(self, nodes: Ints, most: int) -> Ints:
         """Return the first nodes that have a text that is up to date, at most so many; not many more are looked at."""
