@@ -51,7 +51,7 @@ def test_open_memories_are_advanced_and_closing_ends_it(folder: Path) -> None:
         forest.ingest_session("u", "s", said("I live in Oslo."))
         Diary.occasions.clear()
         until(lambda: len(Diary.occasions) > 2)
-        assert set(Diary.occasions) == {"write"}
+        assert set(Diary.occasions) == {"timer"}
         forest.close()
         Diary.occasions.clear()
         time.sleep(0.06)
@@ -108,7 +108,7 @@ def test_an_index_that_raises_is_not_tried_until_somebody_asks(folder: Path) -> 
         time.sleep(0.05)
         assert Diary.occasions == []
         forest.user("u").advance()
-        until(lambda: "write" in Diary.occasions)
+        until(lambda: "timer" in Diary.occasions)
 
 
 def test_it_runs_on_the_loop_of_an_async_forest(folder: Path) -> None:

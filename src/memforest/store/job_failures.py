@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from memforest.store.jobs import MOST_TRIES, REOPEN, DueJob
 from memforest.store.tx import Tx
 
@@ -24,8 +22,8 @@ def hurry(tx: Tx, owner: str, *, now_ms: int) -> int:
 def failures(tx: Tx, owner: str) -> list[DueJob]:
     """Return the jobs of an owner that have failed and are not done, also those that were given up, with the reason for a payload."""
     rows = tx.execute(
-        f"""SELECT key, kind, due_ms, json_object('reason', reason), tries FROM job
+        f"""SELECT key, kind, due_ms, reason, tries FROM job
             WHERE +owner = ? AND {_FAILED} ORDER BY due_ms, id""",
         (owner,),
     )
-    return [DueJob(key, kind, ms, json.loads(payload), tries) for key, kind, ms, payload, tries in rows]
+    return [DueJob(key, kind, ms, {"reason": reason}, tries) for key, kind, ms, reason, tries in rows]

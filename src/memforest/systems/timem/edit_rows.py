@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from memforest.store.dialect import place_tie
-from memforest.store.leaves import drop_leaves
+from memforest.store.node_marks import drop_leaf_nodes, mark_out_of_date, mark_up_to_date
 from memforest.store.tx import Tx
 from memforest.systems.timem.levels import SEGMENT
 from memforest.systems.timem.rows import Row
@@ -49,10 +49,7 @@ def add_segment(tx: Tx, node: int, session: int, cut: Cut, parent: int) -> None:
 
 def drop_segments(tx: Tx, nodes: Collection[int]) -> None:
     """Delete segments, with their leaves and all that is derived from them; their turns may be gone already."""
-    drop_leaves(tx, nodes)
-    gone = [(node,) for node in nodes]
-    tx.executemany("DELETE FROM node WHERE id = ?", gone)
-    tx.executemany("DELETE FROM derived_node_vector WHERE item = ?", gone)
+    drop_leaf_nodes(tx, nodes)
     delete(tx, nodes)
 
 
@@ -123,17 +120,16 @@ def hull(tx: Tx, node: int) -> Hull | None:
 
 def set_dirty(tx: Tx, nodes: Collection[int]) -> None:
     """Mark nodes as out of date, with a new version."""
-    tx.executemany(
-        "UPDATE node SET dirty = 1, version = version + 1 WHERE id = ?", [(node,) for node in sorted(nodes)]
-    )
+    mark_out_of_date(tx, nodes)
 
 
 def clean_unwritten(tx: Tx, levels: Sequence[int]) -> None:
     """Mark those nodes clean of levels that are not written, the lowest first, below which nothing is out of date."""
     for level in levels:
-        tx.execute(
-            """UPDATE node SET dirty = 0 WHERE dirty AND id IN (SELECT node FROM ix_timem_node WHERE level = ?)
+        found = tx.execute(
+            """SELECT i.node FROM ix_timem_node i JOIN node m ON m.id = i.node AND m.dirty WHERE i.level = ?
                AND NOT EXISTS (SELECT 1 FROM ix_timem_node c JOIN node n ON n.id = c.node
-                               WHERE c.parent = node.id AND n.dirty)""",
+                               WHERE c.parent = i.node AND n.dirty)""",
             (level,),
         )
+        mark_up_to_date(tx, [row[0] for row in found])
