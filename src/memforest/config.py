@@ -20,6 +20,7 @@ from memforest.chat_steps import STEPS, step_names
 from memforest.clock import Clock, system_clock
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError
+from memforest.explore import Explore
 from memforest.keys import Key, KeySetting
 from memforest.model_settings import PORTS, ChatSetting, EmbedderSetting, RerankerSetting
 from memforest.ports import Answerer, Extractor, Placer, Planner, Summariser
@@ -108,6 +109,8 @@ class Ranking(Settings):
     ``"stay"``, it stays there."""
     recall: Recall | None = None
     """How an index with levels of memories recalls them, for this question or all; None is the index's own setting."""
+    explore: Explore | None = None
+    """How an index with a graph of entities looks for evidence, for this question or all; None is the index's own setting."""
 
 
 @dataclass(frozen=True, slots=True)

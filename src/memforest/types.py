@@ -39,6 +39,7 @@ __all__ = [
     "QuestionKind",
     "QuestionPlan",
     "Refused",
+    "Relation",
     "ResolvedDate",
     "Skipped",
     "Spoken",
@@ -59,7 +60,21 @@ TimeSource = Literal["given", "naive", "session", "clock"]
 """Where a turn's time came from: an aware timestamp, a naive one read in the configured zone, the
 session's ``timestamp=``, or the injected clock."""
 
-EntityKind = Literal["participant", "person", "place", "organisation", "thing", "unknown"]
+EntityKind = Literal[
+    "participant",
+    "person",
+    "place",
+    "organisation",
+    "event",
+    "product",
+    "work",
+    "date",
+    "time",
+    "thing",
+    "unknown",
+]
+"""What an entity is. A participant is a person who speaks; a ``"thing"`` is none of the others, and of an ``"unknown"`` nobody
+said (H-Mem, arXiv 2605.15701 §3.2, has one kind, other, for both)."""
 
 TURN_ROLES = ("", "user", "assistant", "system", "developer", "tool", "function")
 """The roles of chat protocols that a turn may have; the first is none."""
@@ -157,6 +172,19 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Relation:
+    """What a statement says of two entities that it names, e.g. Ana / visited / Porto.
+
+    `source` and `target` are names as in `Mention`; `label` is what joins them, a few words in the language of the statement.
+    A state whose value is an entity ("Ana / employer / Orrin") is a relation too, and is not given again.
+    """
+
+    source: str
+    label: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class ResolvedDate:
     """Days that words of a statement mean: ``[start, end)``, aware UTC; `end` is None for what began then and goes on.
 
@@ -192,6 +220,7 @@ class Candidate:
     mentions: tuple[Mention, ...] = ()
     topics: tuple[str, ...] = ()
     states: tuple[State, ...] = ()
+    relations: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

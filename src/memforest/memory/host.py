@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import Config
-from memforest.errors import ModelError
+from memforest.errors import InputError, ModelError
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.memory.vectors import VectorMaker
@@ -29,6 +29,7 @@ from memforest.store.db import Database
 from memforest.store.savepoint import attempt
 from memforest.store.tx import Tx
 from memforest.systems.host import Occasion
+from memforest.systems.searching import Search
 
 __all__ = ["PAUSE_S", "MemoryHost"]
 
@@ -67,6 +68,8 @@ class MemoryHost:
     """The text of the question that is asked, if one is."""
     occasion: Occasion = "write"
     """Why an index is advanced."""
+    ask: Callable[[str], Awaitable[Search]] | None = None
+    """Reads a further question as the one that is asked was read."""
     _pace: _Pace = field(default_factory=_Pace)
 
     @property
@@ -164,6 +167,17 @@ class MemoryHost:
             ModelError: if the embedder fails, or there is none.
         """
         return await embed_questions(self._own_vectors().embedder, list(texts))
+
+    async def read_questions(self, texts: Sequence[str]) -> list[Search]:
+        """Return further questions as the one that is asked was read.
+
+        Raises:
+            InputError: outside of a query.
+            StepError: if what the planner returns is no plan.
+        """
+        if self.ask is None:
+            raise InputError("further questions are read in a query alone")
+        return [await self.ask(text) for text in texts]
 
     @contextmanager
     def timed(self, step: str) -> Iterator[None]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-__all__ = ["Timer"]
+__all__ = ["Timer", "timed"]
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -28,3 +31,12 @@ class Timer:
             yield
         finally:
             self.add(step, started)
+
+
+async def timed(timer: Timer, step: str, job: Callable[[], Awaitable[T]]) -> T:
+    """Run a job and add its wall time to a step; a task that is cancelled before it starts makes none."""
+    started = time.perf_counter()
+    try:
+        return await job()
+    finally:
+        timer.add(step, started)

@@ -14,6 +14,7 @@ from memforest.refresh.requests import NodeWork
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store.tx import Tx
+from memforest.systems.searching import Search
 
 __all__ = ["Host", "Occasion"]
 
@@ -131,6 +132,15 @@ class Host(Protocol):
 
         Raises:
             ModelError: if the embedder fails, or there is none.
+        """
+        ...
+
+    async def read_questions(self, texts: Sequence[str]) -> list[Search]:
+        """Return further questions as the one that is asked was read: planned by rules, embedded, with its options.
+
+        Raises:
+            InputError: outside of a query.
+            StepError: if what the planner returns is no plan.
         """
         ...
 

@@ -11,9 +11,23 @@ from numpy.typing import NDArray
 
 from memforest.config import Ranking
 from memforest.recall import Order
-from memforest.types import QuestionPlan
+from memforest.types import QuestionPlan, SubQuery
 
-__all__ = ["Candidate", "Found", "Hit", "NodeHit", "Prepared", "Refined", "Scored", "Search"]
+__all__ = ["Candidate", "Found", "Hit", "NodeHit", "Part", "Prepared", "Refined", "Scored", "Search"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the questions that a question is made of, read as a question of its own.
+
+    `answer` is what was answered to it from its own evidence, where a model was asked, else empty. `follows` is the id of the
+    sub-query of which it asks for what was missing; empty for one of the plan.
+    """
+
+    sub: SubQuery
+    request: Search
+    answer: str = ""
+    follows: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,7 @@ class Search:
     bounds what browsing may ask a model. `leaves` are those that a browse reached before the ranking, by node id, with
     their scores; None where none was made. `explain` asks for what the ranking itself does not need: which trees were
     recalled, and how near the path was by which a turn was reached. `own` is by index what each has prepared, where several are asked.
+    `parts` are the questions that an index has taken it apart into.
     """
 
     tokens: Sequence[str]
@@ -47,6 +62,7 @@ class Search:
     asked_mode: str | None = None
     browse_calls: int = 32
     own: Mapping[str, Search] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +43,7 @@ from memforest.memory.query.rerank import (
 from memforest.memory.query.surface_names import surface_names
 from memforest.memory.results import AskResult, QueryResult
 from memforest.memory.summaries import Summaries
-from memforest.memory.timing import Timer
+from memforest.memory.timing import Timer, timed
 from memforest.memory.usage import usage
 from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
@@ -69,7 +67,6 @@ from memforest.types import QuestionPlan
 
 __all__ = ["Query", "QueryPath"]
 
-T = TypeVar("T")
 Row = NDArray[np.float32]
 _Rows = tuple[Row | None, Row | None]
 
@@ -135,7 +132,15 @@ class QueryPath:
         request, unread = await self._read(asked, snapshot, label, timer)
         maker = None if unread or self.embedder is None else VectorMaker(self.db, self.embedder)
         host = MemoryHost(
-            self.db, self.cache, self.config, self.steps, maker, self.summaries, timer, asked.question
+            self.db,
+            self.cache,
+            self.config,
+            self.steps,
+            maker,
+            self.summaries,
+            timer,
+            asked.question,
+            ask=partial(self._read_further, asked, snapshot, label, timer),
         )
         prepared = await index.prepare(host, replace(request, mode=mode))
         found, prepared = await self._searched(asked, index, host, prepared)
@@ -147,7 +152,7 @@ class QueryPath:
             look = partial(
                 second_look, self.steps.reranker, asked.question, prepared.request.plan, found, reading
             )
-            found, unranked = await _timed(timer, "rerank", look)
+            found, unranked = await timed(timer, "rerank", look)
         shown = with_pinned(found.evidence, found.pinned, asked.top_k)
         evidence = in_order(within_budget(shown, asked.max_tokens), found.shown, asked.reference)
         why = (
@@ -200,8 +205,8 @@ class QueryPath:
         names = surface_names(snapshot, label)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         (vectors, warnings), plan = await asyncio.gather(
-            _timed(timer, "embed", partial(self._question_vectors, asked.question, snapshot)),
-            _timed(
+            timed(timer, "embed", partial(self._question_vectors, asked.question, snapshot)),
+            timed(
                 timer,
                 "plan",
                 partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
@@ -228,6 +233,12 @@ class QueryPath:
             explain=asked.explain,
         )
         return request, warnings
+
+    async def _read_further(
+        self, asked: Query, snapshot: Snapshot, label: str, timer: Timer, question: str
+    ) -> Search:
+        """Return another question, read with the options of the one that is asked."""
+        return (await self._read(replace(asked, question=question), snapshot, label, timer))[0]
 
     async def _searched(
         self, asked: Query, index: MemoryIndex, host: MemoryHost, prepared: Prepared
@@ -347,7 +358,7 @@ class QueryPath:
                 result = await path._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
             before = await asyncio.to_thread(turns_before, self.db, path.cache, told)
-            made = await _timed(
+            made = await timed(
                 timer,
                 "answer",
                 partial(
@@ -383,12 +394,3 @@ def _waiting(n: int) -> list[str]:
     return [
         f"{n} session(s) are stored but not ingested yet: being written, or interrupted; resume() completes them"
     ]
-
-
-async def _timed(timer: Timer, step: str, job: Callable[[], Awaitable[T]]) -> T:
-    """Run a job and add its wall time to a step; a task that is cancelled before it starts makes none."""
-    started = time.perf_counter()
-    try:
-        return await job()
-    finally:
-        timer.add(step, started)

@@ -1,0 +1,73 @@
+"""How a question that needs several hops and several times is explored: entities, the levels of a tree, and what ranks them.
+
+Source of the constants: H-Mem (arXiv 2605.15701) §3.3, App. A.2 and A.4, where it names them. Read by the index `hmem`;
+`Ranking(explore=...)` says so for one question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from memforest.errors import ConfigError
+from memforest.settings import Bound, Count, Settings, Whole
+
+__all__ = ["Explore", "Scope"]
+
+Scope: TypeAlias = Literal["auto", "short", "long", "mixed"]
+Who: TypeAlias = Literal["auto", "model", "rules", "off"]
+Weight: TypeAlias = Annotated[float, Bound(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Explore(Settings):
+    """How the index `hmem` looks for evidence; each switch of the paper's Table 5 is one of these."""
+
+    planner: Who = "auto"
+    """Who takes a question apart. ``"model"``: the chat model, one call; ``"rules"``: the plan of the question; ``"auto"``: the model
+    if there is one; ``"off"``: nobody, and the question is its only sub-query."""
+    scope: Scope = "auto"
+    """What is searched whatever the planner says: ``"short"``, turns and events; ``"long"``, events and memories; ``"mixed"``,
+    all. ``"auto"`` is what the planner says."""
+    tree: bool = True
+    """Whether memories are searched, and what the tree knows counts; without it turns and events are all there is."""
+    graph: bool = True
+    """Whether entities lead to what is searched; without them everything is."""
+    long_memory: bool = True
+    """Whether memories above the events are evidence."""
+    follow_up: Who = "auto"
+    """Who asks once more for what is missing: as `planner`."""
+    profile: bool = True
+    """Whether what is known of an entity that a question names is evidence."""
+    similarity: Weight = 0.70
+    """Weight of the cosine (paper: theta 1)."""
+    time: Weight = 0.15
+    """Weight of how well the time fits (paper: theta 2)."""
+    robustness: Weight = 0.15
+    """Weight of how well a memory has held (paper: theta 3); 0 leaves it out."""
+    t: Literal["hull", "printed"] = "hull"
+    """How the time is measured: ``"hull"`` by the whole time from the first to the last of both intervals, in [0, 1]; ``"printed"`` as
+    eq. 1 has it, which has no lower bound."""
+    overlap: Annotated[float, Bound(ge=0, le=1)] = 0.5
+    """Weight of what two intervals share beside how near they are (lambda; the paper names none)."""
+    epsilon_days: Annotated[float, Bound(gt=0)] = 0.001
+    """Added to the length below the line with ``t="printed"``, in days (the paper names none)."""
+    decay_days: Annotated[float, Bound(gt=0)] = 365.0
+    """Age at which a memory that was never consolidated is down to 1/e (tau)."""
+    reinforcement: Annotated[float, Bound(ge=0)] = 0.5
+    """How much longer it takes for every consolidation (eta)."""
+    hops: Whole = 2
+    """Most edges from an entity that a question names to another one; 0 for none but those."""
+    neighbours: Count = 8
+    """Most edges that are followed from one entity: those of the largest weight, of equal ones the latest."""
+    entities: Count = 64
+    """Most entities of one sub-query."""
+    sub_queries: Annotated[int, Bound(ge=1, le=5)] = 5
+    """Most sub-queries; a plan with more is left, and the question is asked as it is."""
+
+    def _check(self) -> None:
+        """Refuse weights of which none counts."""
+        if not self.similarity + self.time + self.robustness:
+            raise ConfigError(
+                "Explore() ranks by nothing: similarity, time and robustness are all 0; give one of them a weight"
+            )

@@ -1,0 +1,1 @@
+"""The graph of a memory: which names mean one entity, what relates entities, and the ways between them."""
