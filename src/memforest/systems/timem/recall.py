@@ -33,7 +33,7 @@ from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts
 from memforest.systems.timem.gate import Chosen, needed
 from memforest.systems.timem.leaves import Heard, best_units, hear, own_scores
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 from memforest.text import cut
 from memforest.types import Complexity, QuestionPlan
 
