@@ -142,6 +142,7 @@ def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:
         columns = [how.reduceat(column, starts) for how, column in zip(gather, columns, strict=True)]
     weight, first, latest, kind = (np.concatenate([column, column]) for column in columns)
     source, target = np.concatenate([low, high]), np.concatenate([high, low])
+    first[kind == OVERLAP] = 0  # names look alike whenever
     best = np.lexsort((order[target], -latest, -weight, source))
     ends = np.cumsum(np.bincount(source, minlength=count)[:count], dtype=np.int64)
     return Edges(ends, target[best], weight[best], first[best], latest[best], kind[best])
