@@ -23,19 +23,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from calibrate_scenes import ROOT, Chat, file_chats, own_chats
 from numpy.typing import NDArray
 
-from memforest import Config, IngestResult, MemForest
-from memforest.memory.directory import file_name
-from memforest.models import available
-from memforest.store.db import Database
-from memforest.systems.memforest import rows
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.calibrate_scenes import Chat, file_chats, own_chats  # noqa: E402
+
+from memforest import Config, IngestResult, MemForest  # noqa: E402
+from memforest.memory.directory import file_name  # noqa: E402
+from memforest.models import available  # noqa: E402
+from memforest.store.db import Database  # noqa: E402
+from memforest.systems.memforest import rows  # noqa: E402
 
 TABLE = ROOT / "src" / "memforest" / "data" / "memory_thresholds.json"
 VERSION = 1

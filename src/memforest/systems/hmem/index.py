@@ -78,9 +78,10 @@ class HMemIndex(Index):
         return Found(())
 
     def stats(self, tx: Tx) -> dict[str, Any]:
-        """Return how many nodes each level has, as the paper's Table 7 names them."""
+        """Return how many turns there are, and nodes of each level, as the paper's Table 7 names them."""
         sizes = rows.level_sizes(tx)
-        return {f"L{level + 1}": sizes.get(level, 0) for level in range(EVENT, ROOT)}
+        levels = {f"L{level + 1}": sizes.get(level, 0) for level in range(EVENT, ROOT)}
+        return {"fragments": rows.fragments(tx), **levels}
 
     def outdated(self, tx: Tx) -> str | None:
         """Return that events were joined with other likenesses than are set or measured now, if they were."""

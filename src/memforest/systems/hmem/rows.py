@@ -25,6 +25,7 @@ __all__ = [
     "first_said",
     "first_tables",
     "founders_of",
+    "fragments",
     "in_window",
     "level_sizes",
     "marks",
@@ -170,6 +171,11 @@ def first_said(tx: Tx) -> int | None:
 def level_sizes(tx: Tx) -> Mapping[int, int]:
     """Return how many nodes each level has."""
     return dict(tx.execute("SELECT level, count(*) FROM ix_hmem_node GROUP BY level").fetchall())
+
+
+def fragments(tx: Tx) -> int:
+    """Return how many turns there are, on which events rest."""
+    return int(tx.execute("SELECT count(*) FROM turn").fetchone()[0])
 
 
 def marks(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
