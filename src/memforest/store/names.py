@@ -12,7 +12,7 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["NameUse", "add", "counts", "mentions_named", "of_occurrences"]
+__all__ = ["SPEAKS", "NameUse", "add", "counts", "mentions_named", "of_occurrences"]
 
 SPEAKS = 1
 """The bit of a mention's roles that names nobody: who speaks."""
