@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timezone, tzinfo
+from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memforest.display import one_line
 from memforest.facts.timeline import Segment, same_value
@@ -160,27 +160,27 @@ class _Profile:
         said = self._snapshot.facts.said_ms[rows]
         if self._at_ms is not None:
             rows, said = rows[said <= self._at_ms], said[said <= self._at_ms]
-        latest = self._naming(rows[np.lexsort((self._snapshot.facts.key[rows], -said))][:MOST_READ])
+        latest = rows[np.lexsort((self._snapshot.facts.key[rows], -said))][:MOST_READ]
         ids = self._snapshot.facts.ids[latest].tolist()
-        texts = wordings(self._tx, ids) | {
-            row: fact.text for row, fact in self._snapshot.restated.items() if row in set(ids)
-        }
-        days = self._snapshot.facts.said_ms[latest].tolist()
+        here = set(ids)
+        restated = {row: fact.text for row, fact in self._snapshot.restated.items() if row in here}
+        texts = wordings(self._tx, ids) | restated
+        days = dict(zip(ids, self._snapshot.facts.said_ms[latest].tolist(), strict=True))
+        telling = islice((fact for fact in ids if self._tells(fact, texts[fact])), MOST["fact"])
         return [
-            self._line(f"{stated_time((day, None, 'day'), self._zone)}: {texts[fact]}", "fact", [fact])
-            for fact, day in zip(ids, days, strict=True)
+            self._line(f"{stated_time((days[fact], None, 'day'), self._zone)}: {texts[fact]}", "fact", [fact])
+            for fact in telling
         ]
 
-    def _naming(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first of some facts that name the entity in any other part than that of the speaker."""
-        members, found = set(self._graph.members[self._place]), list[int]()
-        for row in rows.tolist():
-            named = mentions_of(self._tx, int(self._snapshot.facts.ids[row]))
-            if any(entity in members and role != "speaker" for entity, role in named):
-                found.append(row)
-                if len(found) == MOST["fact"]:
-                    break
-        return np.array(found, dtype=np.int64)
+    def _tells(self, fact: int, text: str) -> bool:
+        """Return whether a statement names the entity in another part than that of who said it.
+
+        What stands as 'Ana: "..."' may tell of anybody, and names her as its speaker.
+        """
+        if text.startswith(tuple(f"{name}:" for name in self._graph.names(self._place))):
+            return False
+        members = set(self._graph.members[self._place])
+        return any(entity in members and role != "speaker" for entity, role in mentions_of(self._tx, fact))
 
     def _line(self, text: str, kind: LineKind, facts: Iterable[int]) -> FoundLine:
         own = list(facts)
