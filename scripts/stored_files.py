@@ -34,6 +34,7 @@ COMMITS = {
     "m0010_jobs": "63c8fc4",
     "m0011_dates": "3dfe0c4",
     "m0012_life": "3466731",
+    "m0013_dirty": "f3ee0d6",
 }
 """Last migration of a schema -> a commit whose code writes it."""
 

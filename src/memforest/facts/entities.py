@@ -9,6 +9,7 @@ different full names are never joined: a false join mixes two people's lives.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 from memforest.store import facts as rows
@@ -17,17 +18,31 @@ from memforest.store.tx import Tx
 from memforest.text import entity_key
 from memforest.types import EntityKind
 
-__all__ = ["EntityBook", "is_short_form", "speaker_key"]
+__all__ = ["EntityBook", "is_short_form", "speaker_key", "spelling"]
 
 MIN_SHORT_FORM = 3
 """Fewest characters of a short form: two letters ("Al") start too many names."""
 MIN_DROPPED = 2
 """Fewest characters a short form leaves out: "Ann" is not short for Anna."""
+_QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
 
 
 def speaker_key(name: str) -> str | None:
     """Return the key of who speaks, which may be a sign without letters; None when nothing is left of it."""
     return entity_key(name) or (name.casefold().strip() or None)
+
+
+def spelling(name: str) -> str:
+    """Return a name as it is spelled: in the normal form C, without the quotation marks that a sentence has around it.
+
+    Example:
+        >>> spelling("  \u201cJoe\u2019s  Diner\u201d ")
+        'Joe\u2019s Diner'
+    """
+    bare = " ".join(unicodedata.normalize("NFC", name).split())
+    while len(bare) > 1 and bare[0] in _QUOTES and bare[-1] in _QUOTES:
+        bare = bare[1:-1].strip()
+    return bare
 
 
 class EntityBook:
@@ -36,6 +51,7 @@ class EntityBook:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._known: dict[str, int] = {}
+        self._labels: dict[int, str] = {}
         self._kinds: dict[int, set[str]] = {}
         self._were: set[int] = set()
         self._speakers: dict[str, int] = {}
@@ -49,6 +65,7 @@ class EntityBook:
         if row is None or row not in self._were:
             row = rows.put_entity(self._tx, key, name, "participant")
             self._known[key] = row
+            self._labels.setdefault(row, name)
             self._were.add(row)
         self._speakers[key] = row
         return row
@@ -72,8 +89,13 @@ class EntityBook:
         if row is None or kind not in self._kinds.setdefault(row, set()):
             row = rows.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
             self._known[key] = row
+            self._labels.setdefault(row, name)
             self._kinds.setdefault(row, set()).add(kind)
         return row
+
+    def label(self, entity: int) -> str:
+        """Return the label of an entity that the book has found or made."""
+        return self._labels[entity]
 
     def _short_form(self, key: str) -> int | None:
         matches = {row for full, row in self._speakers.items() if is_short_form(key, full)}
@@ -88,6 +110,7 @@ class EntityBook:
         """Return the entity of a key that is no alias, read when it is first asked for."""
         if key not in self._known and (found := rows.entity_with_key(self._tx, key)) is not None:
             self._known[key] = found.row
+            self._labels[found.row] = found.label
             if found.kind == "participant":
                 self._were.add(found.row)
         return self._known.get(key)

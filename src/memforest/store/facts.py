@@ -257,7 +257,19 @@ def entities(tx: Tx) -> list[EntityRow]:
     return [_entity(row) for row in tx.execute(f"{_ENTITY} ORDER BY e.key")]
 
 
-KINDS: tuple[EntityKind, ...] = ("participant", "place", "organisation", "person", "thing", "unknown")
+KINDS: tuple[EntityKind, ...] = (
+    "participant",
+    "place",
+    "organisation",
+    "person",
+    "event",
+    "work",
+    "product",
+    "date",
+    "time",
+    "thing",
+    "unknown",
+)
 """Kinds of entities, the surest first: who speaks is known, places and firms stand behind telling words."""
 _KINDS = " ".join(KINDS)
 

@@ -15,6 +15,7 @@ from memforest.store.db import Database
 from memforest.store.migration_compact import m0007_compact
 from memforest.store.migration_dates import m0011_dates
 from memforest.store.migration_dirty import m0013_dirty
+from memforest.store.migration_graph import m0014_graph
 from memforest.store.migration_indexes import m0009_indexes
 from memforest.store.migration_integrity import m0006_integrity
 from memforest.store.migration_jobs import m0010_jobs
@@ -352,6 +353,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0011_dates,
     m0012_life,
     m0013_dirty,
+    m0014_graph,
 )
 
 

@@ -1,0 +1,192 @@
+"""The relations of a memory: each source, label and target once, with what tells of it and when it held.
+
+They are read from two kinds of observations. A statement relates two entities that it names ("Ana visited Porto"); and a state
+whose value is the name of an entity relates two ("Ana / employer / Orrin"). A relation that is told again gains weight. Only a
+state ends: where another value took its place or somebody said that it is over, as `memforest.facts.timeline` reads it. What has
+ended stays, with its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from memforest.facts.timeline import Change, Observation, Segment, same_value, timeline
+from memforest.language.telling import UNSPECIFIED, holds_many
+from memforest.store.snapshot import StateSeen
+from memforest.text import entity_key, fold
+
+__all__ = ["KnownRelation", "Seen", "Span", "StateLine", "known_relations", "state_lines"]
+
+Span = tuple[int | None, int | None]
+"""[start, end) in UTC ms; no start where it is not known since when, no end where none was told."""
+
+
+class Seen(NamedTuple):
+    """One occurrence of a statement that relates two entities, which are places of the graph."""
+
+    source: int
+    label: str
+    target: int
+    fact: int
+    occurrence: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateLine:
+    """What one attribute of an entity was: the values in time order, and the observations that they were read from."""
+
+    place: int
+    attribute: str
+    segments: tuple[Segment, ...]
+    states: tuple[StateSeen, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRelation:
+    """A source, a label and a target, with all that tells of it. `facts` are row ids of the store, in the order of their times."""
+
+    source: int
+    label: str
+    target: int
+    weight: int
+    """Occurrences that tell of it."""
+    spans: tuple[Span, ...]
+    """When it held, in order; what was ended and began anew has several."""
+    facts: tuple[int, ...]
+    occurrences: tuple[int, ...]
+    first_ms: int
+    latest_ms: int
+
+    @property
+    def start_ms(self) -> int | None:
+        """When it began, None if that is not known."""
+        return self.spans[0][0]
+
+    @property
+    def end_ms(self) -> int | None:
+        """When it was over for the last time, None if it is not."""
+        return self.spans[-1][1]
+
+    def holds_at(self, at_ms: int) -> bool:
+        """Return whether it was in force at an instant."""
+        return any(
+            (start is None or start <= at_ms) and (end is None or at_ms < end) for start, end in self.spans
+        )
+
+
+@dataclass(slots=True)
+class _Told:
+    """What tells of one relation, while it is gathered."""
+
+    facts: dict[int, int] = field(default_factory=dict)
+    """Fact -> the first time at which it tells of it."""
+    occurrences: set[int] = field(default_factory=set)
+    first_ms: int | None = None
+    spans: list[Span] = field(default_factory=list)
+    latest_ms: int = 0
+
+    def add(self, fact: int, occurrence: int, at_ms: int) -> None:
+        self.facts[fact] = min(at_ms, self.facts.get(fact, at_ms))
+        self.occurrences.add(occurrence)
+        self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
+        self.latest_ms = max(self.latest_ms, at_ms)
+
+
+def state_lines(states: Iterable[StateSeen], place_of: Mapping[int, int]) -> list[StateLine]:
+    """Return the timelines of entities, by place and attribute; of an attribute that holds many values one a value.
+
+    The observations of entities that are one are read together. What is not told to be of something is left out.
+    """
+    gathered: dict[tuple[int, str], list[StateSeen]] = {}
+    for state in states:
+        if state.attribute != UNSPECIFIED and state.entity in place_of:
+            gathered.setdefault((place_of[state.entity], state.attribute), []).append(state)
+    found: list[StateLine] = []
+    for (place, attribute), told in sorted(gathered.items()):
+        told.sort(key=lambda state: (state.at_ms, state.tie, state.fact, state.row))
+        for group in _by_value(told) if holds_many(attribute) else [told]:
+            segments = timeline(map(_observation, group))
+            found.append(StateLine(place, attribute, tuple(segments), tuple(group)))
+    return found
+
+
+def _observation(state: StateSeen) -> Observation:
+    change = cast("Change", state.change)
+    return Observation(state.at_ms, state.tie, state.fact, state.value, state.previous, change, state.row)
+
+
+def _by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
+    found: list[list[StateSeen]] = []
+    for state in states:
+        same = next((group for group in found if same_value(group[-1].value, state.value)), None)
+        if same is None:
+            found.append([state])
+        else:
+            same.append(state)
+    return found
+
+
+def known_relations(
+    seen: Iterable[Seen],
+    lines: Iterable[StateLine],
+    place_of_key: Mapping[str, int],
+    occurrence_of: Mapping[int, int],
+    keys: Sequence[str],
+) -> tuple[KnownRelation, ...]:
+    """Return the relations, by the keys of their ends and their label. One of an entity to itself is none.
+
+    Args:
+        seen: what statements relate.
+        lines: what was told of states.
+        place_of_key: key or alias -> place of the graph.
+        occurrence_of: row of a state -> the occurrence that tells of it.
+        keys: place -> key.
+    """
+    told: dict[tuple[int, str, int], _Told] = {}
+    for one in seen:
+        if one.source != one.target and (label := fold(one.label)):
+            told.setdefault((one.source, label, one.target), _Told()).add(one.fact, one.occurrence, one.at_ms)
+    for line in lines:
+        for segment in line.segments:
+            target = place_of_key.get(entity_key(segment.value) or "")
+            if target is None or target == line.place:
+                continue
+            found = told.setdefault((line.place, fold(line.attribute), target), _Told())
+            found.spans.append((segment.start_ms, segment.end_ms))
+            for state in _telling(line.states, segment):
+                found.add(state.fact, occurrence_of.get(state.row, 0), state.at_ms)
+    return tuple(
+        _known(*key, one)
+        for key, one in sorted(told.items(), key=lambda item: (keys[item[0][0]], item[0][1], keys[item[0][2]]))
+    )
+
+
+def _telling(states: Iterable[StateSeen], segment: Segment) -> list[StateSeen]:
+    """Return the observations behind a segment: of its facts, those that name its value."""
+    facts = set(segment.facts)
+    return [
+        state
+        for state in states
+        if state.fact in facts
+        and (same_value(state.value, segment.value) or same_value(state.previous or "", segment.value))
+    ]
+
+
+def _known(source: int, label: str, target: int, told: _Told) -> KnownRelation:
+    first = told.first_ms or 0
+    spans = sorted(told.spans, key=lambda span: (span[0] is not None, span[0] or 0)) or [(first, None)]
+    facts = tuple(sorted(told.facts, key=lambda fact: (told.facts[fact], fact)))
+    return KnownRelation(
+        source,
+        label,
+        target,
+        len(told.occurrences),
+        tuple(spans),
+        facts,
+        tuple(sorted(told.occurrences)),
+        first,
+        told.latest_ms,
+    )
