@@ -92,6 +92,7 @@ class ChatStep:
 
 
 _OWN = "memforest.steps.llm.replies:"
+_EXPLORE = "memforest.steps.llm.explore_replies:"
 _DOUBLES = "memforest.testing.rules:"
 _steps: dict[str, ChatStep] = {
     step.name: step
@@ -114,6 +115,7 @@ _steps: dict[str, ChatStep] = {
             dict.fromkeys(
                 (
                     "consolidate",
+                    "hmem_memory",
                     "summarise_conversation",
                     "summarise_entity",
                     "summarise_scene",
@@ -125,7 +127,7 @@ _steps: dict[str, ChatStep] = {
                 ),
                 f"{_OWN}Summary",
             )
-            | {"timem_profile": f"{_OWN}Profile"},
+            | {"hmem_profile": f"{_EXPLORE}EntityFile", "timem_profile": f"{_OWN}Profile"},
             f"{_DOUBLES}summary",
         ),
         ChatStep(
@@ -136,8 +138,12 @@ _steps: dict[str, ChatStep] = {
         ),
         ChatStep(
             "plan",
-            "says what to look for: in each recalled tree, or how much of a memory a question needs",
-            {"plan": f"{_OWN}BrowseGuide", "timem_plan": f"{_OWN}QuestionNeeds"},
+            "says what to look for: in each recalled tree, how much of a memory a question needs, or in which parts",
+            {
+                "hmem_plan": f"{_EXPLORE}QuestionParts",
+                "plan": f"{_OWN}BrowseGuide",
+                "timem_plan": f"{_OWN}QuestionNeeds",
+            },
             f"{_DOUBLES}guide",
             waits=True,
         ),
@@ -150,8 +156,12 @@ _steps: dict[str, ChatStep] = {
         ),
         ChatStep(
             "answer",
-            "answers from the evidence",
-            {"answer": f"{_OWN}AnswerReply"},
+            "answers from the evidence, also a question in parts",
+            {
+                "answer": f"{_OWN}AnswerReply",
+                "hmem_answer": f"{_OWN}AnswerReply",
+                "hmem_reason": f"{_EXPLORE}Reasoning",
+            },
             f"{_DOUBLES}answer",
             waits=True,
         ),

@@ -263,7 +263,7 @@ class SummaryRequest:
     what comes to it: the summary tells both.
 
     `prompt` names the prompt of a level that has one of its own: ``"segment"``, ``"session"``, ``"day"``, ``"week"`` or
-    ``"profile"``. `statements` are what the memory holds of what the inputs tell, for who writes without a model: of a segment
+    ``"profile"``; ``"memory"`` is that of what is consolidated because it is alike. `statements` are what the memory holds of what the inputs tell, for who writes without a model: of a segment
     the statements that its turns support, of a profile its lines.
 
     `summarise` is the caller's policy: ``"kept"`` lets children's texts stand as they are while they are short, ``"every"``

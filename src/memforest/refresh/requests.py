@@ -28,7 +28,7 @@ __all__ = [
     "stale_nodes",
 ]
 
-PROMPTS = ("", "segment", "session", "day", "week", "profile")
+PROMPTS = ("", "segment", "session", "day", "week", "profile", "memory")
 """What a request may name as its prompt; see `memforest.types.SummaryRequest`."""
 
 

@@ -1,10 +1,10 @@
-"""Records of the levels of a memory that is consolidated by the calendar: segment, session, day, week, and profile.
+"""Records of a memory that is consolidated by the calendar (segment, session, day, week, profile), or of what is alike (memory).
 
-Each level has a prompt of its own, which a request names (`SummaryRequest.prompt`). A reply is checked against all that it
+Each has a prompt of its own, which a request names (`SummaryRequest.prompt`). A reply is checked against all that it
 was made of (`memforest.steps.llm.record_checks`), sent back once with what is wrong, and then given up: that record alone has
 failed.
 
-Source: TiMem (arXiv 2601.02845), §3: what a level holds. The prompts are our own.
+Source: TiMem (arXiv 2601.02845), §3: what a level holds; H-Mem (arXiv 2605.15701), §3.1: what is consolidated from day to year. The prompts are our own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from memforest.interval import local_time
 from memforest.language.counting import count_words
 from memforest.models.calls import Calls
 from memforest.profiles import join_sections
+from memforest.steps.base import Kept
 from memforest.steps.llm.passages import participant_named
 from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.record_checks import RecordCheck
@@ -25,11 +26,13 @@ from memforest.steps.llm.shown import MAX_CHARS, not_blank, numbered, readable, 
 from memforest.steps.llm.structured import ask
 from memforest.types import SummaryRequest
 
-__all__ = ["LEVELS", "MIN_CHARS", "Level", "RecordWriter"]
+__all__ = ["LEVELS", "MEMORY", "MIN_CHARS", "Level", "RecordWriter"]
 
 Level = Literal["segment", "session", "day", "week", "profile"]
 LEVELS: tuple[Level, ...] = get_args(Level)
-"""What `SummaryRequest.prompt` may name, from the lowest level up."""
+"""What `SummaryRequest.prompt` may name of a calendar's levels, from the lowest up."""
+MEMORY = "memory"
+"""What it names for the memory that is consolidated of things alike, whatever its level."""
 
 MIN_CHARS = 400
 """Characters that an input is shown with at least: of more inputs than have room so, evenly spaced ones are shown."""
@@ -49,19 +52,24 @@ class RecordWriter:
     def __init__(self, calls: Calls, zone: tzinfo) -> None:
         self._calls = calls
         self._zone = zone
-        self._prompts: Mapping[str, Prompt[Any]] = {level: load_prompt(f"timem_{level}") for level in LEVELS}
+        self._prompts: Mapping[str, Prompt[Any]] = {
+            **{level: load_prompt(f"timem_{level}") for level in LEVELS},
+            MEMORY: load_prompt("hmem_memory"),
+        }
 
     def writes(self, request: SummaryRequest) -> bool:
-        """Return whether a request is for a record of one of the levels."""
+        """Return whether a request is for one of these records."""
         return request.prompt in self._prompts
 
     def maker_of(self, request: SummaryRequest) -> str | None:
-        """Return what is recorded as the maker of a record: ``"timem_day@1:model"``; None if it is of no level."""
+        """Return what is recorded as the maker of a record: ``"timem_day@1:model"``; None if it is none of these."""
         found = self._prompts.get(request.prompt)
         return None if found is None else found.maker(self._calls.model_id)
 
     async def write(self, request: SummaryRequest) -> str:
         """Return a record in at most so many words as the request has; "" where there is nothing to tell, without a call.
+
+        A memory of one text is that text, if it fits and may be kept: nothing was consolidated.
 
         A profile is the text of its sections (`memforest.profiles`); what is too long of it goes line by line, from the end of
         the longest section.
@@ -73,6 +81,8 @@ class RecordWriter:
         inputs = readable(_spaced(not_blank(request.inputs)))
         if not inputs or request.max_words <= 0:
             return ""
+        if _stands_alone(request, inputs):
+            return Kept(inputs[0])
         history = readable(not_blank(request.history))
         prompt = self._prompts[request.prompt]
         days = _days(request, self._zone)
@@ -98,6 +108,12 @@ class RecordWriter:
         return within(reply.summary, request.max_words)
 
 
+def _stands_alone(request: SummaryRequest, inputs: Sequence[str]) -> bool:
+    """Return whether a memory is of one text, which may stand as it is and fits."""
+    alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
+    return alone and count_words(inputs[0]) <= request.max_words
+
+
 def _values(
     request: SummaryRequest, days: Sequence[str], inputs: Sequence[str], history: Sequence[str]
 ) -> Mapping[str, Value]:
@@ -107,9 +123,10 @@ def _values(
     node |= {"from": days[0], "to": days[1], "participants": list(request.participants)}
     told = "turn" if request.prompt == "segment" else "note"
     people = max(1, len(request.participants)) if request.prompt == "profile" else 1
+    before = {} if request.prompt == MEMORY else {"history": numbered("record", history)}
     return {
         "node": [node],
-        "history": numbered("record", history),
+        **before,
         f"{told}s": numbered(told, inputs),
         "words": max(1, request.max_words // people),
     }

@@ -1,9 +1,10 @@
-"""Records of a calendar's levels without a model: statements, whole sentences, or the lines of a profile.
+"""Records of a calendar's levels and of consolidated memories without a model: statements, whole sentences, or the lines of a profile.
 
 - A segment holds the statements that its turns support; where none does, what was said, in whole sentences.
 - A session, day or week holds whole sentences of what is below it, in its order, a statement a line: first of all the first and
   the last that tell of something that changed ("Ana lives in Porto", "Ana moved to Lisbon"), then what adds most, where a word
   counts less that a record before this one has told. Where no change is read, the first and the last thing told are kept.
+- A memory, which is consolidated of things that are alike, is made as a session is; one thing alone stands as it is.
 - A profile holds the lines that its request brings, by participant.
 
 Nothing is cut within a sentence, but where not one sentence of all fits. Changes are read in English and Spanish
@@ -48,11 +49,21 @@ def record_of(request: SummaryRequest) -> Kept:
     """Return the record of a level's request, at most ``request.max_words`` words; what has nothing to tell gives ""."""
     if request.max_words <= 0:
         return Kept()
+    if request.prompt == "memory":
+        return Kept(_memory(request))
     if request.prompt == "profile":
         return Kept(_profile(request))
     if request.prompt == "segment":
         return Kept(_segment(request))
     return Kept(_chosen(request.inputs, request))
+
+
+def _memory(request: SummaryRequest) -> str:
+    """Return what is alike in whole sentences; of one text alone all of it, if it fits."""
+    told = [text.strip() for text in request.inputs if text.strip()]
+    if len(told) == 1 and len(told[0]) <= MAX_CHARS and count_words(told[0]) <= request.max_words:
+        return told[0]
+    return _chosen(request.inputs, request)
 
 
 def _segment(request: SummaryRequest) -> str:
