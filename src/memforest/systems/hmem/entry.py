@@ -70,7 +70,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         return NOWHERE
     graph = graph_of(tx, snapshot)
     named = seeds(graph, names_in(request))
-    usual, closest = _closest(snapshot, graph, explore, base)
+    closest = _closest(snapshot, graph, explore, base)
     if not named and not closest:
         return NOWHERE
     found = expand(
@@ -90,10 +90,8 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
     )
 
 
-def _closest(
-    snapshot: Snapshot, graph: Graph, explore: Explore, base: Base
-) -> tuple[float, dict[int, float]]:
-    """Return how near facts usually are, and the entities that are nearer than that: how far above it, the nearest as 1."""
+def _closest(snapshot: Snapshot, graph: Graph, explore: Explore, base: Base) -> dict[int, float]:
+    """Return the entities that are nearer than facts usually are: how far above that, the nearest as 1."""
     told = base.fact if base.fact.any() else base.fact_lexical
     usual = float(told.mean())
     excess = {
@@ -102,7 +100,7 @@ def _closest(
         if value > usual
     }
     most = max(excess.values(), default=0.0)
-    return usual, {place: value / most for place, value in excess.items()} if most > 0 else {}
+    return {place: value / most for place, value in excess.items()}
 
 
 def _led_to(snapshot: Snapshot, graph: Graph, places: Sequence[int]) -> tuple[Flags, Flags]:

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from memforest.explore import Explore
 from memforest.interval import to_ms
 from memforest.ranking import (
-    DAY_MS,
     Scores,
     robustness,
     standardise,
     time_overlap,
     time_overlap_as_printed,
 )
+from memforest.ranking.parts import DAY_MS
 from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.forests import embedded_forest
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
@@ -34,7 +34,7 @@ from memforest.systems.stretches import along_stretches
 from memforest.systems.surroundings import as_said
 from memforest.types import SubQuery
 
-__all__ = ["Scored", "asked_time", "held", "node_scores", "similarities", "turn_scores"]
+__all__ = ["Fit", "asked_time", "held", "node_scores", "similarities", "turn_scores"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -42,14 +42,14 @@ Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class Fit:
     """The score of pieces and its parts, which sum to it: ``"similarity"``, ``"time"``, ``"robustness"``, ``"entity"``."""
 
     total: Scores
     parts: Mapping[str, Scores]
 
     @classmethod
-    def of(cls, parts: Mapping[str, Scores]) -> Scored:
+    def of(cls, parts: Mapping[str, Scores]) -> Fit:
         """Return the sum of parts, without those that are all zero."""
         kept = {name: part for name, part in parts.items() if part.any()}
         first = next(iter(parts.values()))
@@ -65,7 +65,7 @@ def asked_time(sub: SubQuery, request: Search) -> Interval | None:
     An open end is the question's present, or the start if that is later.
     """
     start, end = (request.plan.start, request.plan.end) if sub.interval is None else sub.interval
-    if start is None or (start, end) == (None, None):
+    if start is None:
         return None
     begin = to_ms(start)
     last = request.reference_ms if end is None else to_ms(end)
@@ -142,7 +142,7 @@ def turn_scores(
     similar: Scores,
     speaks: Ints,
     near: Scores | None,
-) -> Scored:
+) -> Fit:
     """Return F of every turn with the statement that speaks for it.
 
     Args:
@@ -164,7 +164,7 @@ def turn_scores(
         last_told, again = held(snapshot)
         last[told] = np.maximum(last[told], last_told[rows])
         times[told] = again[rows]
-    return Scored.of(
+    return Fit.of(
         {
             "similarity": explore.similarity * similar,
             "time": explore.time * fit,
@@ -179,9 +179,7 @@ def _fact_times(snapshot: Snapshot) -> tuple[Ints, Ints]:
     """Return when each fact was so, [start, end): what it states, else the moment it was first said."""
     facts = snapshot.facts
     ended = facts.stated & (facts.end_ms != OPEN)
-    return facts.start_ms, np.where(
-        ended, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1
-    )
+    return facts.start_ms, np.where(ended, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1)
 
 
 # -- memories ---------------------------------------------------------------------------------------
@@ -196,7 +194,7 @@ def node_scores(
     explore: Explore,
     asked: Interval | None,
     base: Base,
-) -> Scored:
+) -> Fit:
     """Return F of some inner nodes, on the scale of `turn_scores`.
 
     S is that of the vector of the node's text; of one without it, the mean of its events. With ``"fused"`` it is brought to
@@ -222,7 +220,7 @@ def node_scores(
         cosine = near * vectors + words * (weights.lexical if spread else weights.lexical + vectors)
     start, end = forest.intervals
     last, times = _node_marks(forest, snapshot)
-    return Scored.of(
+    return Fit.of(
         {
             "similarity": explore.similarity * cosine,
             "time": explore.time * _time(start[nodes], end[nodes], asked, explore),
@@ -232,9 +230,7 @@ def node_scores(
     )
 
 
-def _cosines(
-    tx: Tx, snapshot: Snapshot, forest: Forest, nodes: Ints, request: Search, base: Base
-) -> Scores:
+def _cosines(tx: Tx, snapshot: Snapshot, forest: Forest, nodes: Ints, request: Search, base: Base) -> Scores:
     """Return the cosine of nodes with a question; 0 without vectors."""
     if request.vector is None or not snapshot.dimension:
         return np.zeros(len(nodes))

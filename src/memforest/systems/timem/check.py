@@ -17,7 +17,7 @@ from memforest.systems.timem.levels import LEVELS, ROOT, SEGMENT, SESSION, UNITS
 from memforest.systems.timem.receive import ZONE
 from memforest.systems.timem.schedule import key_of
 from memforest.systems.timem.settings import TiMemSettings
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 from memforest.tree import Node
 
 __all__ = ["problems"]

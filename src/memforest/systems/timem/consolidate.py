@@ -27,7 +27,7 @@ from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import OWNER, key_of_row, schedule, targets
 from memforest.systems.timem.settings import TiMemSettings
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 
 __all__ = ["any_due", "consolidate", "horizon"]
 

@@ -26,7 +26,7 @@ from memforest.systems.base import Candidate, Refined, Search
 from memforest.systems.filters import is_state, valid_end
 from memforest.systems.host import Host
 from memforest.systems.modes import FALLS_BACK
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 from memforest.text import cut, fold, words
 from memforest.types import Complexity
 

@@ -40,7 +40,7 @@ from memforest.systems.timem.receive import forget_place
 from memforest.systems.timem.requests import requests_of
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 from memforest.text import cut
 from memforest.tree import Contract, Node
 

@@ -30,7 +30,7 @@ from memforest.systems.timem.rows import Row
 from memforest.systems.timem.schedule import OWNER, key_of_row
 from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.timem.supports import Supports
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 from memforest.text import cut, entity_key
 
 __all__ = ["COMPOSED", "MOST_SINCE", "found_profile"]

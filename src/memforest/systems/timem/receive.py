@@ -12,7 +12,7 @@ from memforest.systems.timem.grow import OWNER, CalendarTree
 from memforest.systems.timem.history import by_rules
 from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 
 __all__ = ["ZONE", "edit", "forget_place", "receive", "rezone"]
 

@@ -27,7 +27,7 @@ from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT, SESSION, UNIT
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.timem.turn_rows import SaidLine
-from memforest.systems.timem.zone import memory_zone
+from memforest.systems.zone import memory_zone
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 

@@ -1,4 +1,4 @@
-"""The zone of a memory, for the days that a model is shown."""
+"""The zone of a memory."""
 
 from __future__ import annotations
 
