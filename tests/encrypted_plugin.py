@@ -1,7 +1,7 @@
 """A plugin of pytest that puts a key into every configuration that names none: `pytest -p tests.encrypted_plugin`.
 
 With it the tests of whole memories run on encrypted ones; see tests/test_encrypted_memory.py. What a test looks for in the
-file itself it finds by the same key.
+file itself it finds by the same key. The run fails if a file of tests made no encrypted memory.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from memforest.store.connections import pragma_key
 KEY = Key(bytes(range(32)))
 
 _plain = sqlite3.connect
-_made: list[Path] = []
-"""The salts that were made."""
+_run: list[Path] = []
+"""The files of the tests that were run, the last of which is running."""
+_made: set[Path] = set()
+"""Those whose tests made a salt."""
 _make = salts.make
 
 
 def _noted(path: Path, key: Key) -> Any:
-    _made.append(path)
+    _made.update(_run[-1:])
     return _make(path, key)
 
 
@@ -52,8 +54,14 @@ def pytest_configure() -> None:
     salts.make = _noted
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note the file whose test begins."""
+    _run.append(item.path)
+
+
 @pytest.hookimpl
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail if no memory was encrypted: the tests would have proved nothing."""
-    if not _made:
+    """Fail if no memory was encrypted in a file of tests: these would have proved nothing."""
+    if not _run or _made != set(_run):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,16 @@ PACKAGES_NAME = {
 """Where the text "memforest" is the package, its command, or its resources; and "flat" a dwelling."""
 
 
-def _sources(index: str) -> Iterator[tuple[str, ast.Module]]:
+@cache
+def _sources() -> dict[Path, tuple[list[str], list[str]]]:
+    """Return what every module imports, and its texts."""
+    found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        if PACKAGE / "systems" / index not in path.parents:
-            yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        modules += [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
+        found[path] = modules, list(_told(tree))
+    return found
 
 
 def _told(tree: ast.Module) -> Iterator[str]:
@@ -56,12 +63,13 @@ def _told(tree: ast.Module) -> Iterator[str]:
 def _names(index: str) -> set[str]:
     """Return the files outside of an index's folder that import it, name its tables, or say its name."""
     found = set()
-    for name, tree in _sources(index):
-        modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        modules += [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
+    for path, (modules, texts) in _sources().items():
+        if PACKAGE / "systems" / index in path.parents:
+            continue
+        name = path.relative_to(PACKAGE).as_posix()
         imported = any(f"{module}.".startswith(f"memforest.systems.{index}.") for module in modules)
-        tables = any(f"ix_{index}" in text for text in _told(tree))
-        said = index in NAMES and index in _told(tree) and name.split("/")[0] not in PACKAGES_NAME
+        tables = any(f"ix_{index}" in text for text in texts)
+        said = index in NAMES and index in texts and name.split("/")[0] not in PACKAGES_NAME
         if imported or tables or said:
             found.add(name)
     return found

@@ -22,7 +22,7 @@ from memforest import Budget, Config, ConfigError, MemForest, Ranking, Timestamp
 from memforest.models.base import ChatRequest
 from memforest.recall import Recall
 from memforest.steps.llm.prompt import load_prompt
-from memforest.systems.timem import zone as zones
+from memforest.systems import zone as zones
 from memforest.testing import CountingChat, local_reply, prompt_of
 
 NOW = datetime(2024, 6, 20, tzinfo=timezone.utc)

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from memforest.search.snapshot import Ints, ranges
 
-__all__ = ["ALIKE", "MOST_TOGETHER", "OVERLAP", "RELATION", "TOGETHER", "Edges", "Pairs", "join_pairs", "pairs_within"]
+__all__ = [
+    "ALIKE",
+    "MOST_TOGETHER",
+    "OVERLAP",
+    "RELATION",
+    "TOGETHER",
+    "Edges",
+    "Pairs",
+    "join_pairs",
+    "pairs_within",
+]
 
 Weights = NDArray[np.float64]
 
@@ -50,7 +60,12 @@ class Pairs(NamedTuple):
         one, other = np.array(ends, dtype=np.int64).reshape(-1, 2).T
         first, latest = np.array(times, dtype=np.int64).reshape(-1, 2).T
         return cls(
-            one, other, np.array(weights, dtype=np.float64), first, latest, np.full(len(one), kind, dtype=np.int8)
+            one,
+            other,
+            np.array(weights, dtype=np.float64),
+            first,
+            latest,
+            np.full(len(one), kind, dtype=np.int8),
         )
 
 
@@ -89,7 +104,9 @@ class Edges:
         return int(sum(getattr(self, name).nbytes for name in self.__slots__))
 
 
-def pairs_within(owners: Ints, members: Ints, hubs: Ints, most: int = MOST_TOGETHER) -> tuple[Ints, Ints, Ints]:
+def pairs_within(
+    owners: Ints, members: Ints, hubs: Ints, most: int = MOST_TOGETHER
+) -> tuple[Ints, Ints, Ints]:
     """Return every pair of members of one owner, each once: the owner, the smaller member, the larger one.
 
     Args:
@@ -116,7 +133,11 @@ def pairs_within(owners: Ints, members: Ints, hubs: Ints, most: int = MOST_TOGET
         if hub in beside:
             beside = beside[beside != hub]
             found.append((np.full(len(beside), owners[start]), np.full(len(beside), hub), beside))
-    owner, one, other = (np.concatenate([owners[:0], *(column)]) for column in zip(*found, strict=True)) if found else (owners[:0],) * 3
+    owner, one, other = (
+        (np.concatenate([owners[:0], *(column)]) for column in zip(*found, strict=True))
+        if found
+        else (owners[:0],) * 3
+    )
     order = np.lexsort((np.maximum(one, other), np.minimum(one, other), owner))
     return owner[order], np.minimum(one, other)[order], np.maximum(one, other)[order]
 

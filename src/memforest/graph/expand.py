@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memforest.graph.edges import columns_of
-from memforest.graph.graph import Graph
+from memforest.graph.known import Graph
 from memforest.search.snapshot import Ints
 
 __all__ = ["DAMPING", "Expansion", "Via", "damped", "expand"]

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.graph.graph import Graph
+from memforest.graph.known import Graph
 from memforest.search.snapshot import Snapshot
 from memforest.text import entity_key
 
@@ -61,9 +61,7 @@ def _words_of_names(graph: Graph) -> dict[str, tuple[int, ...]]:
     return {word: tuple(places) for word, places in found.items()}
 
 
-def near(
-    graph: Graph, snapshot: Snapshot, fact_cosines: NDArray[np.floating], most: int
-) -> dict[int, float]:
+def near(graph: Graph, snapshot: Snapshot, fact_cosines: NDArray[np.floating], most: int) -> dict[int, float]:
     """Return the places whose facts are nearest to a question, the nearest first.
 
     An entity has no vector of its own. The product of a question with the mean of the (unit) vectors of its facts is the mean of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from memforest.graph.edges import columns_of
-from memforest.graph.graph import Graph
+from memforest.graph.known import Graph
 from memforest.graph.relations import KnownRelation
 from memforest.search.snapshot import Ints, Snapshot
 
@@ -62,7 +63,7 @@ def path(graph: Graph, snapshot: Snapshot, a: int, b: int, hops: int = 4) -> Pat
         return None
     weight = np.zeros(len(graph))
     before = np.full(len(graph), -1, dtype=np.int64)
-    for near, far in zip(layers, layers[1:], strict=False):
+    for near, far in pairwise(layers):
         source, column = columns_of(graph.edges, near)
         target = graph.edges.targets[column]
         forward = np.isin(target, far)
@@ -75,9 +76,7 @@ def path(graph: Graph, snapshot: Snapshot, a: int, b: int, hops: int = 4) -> Pat
     while places[-1] != a:
         places.append(int(before[places[-1]]))
     places.reverse()
-    return Path(
-        tuple(places), tuple(_step(graph, snapshot, *ends) for ends in zip(places, places[1:], strict=False))
-    )
+    return Path(tuple(places), tuple(_step(graph, snapshot, *ends) for ends in pairwise(places)))
 
 
 def _layers(graph: Graph, a: int, b: int, hops: int) -> list[Ints] | None:
@@ -102,7 +101,7 @@ def _step(graph: Graph, snapshot: Snapshot, source: int, target: int) -> Step:
     telling = dict.fromkeys(row for one in related for row in snapshot.rows_of_facts(one.facts))
     naming = np.intersect1d(graph.facts[source], graph.facts[target]).astype(np.int64)
     naming = naming[np.lexsort((naming, -snapshot.facts.said_ms[naming]))]
-    facts = tuple((telling | dict.fromkeys(naming.tolist())))[:MOST_EVIDENCE]
+    facts = tuple(telling | dict.fromkeys(naming.tolist()))[:MOST_EVIDENCE]
     return Step(
         source,
         target,

@@ -160,7 +160,9 @@ def known_relations(
                 found.add(state.fact, occurrence_of.get(state.row, 0), state.at_ms)
     return tuple(
         _known(*key, one)
-        for key, one in sorted(told.items(), key=lambda item: (keys[item[0][0]], item[0][1], keys[item[0][2]]))
+        for key, one in sorted(
+            told.items(), key=lambda item: (keys[item[0][0]], item[0][1], keys[item[0][2]])
+        )
     )
 
 

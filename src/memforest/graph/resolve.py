@@ -1,29 +1,319 @@
-"""Which entities are one: a pure function of their names, kinds and neighbours, and of what people decided."""
+"""Which entities are one: a pure function of their names, kinds and neighbours, and of what people decided.
+
+The rules, surest first: a person's choice; names that are equal but for case, punctuation, blanks, accents and umlauts;
+names that are equal but for a title or a word such as "team"; a first name, a surname or initials of one longer name;
+abbreviations and beginnings of first names; slips of one letter. But for the first two a name must fit exactly one other,
+and how much else must speak for it (kinds, shared neighbours) is measured: `scripts/calibrate_names.py`. Two that stand
+beside each other, two full names that differ in a word, a person and a firm, and names with other numbers are never joined.
+
+Nothing depends on the order of the entities or on their ids. A `Resolver` keeps what it worked out, so that a change costs
+what is near it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from memforest.graph.blocks import Blocks, keys_of
+from memforest.graph.chosen import Chosen, chosen_of
+from memforest.graph.likeness import TIERS, Likeness, apart, compare, least
 from memforest.graph.named import Choice, Decision, Named, Resolution
+from memforest.graph.names import Form, form_of, other_keys
+from memforest.graph.settle import Match, World, settle
 
-__all__ = ["Choice", "Decision", "Named", "Resolution", "resolve"]
+__all__ = [
+    "MOST_NEIGHBOURS",
+    "MOST_OVERLAPS",
+    "Choice",
+    "Decision",
+    "Named",
+    "Resolution",
+    "Resolver",
+    "resolve",
+]
+
+MOST_NEIGHBOURS = 32
+"""Who has more neighbours is everybody's, and so is a participant: to share one says nothing."""
+MOST_OVERLAPS = 8
+"""Most names that a short name is near to: those with most shared neighbours, then those most often named."""
 
 
 def resolve(named: Sequence[Named], choices: Sequence[Choice] = ()) -> Resolution:
-    """Return which of the entities are one. Neither the order nor the ids matter, except that ids name the result."""
-    groups = {one.id: one.id for one in named}
-    by_id = {one.id: one for one in named}
-    into: dict[int, int] = {}
-    decisions = []
-    for choice in sorted(choices, key=lambda one: -one.made_ms):
-        ends = (choice.entity, choice.other)
-        if choice.same and all(one in by_id for one in ends):
-            first, second = (groups[one] for one in ends)
-            if first != second:
-                groups = {one: first if group == second else group for one, group in groups.items()}
-                decisions.append(Decision(*ends, "choice", 1.0))
-    for group in set(groups.values()):
-        members = [by_id[one] for one, of in groups.items() if of == group]
-        stands = min(members, key=lambda one: (one.kind != "participant", -one.supports, one.key))
-        into.update({one.id: stands.id for one in members if one is not stands})
-    return Resolution(into, tuple(decisions))
+    """Return which of the entities are one. Neither their order nor their ids matter, except that ids name the result.
+
+    Example:
+        >>> ana = Named(1, "ana ruiz", "participant", "Ana Ruiz", supports=4)
+        >>> resolve([ana, Named(2, "ana", "person", "Ana", supports=9)]).into
+        {2: 1}
+    """
+    return Resolver(named, choices).resolution
+
+
+class Resolver:
+    """Keeps which entities are one while they change.
+
+    Not safe for several threads. A resolution that was given out stays as it is.
+    """
+
+    def __init__(self, named: Iterable[Named] = (), choices: Sequence[Choice] = ()) -> None:
+        self._named: dict[int, Named] = {}
+        self._forms: dict[int, Form] = {}
+        self._blocks = Blocks()
+        self._choices = tuple(choices)
+        self._chosen = Chosen()
+        self._matches: dict[int, tuple[Match, ...]] = {}
+        self._matched_by: dict[int, set[int]] = {}
+        self._near: dict[int, tuple[tuple[int, str], ...]] = {}
+        self._groups: dict[int, frozenset[int]] = {}
+        self._stands: dict[int, int] = {}
+        self._decisions: dict[int, list[Decision]] = {}
+        self.update(tuple(named))
+
+    def update(
+        self,
+        changed: Collection[Named] = (),
+        gone: Collection[int] = (),
+        choices: Sequence[Choice] | None = None,
+    ) -> None:
+        """Take in entities that are new or changed, entities that are gone, and all of people's decisions.
+
+        Args:
+            changed: entities as they are now. Neighbours are mutual: who lost or got one is changed too.
+            gone: ids of entities that are no more.
+            choices: all decisions there are; None where they are as before.
+        """
+        touched = self._take_in(changed, gone)
+        if choices is not None:
+            self._choices = tuple(choices)
+        chosen = chosen_of(self._choices, self._named)
+        touched |= chosen.changed(self._chosen)
+        self._chosen = chosen
+        asking: set[int] = set()
+        for entity in touched:
+            asking |= self._blocks.asking(entity)
+        near = self._reached(asking | touched)
+        for entity in asking:
+            self._ask(entity)
+        self._settle(near | self._reached(asking | touched))
+
+    @property
+    def into(self) -> dict[int, int]:
+        """Entity that is joined -> entity that stands for its group."""
+        return dict(self._stands)
+
+    @property
+    def resolution(self) -> Resolution:
+        """Which entities are one, as of the last update."""
+        by_key = self._order
+        decisions = [one for some in self._decisions.values() for one in some]
+        decisions.sort(key=lambda one: (by_key(one.entity), by_key(one.into)))
+        into = {entity: self._stands[entity] for entity in sorted(self._stands, key=by_key)}
+        return Resolution(into, tuple(decisions), tuple(self._overlaps()))
+
+    def _order(self, entity: int) -> tuple[str, int]:
+        return self._named[entity].key, entity
+
+    def _take_in(self, changed: Collection[Named], gone: Collection[int]) -> set[int]:
+        """Put entities in and out; return those whose comparisons may come out another way."""
+        touched: set[int] = set()
+        for entity in {*gone, *(one.id for one in changed)}:
+            was = self._named.get(entity)
+            if was is None:
+                continue
+            touched |= self._blocks.asking(entity)
+            self._blocks.remove(entity)
+            if self._tells(entity):
+                touched |= was.neighbours
+            del self._named[entity], self._forms[entity]
+        for one in changed:
+            self._named[one.id] = one
+            form = self._forms[one.id] = form_of(one)
+            self._blocks.add(one.id, keys_of(one, form))
+        for one in changed:
+            touched.add(one.id)
+            if len(self._named) > len(changed) and self._tells(one.id):
+                touched |= one.neighbours
+        for entity in gone:
+            self._matches.pop(entity, None)
+            self._near.pop(entity, None)
+        return touched | set(gone)
+
+    def _tells(self, entity: int) -> bool:
+        """Return whether to have an entity as a neighbour says something."""
+        one = self._named.get(entity)
+        return one is not None and one.kind != "participant" and len(one.neighbours) <= MOST_NEIGHBOURS
+
+    def _reached(self, entities: set[int]) -> set[int]:
+        """Return the entities, and all that matches and decisions lead to from them."""
+        found = set(entities)
+        waiting = list(entities)
+        while waiting:
+            entity = waiting.pop()
+            near = {match.other for match in self._matches.get(entity, ())}
+            near |= self._matched_by.get(entity, set())
+            near |= self._groups.get(entity, frozenset()) | self._chosen.groups.get(entity, frozenset())
+            waiting += near - found
+            found |= near
+        return found
+
+    def _ask(self, entity: int) -> None:
+        """Find whose name an entity's may be short for, and whose it is near to."""
+        for match in self._matches.pop(entity, ()):
+            self._matched_by[match.other].discard(entity)
+        self._near.pop(entity, None)
+        if entity not in self._named:
+            return
+        found, crowded = self._blocks.asked(entity)
+        if not found and not crowded:
+            return
+        matches = self._fitting(entity, found, {tier for tier, _ in crowded})
+        if matches:
+            self._matches[entity] = matches
+            for match in matches:
+                self._matched_by.setdefault(match.other, set()).add(entity)
+        if len(self._forms[entity].tokens) == 1:
+            for _, others in crowded:
+                found.update(others)
+            self._near[entity] = self._alike(entity, found - {entity})
+
+    def _fitting(self, entity: int, others: set[int], crowded: set[int]) -> tuple[Match, ...]:
+        """Return the entities with a name that this one's may be: equal ones, and those of its surest rule.
+
+        None of that rule if two of them are surely two, or if more than can be looked at answered.
+        """
+        equal, best, tier = [], [], 9
+        mine, one = self._forms[entity], self._named[entity]
+        for other in others:
+            likeness = self._likeness(one, mine, other)
+            if (
+                likeness is None
+                or apart(mine, self._forms[other])
+                or self._asks_back(one, other, likeness.rule)
+            ):
+                continue
+            match = self._match(one, other, likeness)
+            if TIERS[match.rule] == 0:
+                equal.append(match)
+            elif TIERS[match.rule] < tier:
+                best, tier = [match], TIERS[match.rule]
+            elif TIERS[match.rule] == tier:
+                best.append(match)
+        if (
+            any(low <= tier for low in crowded)
+            or not any(match.enough for match in best)
+            or self._several(best)
+        ):
+            best = []
+        return (*equal, *best)
+
+    def _likeness(self, one: Named, form: Form, other: int) -> Likeness | None:
+        found = compare(form, self._forms[other])
+        if (found is None or TIERS[found.rule] > TIERS["alias"]) and one.key in other_keys(
+            self._named[other]
+        ):
+            return Likeness("alias", 1.0)
+        return found
+
+    def _asks_back(self, one: Named, other: int, rule: str) -> bool:
+        """Return whether the other's name is the one to be short, or misspelled, for this one's."""
+        if rule == "alias":
+            return False
+        tier = TIERS[rule]
+
+        def weight(named: Named) -> tuple[int, int, int, int, str]:
+            size = 0 if tier == TIERS["typo"] else len(named.key)
+            return (
+                len(self._forms[named.id].tokens),
+                size,
+                named.kind == "participant",
+                named.supports,
+                named.key,
+            )
+
+        return weight(one) > weight(self._named[other])
+
+    def _match(self, one: Named, other: int, likeness: Likeness) -> Match:
+        """Return a match with whether enough speaks for it."""
+        wants = least()[likeness.rule]
+        evidence = 0
+        if wants.evidence:
+            mine, theirs = self._forms[one.id].family, self._forms[other].family
+            evidence = int(mine == theirs != "unknown") + self._shared(one, other)
+        enough = evidence >= wants.evidence and likeness.score >= wants.likeness
+        return Match(other, likeness.rule, likeness.score, enough)
+
+    def _shared(self, one: Named, other: int) -> int:
+        """Return how many neighbours two entities share that tell something, at most two."""
+        shared = one.neighbours & self._named[other].neighbours
+        return min(2, sum(self._tells(entity) for entity in shared)) if shared else 0
+
+    def _several(self, matches: list[Match]) -> bool:
+        """Return whether two of the matches are surely two."""
+        world = self._world()
+        return any(
+            world.unlike(first.other, second.other)
+            for index, first in enumerate(matches)
+            for second in matches[:index]
+        )
+
+    def _alike(self, entity: int, others: Iterable[int]) -> tuple[tuple[int, str], ...]:
+        """Return the entities whose names begin or end as a short one's, nearest first."""
+        one, mine = self._named[entity], self._forms[entity]
+        word = mine.tokens[0]
+        found = []
+        for other in others:
+            theirs, named = self._forms[other], self._named[other]
+            if not theirs.tokens or theirs.tokens == mine.tokens or apart(mine, theirs):
+                continue
+            if other in one.beside or entity in named.beside or other in self._chosen.apart.get(entity, ()):
+                continue
+            how = _overlap(word, theirs)
+            if how:
+                found.append((-self._shared(one, other), -named.supports, named.key, other, how))
+        return tuple((other, how) for *_, other, how in sorted(found)[:MOST_OVERLAPS])
+
+    def _world(self) -> World:
+        return World(self._named, self._forms, self._chosen, self._matches)
+
+    def _settle(self, entities: set[int]) -> None:
+        """Group entities anew."""
+        for entity in entities:
+            self._groups.pop(entity, None)
+            self._stands.pop(entity, None)
+            self._decisions.pop(entity, None)
+        there = [entity for entity in entities if entity in self._named]
+        groups, decisions = settle(self._world(), there)
+        for group in groups:
+            stands = min(group, key=self._standing)
+            for entity in group:
+                self._groups[entity] = group
+                if entity != stands:
+                    self._stands[entity] = stands
+        chosen = (one for one in self._chosen.decisions if one.entity in entities)
+        for decision in (*decisions, *chosen):
+            self._decisions.setdefault(decision.entity, []).append(decision)
+
+    def _standing(self, entity: int) -> tuple[bool, int, str]:
+        one = self._named[entity]
+        return one.kind != "participant", -one.supports, one.key
+
+    def _overlaps(self) -> list[tuple[int, int, str]]:
+        """Return the pairs of groups with names that begin or end alike, in the order of their keys."""
+        found: dict[tuple[int, int, str], None] = {}
+        for entity in sorted(self._near, key=self._order):
+            one = self._stands.get(entity, entity)
+            for other, how in self._near[entity]:
+                into = self._stands.get(other, other)
+                if into != one and not self._chosen.parts(
+                    self._groups.get(entity, (entity,)), self._groups.get(other, frozenset((other,)))
+                ):
+                    found.setdefault((one, into, how))
+        return list(found)
+
+
+def _overlap(word: str, other: Form) -> str:
+    """Return how a short name is in another: ``"prefix"``, ``"suffix"``, or nothing."""
+    first, last = other.tokens[0], other.tokens[-1]
+    if first.startswith(word):
+        return "prefix"
+    return "suffix" if last == word or (first.endswith(word)) else ""

@@ -12,7 +12,17 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["NameUse", "add", "counts", "mentions_named", "of_occurrences"]
+__all__ = [
+    "NameUse",
+    "Spelled",
+    "add",
+    "counts",
+    "mentions_named",
+    "named_apart",
+    "of_occurrences",
+    "spelled",
+    "uses",
+]
 
 SPEAKS = 1
 """The bit of a mention's roles that names nobody: who speaks."""
@@ -21,6 +31,15 @@ SPEAKS = 1
 class NameUse(NamedTuple):
     """A name by which an occurrence calls an entity."""
 
+    occurrence: int
+    entity: int
+    name: str
+
+
+class Spelled(NamedTuple):
+    """A name by which an occurrence of a fact calls an entity."""
+
+    fact: int
     occurrence: int
     entity: int
     name: str
@@ -78,6 +97,34 @@ def mentions_named(tx: Tx, entities: Collection[int] | None = None) -> dict[int,
     for entity, more in several:
         found[entity] = found.get(entity, 0) + more
     return found
+
+
+def uses(tx: Tx) -> list[Spelled]:
+    """Return every name that an occurrence has a row of, by occurrence, entity and name."""
+    rows = tx.execute(
+        """SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
+           ORDER BY n.occurrence, n.entity, n.name"""
+    )
+    return [Spelled(*row) for row in rows]
+
+
+def spelled(tx: Tx, entities: Collection[int]) -> list[Spelled]:
+    """Return every name by which an occurrence calls some entities, labels among them, by entity, fact and occurrence."""
+    rows = tx.execute(
+        f"""SELECT m.fact, m.occurrence, m.entity, coalesce(n.name, e.label) FROM mention m JOIN entity e ON e.id = m.entity
+            LEFT JOIN name_use n ON n.occurrence = m.occurrence AND n.entity = m.entity
+            WHERE m.roles != {SPEAKS} AND m.entity {AMONG} ORDER BY m.entity, m.fact, m.occurrence, 4""",
+        (tx.ids(entities),),
+    )
+    return [Spelled(*row) for row in rows]
+
+
+def named_apart(tx: Tx) -> list[tuple[int, int, int]]:
+    """Return (fact, occurrence, entity) of every mention by the facts that have several occurrences, in this order."""
+    return tx.execute(
+        """SELECT fact, occurrence, entity FROM mention
+           WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1) ORDER BY 1, 2, 3"""
+    ).fetchall()
 
 
 def of_occurrences(tx: Tx, occurrences: Collection[int]) -> list[NameUse]:

@@ -26,6 +26,7 @@ __all__ = [
     "mentions",
     "muted_turns",
     "names",
+    "occurrences_of_states",
     "said_often",
     "session_spans",
     "sessions_of",
@@ -229,6 +230,11 @@ def states_seen(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[Stat
         args,
     )
     return [StateSeen(*row) for row in rows]
+
+
+def occurrences_of_states(tx: Tx) -> dict[int, int]:
+    """Return row id of an observation -> the occurrence that makes it."""
+    return dict(tx.execute("SELECT id, occurrence FROM state").fetchall())
 
 
 def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
