@@ -25,20 +25,22 @@ from memforest.steps.choose import Steps
 from memforest.steps.local.parts import alone, parts_of
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
-from memforest.systems.base import Prepared, Search
-from memforest.systems.hmem.find import OWNER, Explored, explore_of, find
+from memforest.systems.base import Candidate, Prepared, Refined, Search
+from memforest.systems.hmem.find import Explored, explore_of, find
 from memforest.systems.hmem.further import Further, described
+from memforest.systems.hmem.grow import OWNER
 from memforest.systems.hmem.lines import lines_of
 from memforest.systems.host import Host
 from memforest.systems.modes import FALLS_BACK
 from memforest.systems.searching import Part
+from memforest.systems.unsaid import unsaid
 from memforest.systems.zone import memory_zone
 from memforest.text import cut
 
 if TYPE_CHECKING:
     from memforest.steps.llm.explore import Reasoned, Settled, Told
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "refine"]
 
 FAILURES = (*FALLS_BACK, ModelRefusedError)
 WHY_CHARS = 300
@@ -62,6 +64,14 @@ async def prepare(host: Host, request: Search, settings: Explored) -> Prepared:
     follow_up = _who("follow_up", explore.follow_up, host.steps, "answer")
     asking = _Asking(host, request, explore, settings, planner, follow_up)
     return await asking.prepared()
+
+
+def refine(found: Sequence[Candidate]) -> Refined | None:
+    """Return the candidates without the memories of which every sentence stands in other ones; None if there is no such."""
+    kept = unsaid(found)
+    if len(kept) == len(found):
+        return None
+    return Refined(kept=kept, trace={"said_twice": len(found) - len(kept)})
 
 
 def _who(name: str, asked: str, steps: Steps, step: str) -> str:

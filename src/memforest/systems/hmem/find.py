@@ -25,6 +25,7 @@ from memforest.systems.base import Found, Hit, NodeHit, Scored, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.hmem.dedupe import leaf_of_fact, leaf_of_turn, say_more, without_told
 from memforest.systems.hmem.entry import Entry, enter
+from memforest.systems.hmem.grow import OWNER
 from memforest.systems.hmem.score import Fit, asked_time, node_scores, similarities, turn_scores
 from memforest.systems.legs import read_base
 from memforest.systems.nodes import allowed_nodes, ready_nodes
@@ -33,12 +34,11 @@ from memforest.systems.searching import Part
 from memforest.systems.speak import best_facts
 from memforest.types import SubQuery
 
-__all__ = ["MOST_MEMORIES", "OWNER", "Explored", "explore_of", "find", "whole"]
+__all__ = ["MOST_MEMORIES", "Explored", "explore_of", "find", "whole"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-OWNER = "hmem"
 MOST_MEMORIES = 32
 """Memories of one part at most: more than any evidence shows."""
 LOOKED_AT = 256
