@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +10,26 @@ from numpy.typing import NDArray
 
 from memforest.search.forest import FACT, INNER, Forest
 from memforest.search.snapshot import Snapshot, ranges
+from memforest.store import derived
+from memforest.store import trees as tree_rows
+from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.filters import allowed
 
-__all__ = ["allowed_nodes", "turns_beneath"]
+__all__ = ["allowed_nodes", "ready_nodes", "turns_beneath"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+
+
+def ready_nodes(tx: Tx, nodes: Collection[int]) -> set[int]:
+    """Return those of some nodes, by id, whose text is there and up to date."""
+    texts = derived.summaries(tx, nodes)
+    return {
+        one
+        for one, node in tree_rows.nodes_with_ids(tx, list(texts)).items()
+        if not node.dirty and texts[one]
+    }
 
 
 def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:

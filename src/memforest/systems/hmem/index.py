@@ -10,10 +10,13 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store.tx import Tx
 from memforest.systems.base import (
+    Candidate,
     Found,
     Index,
     IndexProblem,
     NodeWork,
+    Prepared,
+    Refined,
     Search,
     Upgrade,
 )
@@ -21,6 +24,8 @@ from memforest.systems.hmem import rows
 from memforest.systems.hmem.advance import advance
 from memforest.systems.hmem.check import problems
 from memforest.systems.hmem.event_rows import KINDS
+from memforest.systems.hmem.explore import prepare, refine
+from memforest.systems.hmem.find import find
 from memforest.systems.hmem.grow import KIND, OWNER
 from memforest.systems.hmem.levels import EVENT, LEVELS, ROOT
 from memforest.systems.hmem.made import made_by, now
@@ -73,9 +78,17 @@ class HMemIndex(Index):
         found = super().check(tx)
         return found or problems(tx, self.settings)
 
+    async def prepare(self, host: Host, request: Search) -> Prepared:
+        """Take a question apart; see `memforest.systems.hmem.explore`."""
+        return await prepare(host, request, self.settings)
+
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
-        """Return what the parts of the question found."""
-        return Found(())
+        """Return what the parts of a question bring; see `memforest.systems.hmem.find`."""
+        return find(tx, snapshot, request, self.settings)
+
+    async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
+        """Drop memories that say nothing else than what stands beside them."""
+        return refine(found)
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return how many turns there are, and nodes of each level, as the paper's Table 7 names them."""

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from memforest.errors import ModelRefusedError
 from memforest.interval import from_ms
-from memforest.language.sentences import split_sentences
 from memforest.ranking import Scores, sums_below
 from memforest.recall import Recall
 from memforest.search.forest import INNER, Forest, once_per_forest
@@ -26,8 +25,9 @@ from memforest.systems.base import Candidate, Refined, Search
 from memforest.systems.filters import is_state, valid_end
 from memforest.systems.host import Host
 from memforest.systems.modes import FALLS_BACK
+from memforest.systems.unsaid import unsaid
 from memforest.systems.zone import memory_zone
-from memforest.text import cut, fold, words
+from memforest.text import cut
 from memforest.types import Complexity
 
 __all__ = ["FEW", "Chosen", "needed", "refine"]
@@ -171,31 +171,12 @@ async def refine(host: Host, request: Search, found: Sequence[Candidate], recall
         return None
     if recall.gate == "model":
         return await _by_model(host, request, found)
-    kept = _unsaid(found)
+    kept = unsaid(found)
     return None if len(kept) == len(found) else Refined(kept=kept, trace=_trace("rules", found, kept))
 
 
 def _trace(who: str, found: Sequence[Candidate], kept: Sequence[int]) -> dict[str, Any]:
     return {"gate": {"by": who, "candidates": len(found), "kept": len(kept)}}
-
-
-def _unsaid(found: Sequence[Candidate]) -> tuple[int, ...]:
-    """Return the places of the candidates without the memories of which every sentence stands in other kept ones."""
-    folded = [_folded(one.text) for one in found]
-    dropped: set[int] = set()
-    for place in range(len(found) - 1, -1, -1):
-        if found[place].level is None:
-            continue
-        others = [text for at, text in enumerate(folded) if at != place and at not in dropped]
-        sentences = [_folded(one.text) for one in split_sentences(found[place].text)]
-        if all(any(one in text for text in others) for one in sentences):
-            dropped.add(place)
-    return tuple(place for place in range(len(found)) if place not in dropped)
-
-
-def _folded(text: str) -> str:
-    """Return the words of a text without case, a blank around each."""
-    return f" {' '.join(words(fold(text)))} "
 
 
 GRADES: Mapping[Complexity, Literal[0, 1, 2]] = {"simple": 0, "hybrid": 1, "complex": 2}

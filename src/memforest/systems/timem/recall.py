@@ -6,7 +6,7 @@ does not need. No memory without a text is recalled, and none that tells what ca
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,14 +21,12 @@ from memforest.search.forest import INNER, Forest
 from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
-from memforest.store import derived
-from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, NodeHit, Prepared, Scored, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.host import Host
 from memforest.systems.modes import FALLS_BACK
-from memforest.systems.nodes import allowed_nodes
+from memforest.systems.nodes import allowed_nodes, ready_nodes
 from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts
 from memforest.systems.timem.gate import Chosen, needed
@@ -312,7 +310,7 @@ class _Recalling:
         found: list[int] = []
         for at in range(0, len(nodes), max(most, 1)):
             rows = nodes[at : at + most].tolist()
-            ready = _ready(self.tx, self.forest.ids[rows].tolist())
+            ready = ready_nodes(self.tx, self.forest.ids[rows].tolist())
             found += [row for row in rows if int(self.forest.ids[row]) in ready]
             if len(found) >= most:
                 break
@@ -372,13 +370,3 @@ def _asked_about(request: Search) -> tuple[float, float]:
     elif plan.as_of is not None:
         end = to_ms(plan.as_of) + 1
     return start, end
-
-
-def _ready(tx: Tx, nodes: Collection[int]) -> set[int]:
-    """Return those of some nodes whose text is there and up to date."""
-    texts = derived.summaries(tx, nodes)
-    return {
-        one
-        for one, node in tree_rows.nodes_with_ids(tx, list(texts)).items()
-        if not node.dirty and texts[one]
-    }
