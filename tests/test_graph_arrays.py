@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -16,11 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.hand_made import DAY, Fact, Said, hand_made
 
+from memforest.graph import made
 from memforest.graph.edges import OVERLAP, RELATION, TOGETHER, pairs_within
 from memforest.graph.expand import Expansion, damped, expand
 from memforest.graph.graph import Graph, put_graph
 from memforest.graph.made import Read
-from memforest.graph.named import Choice
+from memforest.graph.named import Choice, Named, Resolution
 from memforest.graph.near import AS_IF, near, seeds
 from memforest.graph.paths import path, relations_of
 from memforest.search.snapshot import Snapshot
@@ -228,13 +230,13 @@ def test_a_path_is_the_shortest_and_of_these_the_heaviest(
     for _ in range(hops):
         ways = [[*way, to] for way in ways for to in edges.get(way[-1], {}) if to not in way]
         found = found or [way for way in ways if way[-1] == NAMES[b]]
-    made = path(graph, snapshot, graph.by_key[NAMES[a]], graph.by_key[NAMES[b]], hops)
-    assert (made is None) == (not found)
-    if made is not None:
+    way_ = path(graph, snapshot, graph.by_key[NAMES[a]], graph.by_key[NAMES[b]], hops)
+    assert (way_ is None) == (not found)
+    if way_ is not None:
         weights = [sum(edges[one][to][0] for one, to in pairwise(way)) for way in found]
-        assert len(made.steps) == len(found[0]) - 1
-        assert made.weight == max(weights)
-        for step in made.steps:
+        assert len(way_.steps) == len(found[0]) - 1
+        assert way_.weight == max(weights)
+        for step in way_.steps:
             assert step.facts
             assert bool(step.relations) == bool(step.kind & RELATION)
             for row in step.facts:
@@ -357,3 +359,23 @@ def test_names_that_look_alike_are_a_way_and_no_name() -> None:
     assert ends[1] in expand(graph, {ends[0]: 1.0}, at_ms=0).places
     assert set(graph.by_key) == {"kat", "katmandoo"}
     assert [graph.names(place) for place in sorted(ends)] == [("Kat",), ("Katmandoo",)]
+
+
+def test_only_one_statement_tells_that_two_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What two occurrences of one fact name is near each other, and yet may be one; what one of them names is not."""
+    given_: list[Named] = []
+
+    def resolve(named: Sequence[Named], choices: Sequence[Choice]) -> Resolution:
+        given_.extend(named)
+        return Resolution()
+
+    monkeypatch.setattr(made, "resolve", resolve)
+    snapshot, _ = planted([(frozenset({0, 1, 2}), 1), (frozenset({3, 4}), 2)])
+    given_.clear()
+    made.make_graph(snapshot, Read(apart=[(201, 1, 50), (201, 1, 52), (201, 2, 51), (201, 2, 52)]))
+    told = {one.key: one for one in given_}
+    assert told[NAMES[0]].neighbours == {51, 52}
+    assert told[NAMES[0]].beside == {52}
+    assert told[NAMES[2]].beside == {50, 51}
+    assert told[NAMES[3]].beside == told[NAMES[3]].neighbours == {54}
+    assert [one.supports for one in given_] == [1] * 5
