@@ -121,7 +121,8 @@ def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
                 change=state.change,
             )
             for state in candidate.states
-        ],
+        ]
+        + [Relation(entity=one.source, verb=one.label, value=one.target) for one in candidate.relations],
     )
 
 
@@ -133,9 +134,12 @@ def _when(candidate: Candidate, turns: Iterable[Turn]) -> str | None:
 
 
 def _named(mention: Mention) -> Named:
-    """Return a name, with its kind where no capital shows that it is one."""
+    """Return a name; with its kind if that is known and nobody's who takes part, or where no capital shows that it is one."""
     cased = mention.name.lower() != mention.name.upper()
-    return Named(name=mention.name, type="" if cased else _NAMED.get(mention.kind, mention.kind))
+    return Named(
+        name=mention.name,
+        type="" if cased and mention.kind in _NAMED else _NAMED.get(mention.kind, mention.kind),
+    )
 
 
 # -- comparing, summarising -----------------------------------------------------------------------
