@@ -97,9 +97,8 @@ def apart(one: Form, other: Form) -> bool:
 
 def compare(one: Form, other: Form) -> Likeness | None:
     """Return by which rule two names may be one, or None. Which comes first does not matter."""
-    if (one.full[0] == other.full[0] or any(full in other.full for full in one.full)) and not _cut_elsewhere(
-        one.tokens, other.tokens
-    ):
+    alike = one.full[0] in other.full or one.full[-1] in other.full
+    if alike and not _cut_elsewhere(one.tokens, other.tokens):
         return Likeness("form", 1.0)
     if not one.tokens or not other.tokens:
         return None

@@ -199,12 +199,10 @@ class Resolver:
         equal, best, tier = [], [], 9
         mine, one = self._forms[entity], self._named[entity]
         for other in others:
+            if apart(mine, self._forms[other]):
+                continue
             likeness = self._likeness(one, mine, other)
-            if (
-                likeness is None
-                or apart(mine, self._forms[other])
-                or self._asks_back(one, other, likeness.rule)
-            ):
+            if likeness is None:
                 continue
             match = self._match(one, other, likeness)
             if TIERS[match.rule] == 0:
@@ -218,23 +216,20 @@ class Resolver:
         return (*equal, *best)
 
     def _likeness(self, one: Named, form: Form, other: int) -> Likeness | None:
-        found = compare(form, self._forms[other])
-        named = self._named[other]
-        if (named.aliases or named.names) and (found is None or TIERS[found.rule] > TIERS["alias"]):
-            return Likeness("alias", 1.0) if one.key in other_keys(named) else found
-        return found
-
-    def _asks_back(self, one: Named, other: int, rule: str) -> bool:
-        """Return whether the other's name is the one to be short, or misspelled, for this one's."""
-        if rule == "alias":
-            return False
-        mine, theirs = len(self._forms[one.id].tokens), len(self._forms[other].tokens)
-        if mine != theirs:
-            return mine > theirs
-        named = self._named[other]
-        if TIERS[rule] < TIERS["typo"] and len(one.key) != len(named.key):
-            return len(one.key) > len(named.key)
-        return _weight(one) > _weight(named)
+        """Return by which rule an entity's name may be short for the other's; None too if it is the other's that may be."""
+        theirs, named = self._forms[other], self._named[other]
+        if (named.aliases or named.names) and one.key in other_keys(named):
+            found = compare(form, theirs)
+            return found if found is not None and TIERS[found.rule] == 0 else Likeness("alias", 1.0)
+        mine, yours = len(form.tokens), len(theirs.tokens)
+        if mine > yours:
+            return None
+        found = compare(form, theirs)
+        if found is None or mine < yours:
+            return found
+        if TIERS[found.rule] < TIERS["typo"] and len(one.key) != len(named.key):
+            return found if len(one.key) < len(named.key) else None
+        return found if _weight(one) < _weight(named) else None
 
     def _match(self, one: Named, other: int, likeness: Likeness) -> Match:
         """Return a match with whether enough speaks for it."""
