@@ -15,12 +15,14 @@ from memforest.graph.likeness import LEAST_OTHER, LEAST_SPELLED
 from memforest.graph.named import Named
 from memforest.graph.names import Form, other_keys
 
-__all__ = ["MOST_ASKED", "Blocks", "Keys", "keys_of"]
+__all__ = ["MOST_ASKED", "MOST_BEGINNING", "Blocks", "Keys", "keys_of"]
 
 MOST_ASKED = 64
 """A key that more entities answer to tells nothing: nothing is joined by it."""
 _CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 3, "-": 3}
 """Keys of the rules by which more than `MOST_ASKED` may answer -> the least tier of rules that is then not asked."""
+MOST_BEGINNING = 16
+"""Beginnings of first names that more entities have are nobody's short form."""
 _FEW = 16
 _LONGEST_WORD = 24
 _LONGEST_UNSPACED = 8
@@ -145,7 +147,7 @@ class _Words:
                 break
             if len(word) >= len(short) + MIN_DROPPED:
                 found.update(self._of[word])
-                if len(found) > MOST_ASKED:
+                if len(found) > MOST_BEGINNING:
                     return found, True
         return found, False
 
@@ -213,6 +215,20 @@ class Blocks:
     def _tables(self, keys: Keys) -> Iterable[tuple[dict[str, int | list[int]], Sequence[str]]]:
         return (self._asking, keys.asks), (self._answering, keys.answers), (self._both, keys.both)
 
+    def anybody(self) -> set[int]:
+        """Return the entities that `asked` may return something for."""
+        found: set[int] = set()
+        for name in self._asking.keys() & self._answering.keys():
+            others = self._asking[name]
+            found.update((others,) if isinstance(others, int) else others)
+        for others in self._both.values():
+            if type(others) is list:
+                found.update(others)
+        found.update(
+            entity for entity, keys in self._keys.items() if len(keys.asks) > 1 and keys.asks[1][0] == "w"
+        )
+        return found
+
     def asked(self, entity: int) -> Asked:
         """Return whom an entity is to be compared with."""
         found: set[int] = set()
@@ -234,8 +250,11 @@ class Blocks:
         ending: set[int] = set()
         if len(short) > MIN_SHORT_FORM:
             beginning, more = self._begin.beginning(short[1:])
-            found |= beginning
-            spoiled = min(spoiled, _CROWDS["b"]) if more else spoiled
+            if more:
+                spoiled = min(spoiled, _CROWDS["b"])
+                crowd += beginning
+            else:
+                found |= beginning
             ending = self._end.beginning(short[:0:-1])[0]
         found.discard(entity)
         ending.discard(entity)

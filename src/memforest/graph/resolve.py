@@ -102,7 +102,7 @@ class Resolver:
         touched |= chosen.changed(self._chosen)
         self._chosen = chosen
         if first:
-            for entity in self._named:
+            for entity in self._blocks.anybody():
                 self._ask(entity)
             self._settle({*self._matches, *self._matched_by, *chosen.groups})
             return
