@@ -83,7 +83,11 @@ def test_a_memory_without_names_has_an_empty_graph(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["", "I", "—", "🦊", "\u202eMara", "n" * 500, "<b>Mara</b>", "Mara'; DROP"])
 def test_hostile_names_are_no_error_of_ours(memory: UserMemory, name: str) -> None:
     """Each is a name like any other: known, or not found; a long one is cut in the message."""
-    for call in (memory.relations, lambda it: memory.path(it, "Mara"), lambda it: memory.merge_entities("Rex", it)):
+    for call in (
+        memory.relations,
+        lambda it: memory.path(it, "Mara"),
+        lambda it: memory.merge_entities("Rex", it),
+    ):
         try:
             call(name)
         except NotFoundError as exc:
@@ -184,9 +188,7 @@ def test_a_merge_overrules_every_split_between_the_two(memory: UserMemory) -> No
     assert {one.verdict for one in memory.entity_choices()} == {"same"}
 
 
-def test_a_decision_holds_for_what_is_said_later(
-    memory: UserMemory, forest: MemForest, folder: Path
-) -> None:
+def test_a_decision_holds_for_what_is_said_later(memory: UserMemory, forest: MemForest, folder: Path) -> None:
     """Also after the memory is closed and opened again."""
     memory.merge_entities("Rex", "Lucía")
     tell(forest, (("2024-05-01", "Iven", "Rex visited Bergen with Mara."),))
