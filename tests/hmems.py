@@ -20,6 +20,7 @@ from memforest.systems.hmem.settings import SCHEDULES
 __all__ = ["NAME", "Event", "configured", "events", "expected", "rows", "shape", "sound", "texts"]
 
 NAME = "hmem"
+SCHEDULE = tuple(SCHEDULES["loose"])
 UNITS = ("week_of_month", "month", "year")
 Vector = Any
 Shape = dict[tuple[int, str], tuple[str | None, float | None, str, int, int]]
@@ -125,14 +126,19 @@ def shape(folder: Path) -> Shape:
 
 
 def sound(
-    memory: UserMemory, folder: Path, zone: str = "UTC", *, schedule: str = "loose", linkage: str = "member"
+    memory: UserMemory,
+    folder: Path,
+    zone: str = "UTC",
+    *,
+    alphas: tuple[float, ...] = SCHEDULE,
+    linkage: str = "member",
 ) -> Shape:
     """Check that the trees are what the statements make of them, and what verify says; return them."""
     report = memory.verify()
     assert report.ok, report.problems
     found = shape(folder)
     top = max((level for level, _ in found), default=1)
-    want = expected(events(folder), zone, tuple(SCHEDULES[schedule]), top, linkage)
+    want = expected(events(folder), zone, alphas, top, linkage)
     assert found == want
     return found
 

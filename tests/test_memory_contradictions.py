@@ -24,14 +24,16 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
-from memforest.store import jobs
+from memforest.store import choices, jobs, names, relations
 from memforest.store.db import Database
+from memforest.store.tx import Tx
 from memforest.systems.memforest.place import ForestPlacing
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
 
 UNSEEN = {
     "cell": {"maker", "reason"},
+    "choice": {"id", "made_ms", "other", "verdict"},
     "correction": {"key", "made_ms", "precision", "said", "stored_ms"},
     "correction_place": {"correction", "quote", "session_id", "turn_id"},
     "change": {"item", "kind", "seq"},
@@ -43,9 +45,11 @@ UNSEEN = {
     "meta": {"key", "value"},
     "migration": {"applied_ms"},
     "mention": {"roles"},
+    "name_use": {"name", "occurrence"},
     "node": {"version"},
     "occurrence": {"stored_ms"},
     "origin": {"label", "merged_ms", "user_id"},
+    "relation": {"id", "label"},
     "session": {"erased", "stored_ms"},
     "tombstone": {"count", "deleted_ms", "id", "kind", "stored_ms"},
     "state": {"attribute", "id", "previous", "value"},
@@ -114,8 +118,23 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for key in ("day 1", "day 2"):
             jobs.add(tx, "timem", "close", key, due_ms=0, payload={"days": [1]})
         jobs.take(tx, "somebody", {("timem", "close")}, now_ms=0, lease_ms=1000)
+        tell(tx)
     db.close()
     return file_of(folder)
+
+
+def tell(tx: Tx) -> None:
+    """Record relations, another spelling and choices, as if two statements that name two had told them."""
+    pairs = tx.execute(
+        """SELECT a.fact, a.occurrence, min(a.entity), max(b.entity) FROM mention a JOIN mention b
+           ON b.occurrence = a.occurrence AND b.entity > a.entity GROUP BY 1, 2 ORDER BY 2 LIMIT 2"""
+    ).fetchall()
+    for fact, occurrence, source, target in pairs:
+        relations.add(tx, (fact, occurrence), source, f"met {fact}", target)
+        names.add(tx, occurrence, source, {"A. B."}, "Ana")
+        choices.add(tx, "same", source, target, 7)
+        choices.add(tx, "apart", source, target, 8)
+    assert len(pairs) == 2
 
 
 def columns(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -135,6 +154,7 @@ TABLES = [
     "alias_use",
     "cell",
     "change",
+    "choice",
     "correction",
     "correction_place",
     "entity",
@@ -150,10 +170,12 @@ TABLES = [
     "mention",
     "meta",
     "migration",
+    "name_use",
     "node",
     "occurrence",
     "occurrence_turn",
     "origin",
+    "relation",
     "session",
     "spent",
     "state",

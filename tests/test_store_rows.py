@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stored import empty_memory, leaf, plant, put_entities, put_fact, put_session, say, value
 
-from memforest.store import changes, counts, derived, facts, feed, indexes, meta, sessions, spent
+from memforest.store import changes, counts, derived, facts, feed, indexes, meta, relations, sessions, spent
 from memforest.store.connections import Connection, connect
 from memforest.store.indexes import IndexRow
 from memforest.types import StepUsage
@@ -174,12 +174,13 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     where = [say(tx, rows[n], turns[0]) for n in (0, 0, 1)]
     for at, who in ((0, 1), (1, 1), (2, 1), (2, 2)):
         facts.add_mention(tx, where[at], names[who], "other")
+    relations.add(tx, where[2], names[1], "met", names[2])
     for kind, scope in (("entity", 1), ("entity", 2), ("scene", 1)):
         plant(tx, rows if scope == 2 else [], kind=kind, scope=scope)
     leaf(tx, 1, "fact", 1)
     assert counts.count_rows(tx) == {
         "session": 2, "turn": 4, "cell": 4, "fact": 5, "occurrence": 3, "entity": 3, "mention": 4, "state": 0,
-        "tree": 3, "node": 3, "leaf": 6,
+        "relation": 1, "tree": 3, "node": 3, "leaf": 6,
     }  # fmt: skip
     assert counts.entities_by_kind(tx) == {"participant": 1, "unknown": 2}
     assert counts.trees_by_index(tx) == {"ix": {"entity": 2, "scene": 1}}

@@ -23,13 +23,12 @@ from tests.worlds import fast_config, fast_folder, file_of, make_sessions
 from memforest import MemForest
 from memforest.calendar import window_with_key
 from memforest.interval import to_ms
-from memforest.profiles import split_sections
+from memforest.profiles import MOST_SOURCES, split_sections
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems.timem import profile_rows
 from memforest.systems.timem.compose import (
     MOST,
-    MOST_SOURCES,
     Line,
     profile_lines,
     profile_statements,

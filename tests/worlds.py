@@ -182,6 +182,13 @@ _PARTS = {
         JOIN entity e ON e.id = m.entity""",
     "states": """SELECT DISTINCT f.fact_id, e.key, attribute, value, previous, change FROM state s
         JOIN fact f ON f.id = s.fact JOIN entity e ON e.id = s.entity""",
+    "relations": """SELECT DISTINCT f.fact_id, s.key, r.label, t.key FROM relation r JOIN fact f ON f.id = r.fact
+        JOIN entity s ON s.id = source JOIN entity t ON t.id = target""",
+    "names": """SELECT f.fact_id, e.key, coalesce(n.name, e.label), count(*) FROM mention m JOIN fact f ON f.id = m.fact
+        JOIN entity e ON e.id = m.entity LEFT JOIN name_use n ON n.occurrence = m.occurrence AND n.entity = e.id
+        WHERE roles != 1 OR n.name IS NOT NULL GROUP BY 1, 2, 3""",
+    "choices": """SELECT verdict, min(e.key, o.key), max(e.key, o.key), made_ms FROM choice JOIN entity e ON e.id = entity
+        JOIN entity o ON o.id = other""",
     "dirty": "SELECT count(*) FROM node WHERE dirty AND level > 0",
     "turn words": f"""SELECT ({_TURN} = w.rowid), words FROM derived_turn_words w""",
     "fact words": "SELECT f.fact_id, words FROM derived_fact_words w JOIN fact f ON f.id = w.rowid",

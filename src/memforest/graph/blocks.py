@@ -6,7 +6,8 @@ two entities by their names is said by `memforest.graph.likeness`; the keys only
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from memforest.facts.entities import MIN_DROPPED, MIN_SHORT_FORM
@@ -18,83 +19,132 @@ __all__ = ["MOST_ASKED", "Blocks", "Keys", "keys_of"]
 
 MOST_ASKED = 64
 """A key that more entities answer to tells nothing: nothing is joined by it."""
-_CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "s": 1, "c": 2, "b": 2, "~": 3}
-_LONGEST_SPELLED = 24
+_CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 3}
+"""Keys of the rules by which more than `MOST_ASKED` may answer -> the least tier of rules that is then not asked."""
+_FEW = 16
+_LONGEST_WORD = 24
 _LONGEST_UNSPACED = 8
 
 
 class Keys(NamedTuple):
-    """What an entity asks by, what it answers to, and what it does both by."""
+    """What an entity asks by, what it answers to, what it does both by, and the word that short forms are of."""
 
-    asks: tuple[str, ...]
-    answers: tuple[str, ...]
-    both: tuple[str, ...]
+    asks: list[str]
+    answers: list[str]
+    both: list[str]
+    word: str
 
 
 def keys_of(named: Named, form: Form) -> Keys:
     """Return the keys of an entity."""
     tokens = form.tokens
-    both = [f"={full}" for full in form.full]
-    asks: list[str] = []
-    answers: list[str] = [f"a{key}" for key in other_keys(named)]
-    asks.append(f"a{named.key}")
-    if tokens:
-        joined = "".join(tokens)
-        if joined not in form.full:
-            both.append(f"={joined}")
-        if form.unspaced:
-            _unspaced(tokens[0], asks, answers)
-        elif len(tokens) == 1:
-            _one_word(form, asks, answers, both)
-        else:
-            _several_words(form, asks, answers, both)
-    return Keys(tuple(asks), tuple(dict.fromkeys(answers)), tuple(dict.fromkeys(both)))
+    keys = Keys([f"a{named.key}"], [], ["=" + full for full in form.full], _word(form))
+    if named.names or named.aliases:
+        keys.answers.extend(f"a{key}" for key in sorted(other_keys(named)))
+    if not tokens:
+        return keys
+    if form.cut and (joined := "".join(tokens)) not in form.full:
+        keys.both.append("=" + joined)
+    if form.unspaced:
+        _unspaced(tokens[0], keys)
+    elif len(tokens) == 1:
+        _one_word(form, keys)
+    elif form.family in ("person", "unknown"):
+        _person(tokens, keys)
+        if form.family == "unknown":
+            _thing(tokens, keys)
+    else:
+        _thing(tokens, keys)
+    return keys
 
 
-def _unspaced(name: str, asks: list[str], answers: list[str]) -> None:
-    asks.append(f"u{name}")
+def _word(form: Form) -> str:
+    """Return the word that a short form may be of, or nothing: a person's first name, or one that may be."""
+    may = form.tokens and not form.unspaced and form.family in ("person", "unknown")
+    return (
+        form.tokens[0] if may and MIN_SHORT_FORM + MIN_DROPPED <= len(form.tokens[0]) <= _LONGEST_WORD else ""
+    )
+
+
+def _unspaced(name: str, keys: Keys) -> None:
+    keys.asks.append("u" + name)
     if 2 < len(name) <= _LONGEST_UNSPACED:
         for size in range(2, len(name)):
-            answers += (f"u{name[:size]}", f"u{name[-size:]}")
+            keys.answers.extend(("u" + name[:size], "u" + name[-size:]))
 
 
-def _one_word(form: Form, asks: list[str], answers: list[str], both: list[str]) -> None:
+def _one_word(form: Form, keys: Keys) -> None:
     word = form.tokens[0]
-    asks.append(f"w{word}")
+    keys.asks.append("w" + word)
     if len(form.short) > 1:
-        asks.append(f"c{word}")
-    if form.family in ("person", "unknown"):
-        asks.append(f"b{word}")
-        answers += _beginnings(word)
-    if LEAST_SPELLED <= len(word) <= _LONGEST_SPELLED and word.isalpha():
-        both += (f"~{word[0]}{word[1:index]}{word[index + 1 :]}" for index in range(1, len(word) - 1))
-        both.append(f"~{word}")
+        keys.asks.append("c" + form.short)
+    if LEAST_SPELLED <= len(word) <= _LONGEST_WORD and word.isalpha():
+        keys.both.append("~" + word)
+        keys.both.extend(["~" + word[:index] + word[index + 1 :] for index in range(1, len(word) - 1)])
 
 
-def _several_words(form: Form, asks: list[str], answers: list[str], both: list[str]) -> None:
-    tokens = form.tokens
+def _person(tokens: tuple[str, ...], keys: Keys) -> None:
     first, last = tokens[0], tokens[-1]
-    answers += (f"w{first}", f"w{last}")
-    if form.family in ("person", "unknown"):
-        answers += _beginnings(first)
-        asks.append(f"t{first} {last}")
-        if len(tokens) > 2:
-            answers += (f"t{first} {word}" for word in tokens[1:])
-            answers += (f"t{word} {last}" for word in tokens[1:-1])
-        both += (f"s{first[0]} {last}", f"s{first} {last[0]}")
-        if last < first:
-            first, last = last, first
-        both.append(f"o{first} {last}")
-    else:
-        both += (f"s{first} {last[:2]}", f"s{first[:2]} {last}")
-        answers.append("c" + "".join(word[0] for word in tokens))
+    keys.answers.extend(
+        ("w" + first, f"i{first} {last[0]}")
+        if first == last
+        else ("w" + first, "w" + last, f"i{first} {last[0]}")
+    )
+    keys.asks.append(f"t{first} {last}")
+    if len(last) == 1:
+        keys.asks.append(f"i{first} {last}")
+    if len(tokens) > 2:
+        keys.answers.extend(
+            {f"t{first} {word}" for word in tokens[1:]} | {f"t{word} {last}" for word in tokens[:-1]}
+        )
+    ordered = f"o{first} {last}" if first < last else f"o{last} {first}"
+    keys.both.extend((f"s{first[0]} {last}", f"l{first} {last[0]}{last[-1]}", ordered))
 
 
-def _beginnings(word: str) -> Iterator[str]:
-    """Yield the keys of the short forms of a name, and of its endings of their length."""
-    for size in range(MIN_SHORT_FORM, min(len(word), _LONGEST_SPELLED) - MIN_DROPPED + 1):
-        yield f"b{word[:size]}"
-        yield f"b{word[-size:]}"
+def _thing(tokens: tuple[str, ...], keys: Keys) -> None:
+    first, last = tokens[0], tokens[-1]
+    if "w" + first not in keys.answers:
+        keys.answers.extend(("w" + first, "w" + last) if first != last else ("w" + first,))
+    keys.answers.append("c" + "".join([word[0] for word in tokens]))
+    keys.both.extend((f"m{first} {last[0]}{last[-1]}", f"m{first[0]}{first[-1]} {last}"))
+
+
+class _Words:
+    """Words in order, each with the entities whose word it is, to find those that begin with another."""
+
+    def __init__(self) -> None:
+        self._ordered: list[str] = []
+        self._new: set[str] = set()
+        self._of: dict[str, list[int]] = {}
+
+    def add(self, word: str, entity: int) -> None:
+        if word in self._of:
+            self._of[word].append(entity)
+        else:
+            self._of[word] = [entity]
+            self._new.add(word)
+
+    def remove(self, word: str, entity: int) -> None:
+        self._of[word].remove(entity)
+
+    def beginning(self, short: str) -> tuple[set[int], bool]:
+        """Return the entities with a word that begins with a short one and is longer by so much, and whether there are more."""
+        if len(self._new) > _FEW:
+            self._ordered = sorted({*self._ordered, *self._new})
+        else:
+            for word in self._new:
+                insort(self._ordered, word)
+        self._new = set()
+        found: set[int] = set()
+        for place in range(bisect_left(self._ordered, short), len(self._ordered)):
+            word = self._ordered[place]
+            if not word.startswith(short):
+                break
+            if len(word) >= len(short) + MIN_DROPPED:
+                found.update(self._of[word])
+                if len(found) > MOST_ASKED:
+                    return found, True
+        return found, False
 
 
 class Blocks:
@@ -103,7 +153,10 @@ class Blocks:
     def __init__(self) -> None:
         self._asking: dict[str, list[int]] = {}
         self._answering: dict[str, list[int]] = {}
+        self._both: dict[str, list[int]] = {}
         self._keys: dict[int, Keys] = {}
+        self._begin = _Words()
+        self._end = _Words()
 
     def add(self, entity: int, keys: Keys) -> None:
         """Add an entity."""
@@ -114,6 +167,9 @@ class Blocks:
                     table[name].append(entity)
                 else:
                     table[name] = [entity]
+        if keys.word:
+            self._begin.add(keys.word, entity)
+            self._end.add(keys.word[::-1], entity)
 
     def remove(self, entity: int) -> None:
         """Remove an entity; nothing happens if it is not there."""
@@ -126,38 +182,48 @@ class Blocks:
                     del table[name]
                 else:
                     table[name].remove(entity)
+        if keys.word:
+            self._begin.remove(keys.word, entity)
+            self._end.remove(keys.word[::-1], entity)
 
     def _tables(self, keys: Keys) -> Iterable[tuple[dict[str, list[int]], Sequence[str]]]:
-        return (
-            (self._asking, keys.asks),
-            (self._asking, keys.both),
-            (self._answering, keys.answers),
-            (self._answering, keys.both),
-        )
+        return (self._asking, keys.asks), (self._answering, keys.answers), (self._both, keys.both)
 
     def asked(self, entity: int) -> tuple[set[int], list[tuple[int, list[int]]]]:
         """Return whom an entity is to be compared with, and for each key that too many answer to the least tier it spoils, and they."""
         found: set[int] = set()
         crowded: list[tuple[int, list[int]]] = []
         keys = self._keys[entity]
-        for names in (keys.asks, keys.both):
+        for table, names in ((self._answering, keys.asks), (self._both, keys.both)):
             for name in names:
-                answering = self._answering.get(name)
-                if answering is None:
+                others = table.get(name)
+                if others is None or (len(others) == 1 and others[0] == entity):
                     continue
-                if len(answering) <= MOST_ASKED:
-                    if len(answering) > 1 or answering[0] != entity:
-                        found.update(answering)
+                if len(others) <= MOST_ASKED:
+                    found.update(others)
                 elif name[0] in _CROWDS:
-                    crowded.append((_CROWDS[name[0]], answering))
+                    crowded.append((_CROWDS[name[0]], others))
+        word = keys.asks[1][1:] if len(keys.asks) > 1 and keys.asks[1][0] == "w" else ""
+        if len(word) >= MIN_SHORT_FORM:
+            for words, short in ((self._begin, word), (self._end, word[::-1])):
+                others_too, more = words.beginning(short)
+                found |= others_too
+                if more and words is self._begin:
+                    crowded.append((_CROWDS["b"], []))
         found.discard(entity)
         return found, crowded
 
     def asking(self, entity: int) -> set[int]:
         """Return the entities that are to be compared with an entity because they ask, and itself."""
-        keys = self._keys.get(entity)
         found = {entity}
-        for names in (keys.answers, keys.both) if keys is not None else ():
+        keys = self._keys.get(entity)
+        if keys is None:
+            return found
+        for table, names in ((self._asking, keys.answers), (self._both, keys.both)):
             for name in names:
-                found.update(self._asking.get(name, ()))
+                found.update(table.get(name, ()))
+        word = keys.word
+        for size in range(MIN_SHORT_FORM, len(word) - MIN_DROPPED + 1):
+            found.update(self._asking.get("w" + word[:size], ()))
+            found.update(self._asking.get("w" + word[-size:], ()))
         return found

@@ -109,6 +109,8 @@ def pairs_within(
 ) -> tuple[Ints, Ints, Ints]:
     """Return every pair of members of one owner, each once: the owner, the smaller member, the larger one.
 
+    In no order that may be relied on.
+
     Args:
         owners: ascending.
         members: those of one owner are different.
@@ -116,8 +118,8 @@ def pairs_within(
         most: see there.
 
     Example:
-        >>> [pairs.tolist() for pairs in pairs_within(np.array([4, 4, 4]), np.array([7, 2, 9]), np.zeros(5, dtype=np.int64))]
-        [[4, 4, 4], [2, 7, 2], [7, 9, 9]]
+        >>> [pairs.tolist() for pairs in pairs_within(np.array([4, 4, 4]), np.array([2, 7, 9]), np.zeros(5, dtype=np.int64))]
+        [[4, 4, 4], [2, 2, 7], [7, 9, 9]]
     """
     starts = np.flatnonzero(np.diff(owners, prepend=-1)) if len(owners) else np.zeros(0, dtype=np.int64)
     counts = np.diff(starts, append=len(owners))
@@ -138,8 +140,7 @@ def pairs_within(
         if found
         else (owners[:0],) * 3
     )
-    order = np.lexsort((np.maximum(one, other), np.minimum(one, other), owner))
-    return owner[order], np.minimum(one, other)[order], np.maximum(one, other)[order]
+    return owner, np.minimum(one, other), np.maximum(one, other)
 
 
 def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:

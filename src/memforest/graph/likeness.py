@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import NamedTuple
-
-from rapidfuzz.distance import OSA
 
 from memforest.facts.entities import MIN_DROPPED, MIN_SHORT_FORM
 from memforest.graph.names import Form, kinds_fit
@@ -52,7 +51,7 @@ def least() -> Mapping[str, Least]:
         rule: Least(int(one["evidence"]), float(one["likeness"]))
         for rule, one in json.loads(text)["rules"].items()
     }
-    return {"form": Least(0, 0.0), **rules}
+    return MappingProxyType({"form": Least(0, 0.0), **rules})
 
 
 @cache
@@ -86,7 +85,9 @@ def apart(one: Form, other: Form) -> bool:
 
 def compare(one: Form, other: Form) -> Likeness | None:
     """Return by which rule two names may be one, or None. Which comes first does not matter."""
-    if not one.full.isdisjoint(other.full):
+    if (one.full[0] == other.full[0] or any(full in other.full for full in one.full)) and not _cut_elsewhere(
+        one.tokens, other.tokens
+    ):
         return Likeness("form", 1.0)
     if not one.tokens or not other.tokens:
         return None
@@ -102,6 +103,11 @@ def compare(one: Form, other: Form) -> Likeness | None:
     if people:
         return _part(short.tokens, long.tokens)
     return _letters(short, long)
+
+
+def _cut_elsewhere(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether two names of as many words, equal without blanks, are cut in other places: Ann Alee, Anna Lee."""
+    return len(one) == len(other) > 1 and "".join(one) == "".join(other) and one != other
 
 
 def _unspaced(one: Form, other: Form) -> Likeness | None:
@@ -122,14 +128,15 @@ def _same_length(one: tuple[str, ...], other: tuple[str, ...], people: bool) -> 
     if len(differ) > 1:
         return None
     index = differ[0]
-    a, b = sorted((one[index], other[index]), key=len)
-    full = "_full" if len(one) > 1 else ""
+    a, b = sorted((one[index], other[index]), key=lambda word: (len(word), word))
+    several = len(one) > 1
     if people:
-        if full and len(a) == 1:
+        if several and len(a) == 1:
             return _initials(one, other, differ)
         if index == 0 and _is_short(a, b):
-            return Likeness("short" + full, len(a) / len(b))
-    return _spelled(a, b, full)
+            return Likeness("short_full" if several else "short", len(a) / len(b))
+    # Brothers and sisters share their surname: a first name is one word though a surname stands behind it.
+    return _spelled(a, b, "_full" if several and (index > 0 or not people) else "")
 
 
 def _initials(one: tuple[str, ...], other: tuple[str, ...], differ: list[int]) -> Likeness | None:
@@ -181,7 +188,11 @@ def _spelled(a: str, b: str, full: str) -> Likeness | None:
     """
     if len(a) < LEAST_SPELLED or a[0] != b[0] or a[-1] != b[-1] or not (a.isalpha() and b.isalpha()):
         return None
-    if OSA.distance(a, b, score_cutoff=1) != 1 or (a in _given_names() and b in _given_names()):
+    if a in _given_names() and b in _given_names():
+        return None
+    from rapidfuzz.distance import OSA
+
+    if OSA.distance(a, b, score_cutoff=1) != 1:
         return None
     at = next((index for index, letter in enumerate(a) if letter != b[index]), len(a))
     turned = len(a) == len(b) and a[at : at + 2] == b[at : at + 2][::-1]

@@ -128,21 +128,11 @@ def _named(snapshot: Snapshot, known: Ints, read: Read) -> list[Named]:
     mentions = snapshot.mentions
     member = np.searchsorted(known, mentions[:, 1])
     supports = np.bincount(member, minlength=len(known)).tolist()
-    near = _beside(known, mentions[:, 0], member, _hubs(snapshot, known))
-    several = np.array([snapshot.fact_row[fact] for fact, _, _ in read.apart], dtype=np.int64)
-    often = np.isin(mentions[:, 0], several)
-    apart = np.array([(occurrence, one) for _, occurrence, one in read.apart], dtype=np.int64).reshape(-1, 2)
-    here = np.isin(apart[:, 1], known)
-    occurrence, called = apart[here].T
-    first = len(snapshot.facts.ids)
-    codes, number = np.unique(occurrence, return_inverse=True)
-    # Of a fact that was said once, all that it names stands beside each other; of others each occurrence tells for itself.
-    beside = _beside(
-        known,
-        np.concatenate([mentions[:, 0][~often], first + number]),
-        np.concatenate([member[~often], np.searchsorted(known, called)]),
-        np.full(first + len(codes), -1, dtype=np.int64),
-    )
+    by_fact = np.lexsort((member, mentions[:, 0]))
+    pairs = pairs_within(mentions[by_fact, 0], member[by_fact], _hubs(snapshot, known))
+    near = beside = _others(known, *pairs[1:])
+    if read.apart:
+        beside = _others(known, *_beside(snapshot, known, read.apart, pairs))
     return [
         Named(
             row,
@@ -159,11 +149,25 @@ def _named(snapshot: Snapshot, known: Ints, read: Read) -> list[Named]:
     ]
 
 
-def _beside(known: Ints, owners: Ints, members: Ints, hubs: Ints) -> dict[int, frozenset[int]]:
-    """Return position of an entity -> row ids of those that have an owner in common with it."""
-    by_owner = np.lexsort((members, owners))
-    _, one, other = pairs_within(owners[by_owner], members[by_owner], hubs)
-    code = np.unique(np.concatenate([one * len(known) + other, other * len(known) + one]))
+def _beside(
+    snapshot: Snapshot, known: Ints, apart: Sequence[tuple[int, int, int]], pairs: tuple[Ints, Ints, Ints]
+) -> tuple[Ints, Ints]:
+    """Return the pairs that one statement names: of a fact with several occurrences, each of these tells for itself."""
+    several = np.array([snapshot.fact_row[fact] for fact, _, _ in apart], dtype=np.int64)
+    once = ~np.isin(pairs[0], several)
+    named = np.array([(occurrence, entity) for _, occurrence, entity in apart], dtype=np.int64)
+    occurrence, entity = named[np.isin(named[:, 1], known)].T
+    order = np.lexsort((entity, occurrence))
+    codes, number = np.unique(occurrence[order], return_inverse=True)
+    nobody = np.full(len(codes), -1, dtype=np.int64)
+    _, one, other = pairs_within(number, np.searchsorted(known, entity[order]), nobody)
+    return np.concatenate([pairs[1][once], one]), np.concatenate([pairs[2][once], other])
+
+
+def _others(known: Ints, one: Ints, other: Ints) -> dict[int, frozenset[int]]:
+    """Return position of an entity -> row ids of those that it makes a pair with."""
+    code = np.sort(np.concatenate([one * len(known) + other, other * len(known) + one]))
+    code = code[np.diff(code, prepend=-1) != 0]
     source, target = np.divmod(code, max(len(known), 1))
     starts = np.flatnonzero(np.diff(source, prepend=-1))
     ends = np.append(starts, len(source))[1:]
@@ -186,9 +190,14 @@ def _hubs(snapshot: Snapshot, known: Ints) -> Ints:
 def _fact_places(snapshot: Snapshot, known: Ints, place: Ints) -> tuple[Ints, Ints]:
     """Return every (fact row, place) once, by fact row and place."""
     fact = snapshot.mentions[:, 0]
-    pairs = np.stack([fact, place[np.searchsorted(known, snapshot.mentions[:, 1])]], axis=1)
-    first, second = np.unique(pairs, axis=0).T if len(pairs) else pairs.T
-    return np.ascontiguousarray(first), np.ascontiguousarray(second)
+    return _once(fact, place[np.searchsorted(known, snapshot.mentions[:, 1])], len(known))
+
+
+def _once(first: Ints, second: Ints, size: int) -> tuple[Ints, Ints]:
+    """Return every pair once, in order; `size` is more than any second one. Sorting is faster than a hash table here."""
+    code = np.sort(first * max(size, 1) + second)
+    one, other = np.divmod(code[np.diff(code, prepend=-1) != 0], max(size, 1))
+    return one, other
 
 
 def _lists(owners: Ints, values: Ints, count: int) -> Lists:
@@ -204,7 +213,7 @@ def _turns_of(snapshot: Snapshot, facts: Lists) -> Lists:
     counts = turns.counts[facts.values]
     owners, values = np.repeat(facts.owners, counts), turns.values[ranges(ends - counts, ends)]
     size = max(len(snapshot.turns.ids), 1)
-    owner, turn = np.divmod(np.unique(owners * size + values), size)
+    owner, turn = _once(owners, values, size)
     return Lists(turn, np.cumsum(np.bincount(owner, minlength=len(facts))[: len(facts)], dtype=np.int64))
 
 

@@ -8,10 +8,10 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from memforest.graph.named import Named
 from memforest.text import UNSPACED, entity_key, fold, strip_accents, word_set
-from memforest.types import EntityKind
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,16 +22,14 @@ __all__ = ["MOST_TOKENS", "Form", "form_of", "kinds_fit", "other_keys"]
 
 MOST_TOKENS = 8
 """A name of more words is a phrase: it meets equal ones only."""
-_SPELLED_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa"})
+_SPELLED_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 _UNSPACED_NAME = re.compile(f"[{UNSPACED}\uac00-\ud7a3]+")
 _DIGIT = re.compile(r"\d")
 
-_FAMILIES: dict[EntityKind, str] = {"participant": "person"}
 _THINGS = frozenset({"event", "product", "work"})
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """A name as it is compared.
 
     Args:
@@ -39,19 +37,19 @@ class Form:
         full: its words with all of these, without blanks, in the spellings that count as equal.
         family: its kind; a participant is a person.
         sex: what a title tells, ``"m"`` or ``"f"``.
-        kin: the words of kinship it is called with.
-        marks: what must be equal in equal names: numbers and generations.
+        kin: the word of kinship in front of it.
+        marks: what must be equal in equal names: numbers and generations, in order.
         short: the letters of an abbreviation written in capitals.
         cut: what of it was left out: ``"title"``, ``"kin"``, ``"group"``, or nothing.
         unspaced: whether it is written without blanks between its words.
     """
 
     tokens: tuple[str, ...]
-    full: frozenset[str]
+    full: tuple[str, ...]
     family: str
     sex: str = ""
-    kin: frozenset[str] = frozenset()
-    marks: frozenset[str] = frozenset()
+    kin: str = ""
+    marks: tuple[str, ...] = ()
     short: str = ""
     cut: str = ""
     unspaced: bool = False
@@ -122,55 +120,61 @@ def other_keys(named: Named) -> frozenset[str]:
 def form_of(named: Named) -> Form:
     """Return the name of an entity as it is compared. Linear in its length; the label is read as far as keys are."""
     lists = _words()
-    family = _FAMILIES.get(named.kind, named.kind)
-    tokens = tuple(named.key.split())
+    key, label = named.key, named.label[:200]
+    family = "person" if named.kind == "participant" else named.kind
+    tokens = tuple(key.split())
+    marks = () if key.isalpha() else _marks(tokens, lists)
     if len(tokens) > MOST_TOKENS:
-        return Form((), frozenset({"".join(tokens)}), family, marks=_marks(tokens, lists))
-    label = named.label[:200]
-    marks = _marks(tokens, lists)
-    tokens = tuple(token for token in tokens if token not in marks or _DIGIT.search(token))
+        return Form((), ("".join(tokens),), family, marks=marks)
+    if marks:
+        tokens = tuple(token for token in tokens if token not in marks or _DIGIT.search(token))
     full = _spellings(tokens, label)
     first = tokens[0] if tokens else ""
     if not label.lower().startswith(first):
         first = _first_word(label)
     sex = "m" if first in lists.male else "f" if first in lists.female else ""
-    cut = ""
-    kin: frozenset[str] = frozenset()
+    tokens, cut, kin = _named_only(tokens, family, lists)
+    if len(tokens) == 1 and not tokens[0].isascii() and _UNSPACED_NAME.fullmatch(tokens[0]):
+        shorter = (_without_ending(tokens[0], family, lists),)
+        if shorter != tokens:
+            cut = "title" if family == "person" else "group"
+        return Form(shorter, full, family, sex, kin, marks, cut=cut, unspaced=True)
+    return Form(tokens, full, family, sex, kin, marks, _abbreviation(label) if len(tokens) == 1 else "", cut)
+
+
+def _named_only(tokens: tuple[str, ...], family: str, lists: _Words) -> tuple[tuple[str, ...], str, str]:
+    """Return a name without titles and without what says team or firm, what was cut, and the word of kinship."""
+    kin = cut = ""
+    if len(tokens) < 2:
+        return tokens, cut, kin
     if family in ("person", "unknown"):
-        if len(tokens) > 1 and tokens[0] in lists.kin:
-            kin, tokens, cut = frozenset(tokens[:1]), tokens[1:], "kin"
+        if tokens[0] in lists.kin:
+            kin, tokens, cut = tokens[0], tokens[1:], "kin"
         while len(tokens) > 1 and tokens[0] in lists.titles:
             tokens, cut = tokens[1:], "title"
     if family not in ("person", "place"):
         shorter = _without_group(tokens, lists)
-        tokens, cut = shorter, cut if shorter == tokens else "group"
-    if len(tokens) == 1 and not tokens[0].isascii() and _UNSPACED_NAME.fullmatch(tokens[0]):
-        shorter = (_without_ending(tokens[0], family, lists),)
-        cut = cut if shorter == tokens else "title" if family == "person" else "group"
-        return Form(shorter, full, family, sex, kin, marks, cut=cut, unspaced=True)
-    return Form(tokens, full, family, sex, kin, marks, _abbreviation(label, tokens), cut)
+        if shorter != tokens:
+            tokens, cut = shorter, "group"
+    return tokens, cut, kin
 
 
-def _marks(tokens: tuple[str, ...], lists: _Words) -> frozenset[str]:
+def _marks(tokens: tuple[str, ...], lists: _Words) -> tuple[str, ...]:
     """Return the words that hold digits, and the generation behind a name."""
-    found = {token for token in tokens if not token.isalpha() and _DIGIT.search(token)}
+    found = [token for token in tokens if not token.isalpha() and _DIGIT.search(token)]
     if len(tokens) > 1 and tokens[-1] in lists.generations:
-        found.add(tokens[-1])
-    return frozenset(found) if found else _NOTHING
+        found.append(tokens[-1])
+    return tuple(sorted(found))
 
 
-_NOTHING: frozenset[str] = frozenset()
-
-
-def _spellings(tokens: tuple[str, ...], label: str) -> frozenset[str]:
+def _spellings(tokens: tuple[str, ...], label: str) -> tuple[str, ...]:
     """Return a name without blanks, and with the umlauts of its label spelled out."""
     plain = "".join(tokens)
     if label.isascii():
-        return frozenset((plain,))
+        return (plain,)
     spelled = unicodedata.normalize("NFC", label).casefold().translate(_SPELLED_OUT)
     other = (entity_key(spelled) or "").replace(" ", "")
-    # Of a label with a title only the spelling without it is the name; its key tells.
-    return frozenset((plain, other)) if len(other) <= len(plain) + 4 else frozenset((plain,))
+    return (plain, other) if other and other != plain else (plain,)
 
 
 def _first_word(label: str) -> str:
@@ -200,7 +204,7 @@ def _without_ending(name: str, family: str, lists: _Words) -> str:
     return name
 
 
-def _abbreviation(label: str, tokens: tuple[str, ...]) -> str:
-    """Return the letters of a name of one word in capitals."""
-    plain = label.replace(".", "").strip()
-    return plain.casefold() if len(tokens) == 1 and plain.isalpha() and plain.isupper() else ""
+def _abbreviation(label: str) -> str:
+    """Return the letters of a label in capitals."""
+    plain = label.replace(".", "").strip() if label[:2].isupper() or "." in label else ""
+    return plain.casefold() if plain.isalpha() and plain.isupper() else ""

@@ -12,11 +12,11 @@ what is near it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from memforest.graph.blocks import Blocks, keys_of
 from memforest.graph.chosen import Chosen, chosen_of
-from memforest.graph.likeness import TIERS, Likeness, apart, compare, least
+from memforest.graph.likeness import TIERS, Least, Likeness, apart, compare, least
 from memforest.graph.named import Choice, Decision, Named, Resolution
 from memforest.graph.names import Form, form_of, other_keys
 from memforest.graph.settle import Match, World, settle
@@ -53,9 +53,21 @@ class Resolver:
     """Keeps which entities are one while they change.
 
     Not safe for several threads. A resolution that was given out stays as it is.
+
+    Args:
+        named: the entities.
+        choices: what people decided.
+        wants: what each rule asks for; by default what was measured.
     """
 
-    def __init__(self, named: Iterable[Named] = (), choices: Sequence[Choice] = ()) -> None:
+    def __init__(
+        self,
+        named: Iterable[Named] = (),
+        choices: Sequence[Choice] = (),
+        *,
+        wants: Mapping[str, Least] | None = None,
+    ) -> None:
+        self._wants = least() if wants is None else wants
         self._named: dict[int, Named] = {}
         self._forms: dict[int, Form] = {}
         self._blocks = Blocks()
@@ -82,19 +94,24 @@ class Resolver:
             gone: ids of entities that are no more.
             choices: all decisions there are; None where they are as before.
         """
+        first = not self._named
         touched = self._take_in(changed, gone)
         if choices is not None:
             self._choices = tuple(choices)
         chosen = chosen_of(self._choices, self._named)
         touched |= chosen.changed(self._chosen)
         self._chosen = chosen
-        asking: set[int] = set()
+        if first:
+            for entity in self._named:
+                self._ask(entity)
+            self._settle({*self._matches, *self._matched_by, *chosen.groups})
+            return
+        for entity in tuple(touched):
+            touched |= self._blocks.asking(entity)
+        near = self._reached(touched)
         for entity in touched:
-            asking |= self._blocks.asking(entity)
-        near = self._reached(asking | touched)
-        for entity in asking:
             self._ask(entity)
-        self._settle(near | self._reached(asking | touched))
+        self._settle(near | self._reached(touched))
 
     @property
     def into(self) -> dict[int, int]:
@@ -234,7 +251,7 @@ class Resolver:
 
     def _match(self, one: Named, other: int, likeness: Likeness) -> Match:
         """Return a match with whether enough speaks for it."""
-        wants = least()[likeness.rule]
+        wants = self._wants[likeness.rule]
         evidence = 0
         if wants.evidence:
             mine, theirs = self._forms[one.id].family, self._forms[other].family

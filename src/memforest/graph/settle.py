@@ -41,7 +41,8 @@ class World:
         if apart(mine, theirs):
             return True
         if first.kind == second.kind == "participant":
-            return mine.full.isdisjoint(theirs.full)
+            found = compare(mine, theirs)
+            return found is None or found.rule != "form"
         return is_full(mine) and is_full(theirs) and compare(mine, theirs) is None
 
     def unlike(self, one: int, other: int) -> bool:
@@ -88,15 +89,14 @@ def settle(world: World, entities: Collection[int]) -> tuple[list[frozenset[int]
             decisions.append(Decision(entity, match.other, match.rule, match.score))
 
     asking = [entity for entity in entities if entity in world.matches]
-    for entity, match in _in_order(world, ((one, match) for one in asking for match in world.matches[one])):
-        if match.rule == "form":
-            join(entity, match)
+    equal = ((one, match) for one in asking for match in world.matches[one] if match.rule == "form")
+    for entity, match in _in_order(world, equal):
+        join(entity, match)
     for step in _steps(world, asking):
-        fitting = [(entity, match) for entity in step if (match := _only(world, entity, groups)) is not None]
+        fitting = [(entity, found) for entity in step if (found := _only(world, entity, groups)) is not None]
         for entity, match in _in_order(world, fitting):
             join(entity, match)
-    found = {group for group in groups.values() if len(group) > 1}
-    return list(found), decisions
+    return list({group for group in groups.values() if len(group) > 1}), decisions
 
 
 def _in_order(world: World, pairs: Iterable[tuple[int, Match]]) -> list[tuple[int, Match]]:

@@ -26,6 +26,7 @@ from memforest.interval import from_ms, to_ms
 from memforest.memory.corrected import CorrectionView
 from memforest.memory.indexing import keep_writers_embedder
 from memforest.memory.ingest.corrections import cells_about, note_places, settle_cells
+from memforest.memory.ingest.restate import drop_chosen
 from memforest.memory.ingest.verdicts import corrections_about
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.zone import keep_zone, zone_of
@@ -154,6 +155,7 @@ class Corrector:
     ) -> _Done:
         placings = Placings(tx, self.writer.attached)
         settled = settle_cells(tx, placings, sorted(cells), vectors)
+        drop_chosen(tx, placings)
         placings.close()
         return _Done(correction, settled.unembedded)
 

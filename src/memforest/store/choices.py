@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from memforest.store.tx import Tx
 
-__all__ = ["ChoiceRow", "Verdict", "add", "history", "read", "remove"]
+__all__ = ["ChoiceRow", "Verdict", "add", "entities", "history", "put", "read", "remove"]
 
 Verdict = Literal["same", "apart"]
 
@@ -41,11 +41,23 @@ def add(tx: Tx, verdict: Verdict, entity: int, other: int, made_ms: int) -> int:
     if entity == other:
         raise ValueError("a choice is about two entities")
     first, second = sorted((entity, other))
+    newest = tx.execute(
+        "SELECT max(made_ms) FROM choice WHERE entity = ? AND other = ?", (first, second)
+    ).fetchone()[0]
+    return put(tx, verdict, first, second, made_ms if newest is None else max(made_ms, newest))
+
+
+def put(tx: Tx, verdict: Verdict, first: int, second: int, made_ms: int) -> int:
+    """Record a decision that was made at a time, maybe before others of the pair; the lower row is first."""
     return tx.insert(
-        """INSERT INTO choice (verdict, entity, other, made_ms) VALUES (?, ?, ?, (SELECT max(made) FROM (
-           SELECT ? AS made UNION ALL SELECT made_ms FROM choice WHERE entity = ? AND other = ?) AS before)) RETURNING id""",
-        (verdict, first, second, made_ms, first, second),
+        "INSERT INTO choice (verdict, entity, other, made_ms) VALUES (?, ?, ?, ?) RETURNING id",
+        (verdict, first, second, made_ms),
     )
+
+
+def entities(tx: Tx) -> set[int]:
+    """Return the entities about which something was decided."""
+    return {row for (row,) in tx.execute("SELECT entity FROM choice UNION SELECT other FROM choice")}
 
 
 def history(tx: Tx) -> list[ChoiceRow]:

@@ -49,6 +49,10 @@ def _no_texts(column: str) -> str:
         (SELECT 1 FROM json_each({column}) WHERE type != 'text') ELSE 1 END"""
 
 
+_MENTIONED = """EXISTS (SELECT 1 FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.occurrence = o.id
+    WHERE o.id = {} AND m.entity = {})"""
+"""An occurrence mentions an entity."""
+
 _CELLS: tuple[Check, ...] = (
     (
         """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
@@ -125,6 +129,13 @@ _FACTS: tuple[Check, ...] = (
            OR s.attribute = '' OR s.value = ''""",
         "{0}: a state ({1!r}) is of an entity that the fact does not name there, or has no value",
     ),
+    (
+        f"""SELECT f.fact_id, r.label FROM relation r JOIN fact f ON f.id = r.fact WHERE r.source = r.target
+           OR trim(r.label) = '' OR NOT {_MENTIONED.format("r.occurrence", "r.source")}
+           OR NOT {_MENTIONED.format("r.occurrence", "r.target")}
+           OR r.fact IS NOT (SELECT o.fact FROM occurrence o WHERE o.id = r.occurrence)""",
+        "{0}: a relation ({1!r}) is of entities that the fact does not name there, or of one to itself",
+    ),
 )
 
 _WRITES: tuple[Check, ...] = (
@@ -148,6 +159,15 @@ _ENTITIES: tuple[Check, ...] = (
     (
         f"""SELECT label FROM entity WHERE kind NOT IN ({_any_of(get_args(EntityKind))}) OR label = ''""",
         "entity {0!r}: its kind or its marks cannot be",
+    ),
+    (
+        f"""SELECT n.name, n.occurrence FROM name_use n
+            WHERE n.name = '' OR NOT {_MENTIONED.format("n.occurrence", "n.entity")}""",
+        "the name {0!r} is none, or of an entity that occurrence {1} does not mention",
+    ),
+    (
+        f"SELECT id FROM choice WHERE entity >= other OR {_no_time('made_ms')}",
+        "choice {0}: its entities or its time cannot be",
     ),
 )
 
@@ -211,7 +231,7 @@ _LEAVES: tuple[Check, ...] = (
 
 _SETTINGS: tuple[Check, ...] = (
     (
-        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns', 'feed_compacted', 'feed_compact_next')
+        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns', 'feed_compacted', 'feed_compact_next', 'graph_stamp')
            OR key LIKE 'next:%') AND (value != CAST(CAST(value AS INTEGER) AS TEXT) OR CAST(value AS INTEGER) < 0)""",
         "the setting {0!r} is {1!r}",
     ),
@@ -259,12 +279,12 @@ def cell_contradictions(tx: Tx) -> list[str]:
 
 
 def fact_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with facts, occurrences, mentions and states."""
+    """Return what is wrong with facts, occurrences, mentions, states and relations."""
     return _found(tx, _FACTS)
 
 
 def entity_contradictions(tx: Tx) -> list[str]:
-    """Return what is wrong with entities."""
+    """Return what is wrong with entities, with how they are spelled, and with choices about them."""
     return _found(tx, _ENTITIES)
 
 

@@ -19,6 +19,7 @@ from memforest.store.tx import Tx
 __all__ = [
     "AliasUse",
     "MentionCopy",
+    "RelationCopy",
     "StateCopy",
     "alias_uses",
     "cells",
@@ -29,12 +30,14 @@ __all__ = [
     "find_session",
     "insert_cells",
     "insert_named",
+    "insert_relations",
     "insert_session",
     "is_erased",
     "mentions",
     "occurrence_counts",
     "occurrences",
     "origin_of",
+    "relations",
     "said_in",
     "sessions_of_facts",
     "speakers_of",
@@ -64,6 +67,16 @@ class StateCopy(NamedTuple):
     previous: str | None
     change: str
     at_ms: int
+
+
+class RelationCopy(NamedTuple):
+    """A relation without its id."""
+
+    fact: int
+    occurrence: int
+    source: int
+    label: str
+    target: int
 
 
 class AliasUse(NamedTuple):
@@ -231,6 +244,24 @@ def states(tx: Tx, facts: Collection[int]) -> list[StateCopy]:
     return [StateCopy(*row) for row in rows]
 
 
+def relations(tx: Tx, facts: Collection[int]) -> list[RelationCopy]:
+    """Return the relations of facts, in the order in which they were written."""
+    rows = tx.execute(
+        f"SELECT fact, occurrence, source, label, target FROM relation WHERE fact {AMONG} ORDER BY id",
+        (tx.ids(facts),),
+    )
+    return [RelationCopy(*row) for row in rows]
+
+
+def insert_relations(tx: Tx, told: Sequence[RelationCopy]) -> None:
+    """Insert relations whose ids are all of this memory; those of an entity to itself are left out."""
+    tx.executemany(
+        """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT DO NOTHING""",
+        [one for one in told if one.source != one.target],
+    )
+
+
 def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[AliasUse]:
     """Return by which short names occurrences call entities."""
     rows = tx.execute(
@@ -253,12 +284,13 @@ def insert_named(
     seen: Sequence[StateCopy],
     called: Sequence[AliasUse],
 ) -> None:
-    """Insert what hangs on occurrences.
+    """Insert what hangs on occurrences; two entities there may be one here.
 
     Every `occurrence` is the row id in the source, of which `own` has that of this memory; every other id is one of this memory.
     """
     tx.executemany(
-        "INSERT INTO mention VALUES (?, ?, ?, ?)",
+        """INSERT INTO mention VALUES (?, ?, ?, ?)
+           ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
         [(one.fact, one.entity, own[one.occurrence], one.roles) for one in named],
     )
     tx.executemany(
@@ -267,6 +299,6 @@ def insert_named(
         [(one.fact, own[one.occurrence], *one[2:]) for one in seen],
     )
     tx.executemany(
-        "INSERT INTO alias_use VALUES (?, ?, ?)",
+        "INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         [(one.key, one.entity, own[one.occurrence]) for one in called],
     )

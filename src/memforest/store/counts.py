@@ -29,6 +29,7 @@ _TABLES = (
     "entity",
     "mention",
     "state",
+    "relation",
     "tree",
     "node",
     "leaf",

@@ -168,9 +168,11 @@ def occurrences_naming(tx: Tx, entity: int) -> dict[int, set[int]]:
 
 def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, set[str]]:
     """Return occurrence -> the names of the entities that it mentions, of the occurrences of facts."""
+    wanted = tx.ids(facts)
     rows = tx.execute(
-        f"SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG}",
-        (tx.ids(facts),),
+        f"""SELECT m.occurrence, e.label FROM mention m JOIN entity e ON e.id = m.entity WHERE m.fact {AMONG} UNION ALL
+            SELECT n.occurrence, n.name FROM occurrence o JOIN name_use n ON n.occurrence = o.id WHERE o.fact {AMONG}""",
+        (wanted, wanted),
     )
     found: dict[int, set[str]] = {}
     for occurrence, label in rows:
@@ -179,7 +181,7 @@ def entities_spelled(tx: Tx, facts: Collection[int]) -> dict[int, set[str]]:
 
 
 def drop_occurrences(tx: Tx, rows: Collection[int]) -> tuple[set[str], set[int]]:
-    """Delete occurrences with their mentions and states; return the aliases that they used and the entities that they named."""
+    """Delete occurrences with what they name and tell; return the aliases that they used and the entities that they named."""
     wanted = tx.ids(sorted(rows))
     used = tx.execute(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (wanted,)).fetchall()
     named = tx.execute(
@@ -192,13 +194,14 @@ def drop_occurrences(tx: Tx, rows: Collection[int]) -> tuple[set[str], set[int]]
 
 
 def move_occurrence(tx: Tx, one: OccurrenceRow, fact: int) -> None:
-    """Make an occurrence one of another fact, with its mentions and states; it keeps its wording, tie and dates."""
+    """Make an occurrence one of another fact, with its mentions, states and relations; it keeps its wording, tie and dates."""
     tx.execute(
         """UPDATE occurrence SET fact = f.id, text = nullif(?, f.text), tie = nullif(?, f.tie),
            dates = nullif(?, f.dates) FROM fact f WHERE occurrence.id = ? AND f.id = ?""",
         (one.text, one.tie, write_dates(one.dates), one.row, fact),
     )
     tx.execute("UPDATE mention SET fact = ? WHERE fact = ? AND occurrence = ?", (fact, one.fact, one.row))
+    tx.execute("UPDATE relation SET fact = ? WHERE occurrence = ?", (fact, one.row))
     tx.execute(
         """UPDATE state SET fact = ?, at_ms = coalesce((SELECT start_ms FROM fact WHERE id = ?),
            (SELECT said_ms FROM occurrence WHERE id = state.occurrence)) WHERE occurrence = ?""",
@@ -243,5 +246,10 @@ def texts_naming(tx: Tx, entity: int) -> Iterator[str]:
 
 
 def relabel(tx: Tx, entity: int, label: str) -> None:
-    """Spell an entity's name otherwise."""
+    """Spell an entity's name otherwise; occurrences that spell it so alone need not say so any more."""
     tx.execute("UPDATE entity SET label = ? WHERE id = ?", (label, entity))
+    tx.execute(
+        """DELETE FROM name_use WHERE entity = ? AND name = ? AND NOT EXISTS (SELECT 1 FROM name_use o
+           WHERE o.occurrence = name_use.occurrence AND o.entity = name_use.entity AND o.name != name_use.name)""",
+        (entity, label),
+    )

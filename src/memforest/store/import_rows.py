@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from memforest.interval import EARLIEST, LATEST, to_ms
-from memforest.store import changes, derived, meta
+from memforest.store import changes, derived, meta, relations
 from memforest.store.engine import errors
 from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.packing import pack_ids, pack_text
@@ -77,6 +77,7 @@ def note_all(tx: Tx) -> None:
         "INSERT INTO change (seq, kind, item) SELECT ?, 'turn', coalesce(max(id), 0) FROM turn", (newest + 2,)
     )
     derived.forget_word_changes(tx)
+    relations.has_changed(tx)
 
 
 def insert_words(tx: Tx, kind: str, rows: Sequence[tuple[int, str]]) -> None:

@@ -13,6 +13,7 @@ from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
 __all__ = [
+    "SPEAKS",
     "NameUse",
     "Spelled",
     "add",

@@ -143,6 +143,22 @@ MEMORY = (
         ),
         "state",
     ),
+    Part(
+        "relations",
+        "relation",
+        _columns("fact:ref=fact occurrence:ref=occurrence source:ref=entity label target:ref=entity"),
+        block=True,
+    ),
+    Part(
+        "name_uses",
+        "name_use",
+        _columns("occurrence:ref=occurrence entity:ref=entity name"),
+        block=True,
+        order="occurrence, entity, name",
+    ),
+    Part(
+        "choices", "choice", _columns("verdict entity:ref=entity other:ref=entity made_ms:time"), block=True
+    ),
     Part("tombstone", "tombstone", _columns("kind count stored_ms:time deleted_ms:time"), "tombstone"),
     Part(
         "write_key",

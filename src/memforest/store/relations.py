@@ -13,7 +13,7 @@ from memforest.store.dialect import AMONG
 from memforest.store.facts import OccurrenceRef
 from memforest.store.tx import Tx
 
-__all__ = ["STAMP", "RelationRow", "add", "has_changed", "of_facts", "read", "stamp"]
+__all__ = ["STAMP", "RelationRow", "add", "drop", "has_changed", "of_facts", "read", "stamp"]
 
 STAMP = "graph_stamp"
 """The setting of the memory that triggers raise with every write of a relation, a name's use or a choice."""
@@ -49,6 +49,11 @@ def add(tx: Tx, occurrence: OccurrenceRef, source: int, label: str, target: int)
         )
 
 
+def drop(tx: Tx, rows: Collection[int]) -> None:
+    """Delete relations."""
+    tx.executemany("DELETE FROM relation WHERE id = ?", [(row,) for row in sorted(rows)])
+
+
 def read(tx: Tx) -> list[RelationRow]:
     """Return all relations, by id."""
     return [RelationRow(*row) for row in tx.execute(f"{_RELATION} ORDER BY r.id")]
@@ -62,7 +67,8 @@ def of_facts(tx: Tx, facts: Collection[int]) -> list[RelationRow]:
 
 def stamp(tx: Tx) -> int:
     """Return a number that is another one after every change of a relation, a name's use or a choice."""
-    return int(meta.get(tx, STAMP) or 0)
+    row = tx.execute("SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?", (STAMP,)).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def has_changed(tx: Tx) -> None:

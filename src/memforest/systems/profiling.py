@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+
+from memforest.profiles import FoundLine, LineKind
 
 __all__ = ["FoundLine", "FoundProfile", "LineKind", "ProfileRequest"]
-
-LineKind = Literal["state", "change", "event", "said", "entity", "topic", "written"]
-"""What a line is; ``"written"`` is one that a chat model wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +23,6 @@ class ProfileRequest:
         """The last instant of which anything may be told."""
         bounds = [one for one in (self.as_of_ms, self.said_by_ms) if one is not None]
         return min(bounds, default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLine:
-    """A line of one participant's profile, with the rows of the facts and turns that it rests on, in the order they were said."""
-
-    participant: str
-    text: str
-    kind: LineKind
-    facts: tuple[int, ...]
-    turns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,15 @@ from memforest.interval import from_ms
 from memforest.memory.erase.corrections import Deleted, Freed, free_corrections, reached_corrections
 from memforest.memory.erase.sentences import content_words, quoted, repeated, spelled, word_runs
 from memforest.memory.ingest.corrections import settle_cells
-from memforest.memory.ingest.restate import drop_unnamed, lessen_facts
+from memforest.memory.ingest.restate import drop_chosen, drop_unnamed, lessen_facts
 from memforest.memory.ingest.retract import demote_silent
 from memforest.memory.ingest.stored_session import CONTEXT_TURNS
 from memforest.search.texts import index_tokens
-from memforest.store import corrections, derived, erase, erase_traces, feed, meta, sessions
+from memforest.store import corrections, derived, erase, erase_traces, feed, meta, relations, sessions
 from memforest.store import facts as fact_rows
 from memforest.store.aliases import resolve_aliases
 from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.relations import RelationRow
 from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
@@ -146,6 +147,7 @@ def erase_turns(
         tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms
     )
     demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
+    drop_chosen(tx, placings, at_once=True)
     done.changed["jobs"] += erase_traces.forget_reasons(tx, done.tells, FORGOTTEN)
     erase_traces.drop_jobs(
         tx, partial(_repeats, runs=frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts)))
@@ -188,9 +190,12 @@ def _drop_occurrences(
     done.lost.update(*lost.values())
     facts = erase.facts_of_cells(tx, lost)
     names = erase.entities_spelled(tx, facts)
+    told = relations.of_facts(tx, facts)
     going: dict[int, int] = {}
+    within: dict[int, int] = {}
     for occurrences in fact_rows.occurrences(tx, facts).values():
         for one in occurrences:
+            within[one.row] = one.cell
             if one.row in forced or (
                 one.cell in lost
                 and (
@@ -204,6 +209,7 @@ def _drop_occurrences(
     erase_traces.drop_stray_places(tx, reached, sessions_cut)
     placings.leave("fact", sorted(set(going.values())))
     used, named = erase.drop_occurrences(tx, going)
+    relations.drop(tx, _labelled(told, within, lost))
     freed = free_corrections(tx, {row: cut.text for row, cut in turns.items()}, reached, texts)
     placings.leave("fact", sorted(set(freed.made.values()) - set(going.values())))
     more_used, more_named = erase.drop_occurrences(tx, freed.made)
@@ -220,6 +226,17 @@ def _drop_occurrences(
     drop_unnamed(tx, placings, named)
     resolve_aliases(tx, used | more_used)
     return _Again(freed, settled.left, named)
+
+
+def _labelled(
+    told: Collection[RelationRow], within: Mapping[int, int], lost: Mapping[int, frozenset[str]]
+) -> list[int]:
+    """Return the relations whose label has words of deleted text, whatever is left of their statements."""
+    return [
+        one.id
+        for one in told
+        if not lost.get(within[one.occurrence], frozenset()).isdisjoint(content_words(one.label))
+    ]
 
 
 @dataclass(frozen=True, slots=True)

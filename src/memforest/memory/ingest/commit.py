@@ -22,6 +22,7 @@ from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.extract import ExtractedSession
 from memforest.memory.ingest.mentions import write_mentions
 from memforest.memory.ingest.restate import (
+    drop_chosen,
     ensure_wordings,
     fact_signature,
     insert_fact,
@@ -107,6 +108,7 @@ def commit(
     derived.put_vectors(tx, "turn", rows)
     if not sessions.pending(tx, work.stored.row):
         sessions.set_status(tx, work.stored.row, "ingested")
+        drop_chosen(tx, placings)
     done.placed = done.placed.plus(placings.close())
     done.warnings.update(dict.fromkeys(placings.problems))
     meta.bump(tx)

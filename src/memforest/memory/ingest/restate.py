@@ -15,7 +15,7 @@ from memforest.facts.restating import restated
 from memforest.facts.wording import wording, wording_rules
 from memforest.interval import from_ms
 from memforest.search.texts import index_tokens
-from memforest.store import derived, feed
+from memforest.store import choices, derived, feed, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import wordings as word_digests
 from memforest.store.aliases import resolve_aliases
@@ -27,6 +27,7 @@ from memforest.systems.attached import Placings
 
 __all__ = [
     "Lessened",
+    "drop_chosen",
     "drop_unnamed",
     "ensure_wordings",
     "fact_signature",
@@ -115,10 +116,25 @@ def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow 
 
 
 def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
-    """Delete those entities that no fact names any more; participants stay."""
+    """Delete those entities that no fact names any more; participants stay.
+
+    One about which somebody has decided something stays as well, as what is read again may name it: see `drop_chosen`.
+    """
     gone = fact_rows.unnamed(tx, entities)
     placings.leave("entity", gone)
-    fact_rows.drop_entities(tx, gone)
+    fact_rows.drop_entities(tx, set(gone) - choices.entities(tx) if gone else ())
+
+
+def drop_chosen(tx: Tx, placings: Placings, *, at_once: bool = False) -> None:
+    """Delete entities that were decided about and that no fact names any more, with the choices.
+
+    To be called where a write has come to its end. While a session is still to be read nothing is deleted, as that may
+    name them, unless it is to go `at_once`.
+    """
+    gone = fact_rows.unnamed(tx, chosen) if (chosen := choices.entities(tx)) else []
+    if gone and (at_once or not sessions.waiting(tx)):
+        placings.leave("entity", gone)
+        fact_rows.drop_entities(tx, gone)
 
 
 def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:

@@ -11,11 +11,12 @@ from memforest.facts.canonical import Same, fact_identity, tie_end
 from memforest.facts.entities import speaker_key
 from memforest.interval import from_ms
 from memforest.memory.ingest.corrections import Settled, settle_cells, settle_corrections
-from memforest.memory.ingest.restate import ensure_wordings, fact_signature, restate_fact
+from memforest.memory.ingest.restate import drop_chosen, ensure_wordings, fact_signature, restate_fact
 from memforest.memory.ingest.retract import retract_cell, retract_session
 from memforest.memory.merge.match import Match, Reading, match, read_facts
 from memforest.memory.merge.names import Names
 from memforest.memory.merge.sessions import Becomes
+from memforest.memory.merge.told import Telling, copy_told
 from memforest.search.texts import index_tokens
 from memforest.store import copying, derived, feed, meta
 from memforest.store import facts as fact_rows
@@ -98,6 +99,7 @@ def copy_sessions(
     for one in wanted:
         cells += _copy_session(tx, source, placings, merging, one)
     _copy_statements(tx, source, placings, merging, cells)
+    drop_chosen(tx, placings)
     placings.close()
     feed.drop_repeated(tx, noted)
     meta.bump(tx)
@@ -222,6 +224,13 @@ def _copy_statements(
         [one._replace(entity=book.here(one.entity)) for one in called],
     )
     resolve_aliases(tx, {one.key for one in called})
+    copy_told(
+        tx,
+        source,
+        Telling(reading, merging.names, merging.facts, book.here),
+        mentions,
+        dict(zip((one.row for one in found), rows, strict=True)),
+    )
     _restate(tx, source, placings, merging, reading, found)
     # What an update put somewhere there is not to stand here where the update was undone here, also if no other holds.
     settle = settle_cells if any(one.correction is not None for one in found) else settle_corrections

@@ -29,6 +29,7 @@ from memforest.memory.merge.names import Asked, Owner
 from memforest.memory.merge.plan import Plan
 from memforest.memory.merge.report import MergeResult
 from memforest.memory.merge.sessions import Becomes
+from memforest.memory.merge.told import merge_choices
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
@@ -274,6 +275,7 @@ class _Merge:
             await asyncio.to_thread(self._copy_part, plan, merging, part, did)
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
+        await asyncio.to_thread(merge_choices, self._db, self._other.db, plan.names)
         if any(one.over is not None for one in plan.sessions):
             await asyncio.to_thread(self._db.checkpoint)  # the log still holds what was overwritten
         return did

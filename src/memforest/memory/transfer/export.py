@@ -26,6 +26,7 @@ UNCARRIED_SETTINGS = (
     "user_id",
     "memory_id",
     "generation",
+    "graph_stamp",
     "words",
     "expired_ms",
     "next_embedder",

@@ -18,13 +18,22 @@ from memforest.steps.local.draft import Draft
 from memforest.text import cut, entity_key, word_set, words
 from memforest.types import Chunk, Skipped, Turn
 
-__all__ = ["CAPTION", "Context", "context_of"]
+__all__ = ["CAPTION", "Context", "context_of", "picture_of"]
 
 _QUESTION_WORDS = 25
 _SHOWN_CHARS = 240
 _HEARD_CHARS = 400
 CAPTION = re.compile(
     r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
+)
+_CAPTION_LABEL = re.compile(
+    r"^\[\s*(?:(?:shares?|shared|shows?|sends?|sent)\s+)?(?:an?\s+)?(?:attached\s+)?(?:image|photo|picture|imagen|foto)?"
+    r"(?:\s+caption)?\s*:\s*",
+    re.IGNORECASE,
+)
+_PICTURE = re.compile(
+    r"(?:an?|the|two|some)\s+(?:\w+ ){0,3}(?:photo|picture|image|painting|drawing|poster|screenshot)s?\b",
+    re.I,
 )
 _EN, _ES = load_word_lists("en").lists, load_word_lists("es").lists
 _BARE_QUESTION = (
@@ -77,9 +86,19 @@ class Context:
         """Add a sentence to what was said."""
         self.heard = f"{self.heard}\n{text}"[-_HEARD_CHARS:]
 
+    def id_of(self, name: str) -> str:
+        """Return what whoever is called so in a statement is known by; of others the name."""
+        return self.ids.get(name, name)
+
     def skip(self, text: str, reason: str) -> None:
         """Record that `text` became no statement."""
         self.skipped.append(Skipped(self.turn.ordinal, cut(text, _SHOWN_CHARS), reason))
+
+
+def picture_of(caption: str) -> str:
+    """Return what a caption in brackets shows: "a photo of a dog on a beach"; empty if it says nothing."""
+    inner = _CAPTION_LABEL.sub("", caption).strip("[] \n")
+    return inner if not inner or _PICTURE.match(inner) else f"a photo of {inner}"
 
 
 def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset[str]) -> Context:

@@ -26,6 +26,7 @@ from memforest.calendar import DateSpan, find_dates
 from memforest.language.attribution import is_present_verb, supply_subject
 from memforest.language.dating import date_languages, resolved_dates, valid_time
 from memforest.language.entities import Role, find_mentions, find_topics, merge_mentions, names_inside
+from memforest.language.kinds import with_kinds
 from memforest.language.pieces import (
     is_clause,
     is_question,
@@ -38,10 +39,11 @@ from memforest.language.pieces import (
     strip_tag,
 )
 from memforest.language.quoting import kept_quote
+from memforest.language.relations import find_relations
 from memforest.language.requests import is_imperative, is_request_question
 from memforest.language.sentences import split_sentences
 from memforest.language.states import find_states
-from memforest.steps.local.context import CAPTION, Context, context_of
+from memforest.steps.local.context import CAPTION, Context, context_of, picture_of
 from memforest.steps.local.draft import (
     Draft,
     acting_names,
@@ -59,7 +61,7 @@ from memforest.steps.local.draft import (
 from memforest.steps.local.spanish import attribute_spanish, lacks_content_spanish, strip_address_spanish
 from memforest.steps.local.version import rules_version
 from memforest.text import DATA_RUN, negated
-from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
+from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Relation, Skipped, State
 
 __all__ = [
     "MAX_ASSISTANT_STATEMENTS",
@@ -102,15 +104,6 @@ class FindStates(Protocol):
         ...
 
 
-_CAPTION_LABEL = re.compile(
-    r"^\[\s*(?:(?:shares?|shared|shows?|sends?|sent)\s+)?(?:an?\s+)?(?:attached\s+)?(?:image|photo|picture|imagen|foto)?"
-    r"(?:\s+caption)?\s*:\s*",
-    re.IGNORECASE,
-)
-_PICTURE = re.compile(
-    r"(?:an?|the|two|some)\s+(?:\w+ ){0,3}(?:photo|picture|image|painting|drawing|poster|screenshot)s?\b",
-    re.I,
-)
 _CONTINUES = re.compile(
     r"(?:it|it's|they|they're|they've|he|he's|she|she's|that|that's|this|these|those|there|him|her|his|their|them|such)\b",
     re.IGNORECASE,
@@ -359,11 +352,10 @@ class LocalExtractor:
 
     def _caption(self, context: Context, caption: str) -> None:
         """Make a picture's caption a statement of its own."""
-        inner = _CAPTION_LABEL.sub("", caption).strip("[] \n")
-        if not inner:
+        shown = picture_of(caption)
+        if not shown:
             context.skip(caption, "empty")
             return
-        shown = inner if _PICTURE.match(inner) else f"a photo of {inner}"
         context.drafts.append(
             self._finish(
                 context, caption, f"{context.called} shared {shown}", attributed=True, changed=True, dates=()
@@ -382,6 +374,9 @@ class LocalExtractor:
         mentions = merge_mentions(
             (*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven))
         )
+        ends = [one.name for one in mentions]
+        relations = find_relations(draft.text, names=ends, states=states, language=draft.language)
+        kinds = with_kinds(draft.text, mentions, draft.language)
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
         return Candidate(
@@ -394,7 +389,10 @@ class LocalExtractor:
             precision=precision,
             dates=draft.dates,
             negated=draft.negated,
-            mentions=tuple(replace(one, name=context.ids.get(one.name, one.name)) for one in mentions),
+            mentions=tuple(replace(one, name=context.id_of(one.name)) for one in kinds),
             topics=find_topics(draft.text, names=names),
-            states=tuple(replace(one, entity=context.ids.get(one.entity, one.entity)) for one in states),
+            states=tuple(replace(one, entity=context.id_of(one.entity)) for one in states),
+            relations=tuple(
+                Relation(context.id_of(one.source), one.label, context.id_of(one.target)) for one in relations
+            ),
         )

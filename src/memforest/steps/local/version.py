@@ -13,10 +13,10 @@ from importlib.resources import files
 
 __all__ = ["RULES", "rules_version"]
 
-RULES = 2
+RULES = 3
 """Raised when the code of the rules changes what they make."""
 
-_DATA = ("language", "time", "states", "stance")
+_DATA = ("language", "time", "states", "stance", "relations")
 """Folders of `memforest/data` that the rules read."""
 
 

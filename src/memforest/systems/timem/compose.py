@@ -20,9 +20,8 @@ from datetime import tzinfo
 from typing import Literal
 
 from memforest.display import one_line
-from memforest.interval import Interval, format_interval, from_ms
 from memforest.language.counting import count_words
-from memforest.profiles import join_sections
+from memforest.profiles import ends_of, join_sections, since_text, stated_time
 from memforest.steps.local.records import most_telling
 from memforest.store import facts as fact_rows
 from memforest.store.facts import ROLES
@@ -50,8 +49,6 @@ MOST: Mapping[LineKind, int] = {
 """Lines of a kind that a participant has at most."""
 LEAST_WORDS, MOST_WORDS = 5, 60
 """Words of what is quoted in a line: fewer are a bare answer, and more are no line."""
-MOST_SOURCES = 32
-"""Sources of a line: the first half and the last half of more."""
 RECURS = 2
 """Statements that name somebody or something, and sessions that have a topic, before it recurs."""
 TOPIC_RECURS = 3
@@ -181,10 +178,8 @@ class _Month:
         sure = [one for one in held if self._is_sure(one, (one.value,), supports) and not self._is_past(one)]
         latest = sorted(sure, key=lambda one: (-one.last_ms, one.attribute, one.start_ms))[: MOST["state"]]
         for one in sorted(latest, key=lambda one: (one.attribute, one.start_ms, one.value)):
-            day = self._when(one.start_ms, times.get(one.facts[0]))
-            span = times.get(one.facts[0])
-            since = "since" if span is not None and (one.began or span[1] is None) else "known since"
-            text = f"{one.attribute}: {one.value} ({since} {day})"
+            since = since_text(one.start_ms, times.get(one.facts[0]), self.zone, began=one.began)
+            text = f"{one.attribute}: {one.value} ({since})"
             yield self._line(name, text, "state", one.facts, supports)
 
     def _is_sure(
@@ -233,11 +228,7 @@ class _Month:
         return self._stated_time(*span)
 
     def _stated_time(self, start_ms: int, end_ms: int | None, precision: Precision) -> str:
-        """Return a time as exact as it is stated, of several days the first and the last; of an open one the beginning."""
-        start = from_ms(start_ms)
-        closed = Interval.at(start) if end_ms is None else Interval(start, from_ms(end_ms))
-        exact: Precision = "day" if precision in ("instant", "week", "unknown") else precision
-        return format_interval(closed, exact, zone=self.zone, style="iso").replace("/", " to ")
+        return stated_time((start_ms, end_ms, precision), self.zone)
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -378,12 +369,12 @@ class _Month:
     ) -> Line:
         own = [fact for fact in facts if supports.get(fact)]
         turns = [turn for fact in own for turn in supports[fact]]
-        return Line(name, one_line(text), kind, _ends(own), _ends(turns))
+        return Line(name, one_line(text), kind, ends_of(own), ends_of(turns))
 
     @staticmethod
     def _of(name: str, text: str, kind: LineKind, told: Sequence[Told]) -> Line:
         facts, turns = [one.fact for one in told], [one.turn for one in told]
-        return Line(name, one_line(text), kind, _ends(facts), _ends(turns))
+        return Line(name, one_line(text), kind, ends_of(facts), ends_of(turns))
 
 
 def _topics_of(fact: StatedFact) -> tuple[str, ...]:
@@ -391,10 +382,3 @@ def _topics_of(fact: StatedFact) -> tuple[str, ...]:
     said = frozenset() if _PICTURE.match(fact.quote) else frozenset(lexical_tokens(fact.quote))
     topics = dict.fromkeys(json.loads(fact.topics))
     return tuple(topic for topic in topics if (tokens := set(lexical_tokens(topic))) and tokens <= said)
-
-
-def _ends(sources: Sequence[int]) -> tuple[int, ...]:
-    """Return each source once, of many the first and the last ones."""
-    once = tuple(dict.fromkeys(sources))
-    half = MOST_SOURCES // 2
-    return once if len(once) <= MOST_SOURCES else (*once[:half], *once[-half:])

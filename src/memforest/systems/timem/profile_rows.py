@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from memforest.store.dates import read_dates
 from memforest.store.dialect import AMONG
 from memforest.store.facts import QUOTE
 from memforest.store.snapshot import StateSeen
+from memforest.store.spans import dated_words, spans_of
 from memforest.store.tx import Tx
 from memforest.types import Precision
 
@@ -160,18 +160,6 @@ def said_of(tx: Tx, turns: Collection[int]) -> list[Said]:
 def texts_of(tx: Tx, turns: Collection[int]) -> dict[int, str]:
     """Return the texts of turns, by row id."""
     return dict(tx.execute(f"SELECT id, text FROM turn WHERE id {AMONG}", (tx.ids(turns),)).fetchall())
-
-
-def dated_words(tx: Tx, facts: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return the words of facts that tell a date, of those that have some."""
-    rows = tx.execute(f"SELECT id, dates FROM fact WHERE dates != '[]' AND id {AMONG}", (tx.ids(facts),))
-    return {fact: tuple(one.words for one in read_dates(dates)) for fact, dates in rows}
-
-
-def spans_of(tx: Tx, facts: Collection[int]) -> dict[int, tuple[int | None, int | None, Precision]]:
-    """Return the time that facts state, [start, end), and how exactly; None where there is none."""
-    rows = tx.execute(f"SELECT id, start_ms, end_ms, precision FROM fact WHERE id {AMONG}", (tx.ids(facts),))
-    return {row[0]: row[1:] for row in rows}
 
 
 def turns_of(tx: Tx, facts: Collection[int], before_ms: int) -> list[tuple[int, int]]:
