@@ -158,7 +158,7 @@ def _chunk(said: str) -> Chunk:
 
 def _joins(said: str) -> None:
     """Check what a model says of the names of a text, in the words of the text itself."""
-    words = (said.split() + ["x"])[:4]
+    words = [*said.split(), "x"][:4]
     told = [
         Relation(entity=one, attribute=attribute, verb=verb, value=other)
         for one in ("Ann", words[0])
