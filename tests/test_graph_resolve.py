@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import memforest.graph.resolve as resolving
 from memforest.graph.blocks import MOST_ASKED, MOST_BEGINNING
-from memforest.graph.likeness import Likeness
+from memforest.graph.likeness import Likeness, compare
 from memforest.graph.names import Form
 from memforest.graph.resolve import (
     MOST_NEIGHBOURS,
@@ -309,13 +308,12 @@ def test_one_more_entity_is_compared_with_those_near_it(monkeypatch: pytest.Monk
     named += [person(1000, "Ingrid Solberg"), person(1001, "Petra Lang")]
     keeper = Resolver(named)
     compared: list[object] = []
-    real = resolving.compare
 
     def counting(one: Form, other: Form) -> Likeness | None:
         compared.append(other)
-        return real(one, other)
+        return compare(one, other)
 
-    monkeypatch.setattr(resolving, "compare", counting)
+    monkeypatch.setattr("memforest.graph.resolve.compare", counting)
     keeper.update([person(2000, "Ingrid")])
     assert keeper.into == {1000: 2000}
     assert 0 < len(compared) < 5
