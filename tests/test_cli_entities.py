@@ -153,5 +153,6 @@ def test_on_a_terminal_it_is_laid_out(filled: Path, capsys: pytest.CaptureFixtur
     assert "2024-01-05 to 2024-03-02" in shown
     assert "Mara residence Porto" in shown
     assert "Mara – residence – Lisbon" in shown
+    assert "Mara residence Lisbon, since 2024-03-03" in shown
     assert "I moved to Lisbon." in shown
     assert " is " in shown

@@ -132,6 +132,9 @@ def test_a_path_is_told_with_its_evidence(memory: UserMemory) -> None:
     assert all(one.target == after.source for one, after in zip(found.steps, found.steps[1:], strict=False))
     last = found.steps[-1]
     assert (last.kind, last.labels, last.texts) == ("relation", ("residence",), ("I moved to Lisbon.",))
+    [home] = last.relations
+    assert (home.source, home.label, home.target, home.end) == ("Mara", "residence", "Lisbon", None)
+    assert home == next(one for one in memory.relations("Lisbon") if one.label == "residence")
     assert all(one.sources and one.fact_ids for one in found)
 
 
