@@ -273,12 +273,23 @@ class _Looking:
         kept = np.flatnonzero(merged.keep)
         return Found(
             map(hit, best_first(merged.score, places, merged.keep)),
-            notes={"filters": filter_notes(self.keep), "parts": [_note(one) for one in ranked]},
+            notes={"filters": filter_notes(self.keep), "explored": self._notes(ranked)},
             nodes=nodes,
             scored=Scored(kept, merged.score[kept], np.zeros(len(kept), dtype=np.bool_), hit),
             warnings=() if snapshot.dimension else (NO_VECTORS,),
             spare=len(nodes),
         )
+
+    def _notes(self, ranked: Sequence[_Ranked]) -> Mapping[str, Any]:
+        explore = self.explore
+        return {
+            "hops": explore.hops,
+            "neighbours": explore.neighbours,
+            "entities": explore.entities,
+            "reach": explore.reach,
+            "similarity_of": explore.similarity_of,
+            "parts": [_note(one) for one in ranked],
+        }
 
     def _nodes(
         self, merged: _Merged, ranked: Sequence[_Ranked], leaf: Any, places: Ints
