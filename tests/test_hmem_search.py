@@ -194,7 +194,7 @@ def test_a_time_that_is_asked_about_counts_by_both_forms(forest: MemForest) -> N
 def test_entities_alone_lead_to_evidence_where_that_is_asked_for(forest: MemForest) -> None:
     """With ``reach="graph"`` and no hop, what a question's only entity is not in is no evidence; with ``"all"`` it is."""
     question = "What was bought with Dora?"
-    how = {"reach": "graph", "hops": 0, "entities": 1, "scope": "short"}
+    how: dict[str, Any] = {"reach": "graph", "hops": 0, "entities": 1, "scope": "short"}
     found = asked(forest, question, explain=True, **how)
     assert found.evidence
     explored = found.trace["explain"]["explored"]
@@ -208,7 +208,7 @@ def test_entities_alone_lead_to_evidence_where_that_is_asked_for(forest: MemFore
 def test_more_hops_reach_more(forest: MemForest) -> None:
     """Each hop leads to entities around those before, and to what is said of them."""
     question = "What was bought with Dora?"
-    how = {"reach": "graph", "entities": 3, "scope": "short"}
+    how: dict[str, Any] = {"reach": "graph", "entities": 3, "scope": "short"}
     sizes = [len(asked(forest, question, hops=hops, **how).evidence) for hops in (0, 1, 2)]
     assert sizes[0] <= sizes[1] <= sizes[2]
     assert sizes[0] < sizes[2]
@@ -292,7 +292,8 @@ def test_nobody_takes_a_question_apart_that_is_to_stay_whole(forest: MemForest) 
     """With ``planner="off"`` it is its only part; a model that is asked for and not there is refused."""
     found = asked(forest, "What do Ana and Bob both own?", planner="off")
     assert len(found.trace["explore"]["sub_queries"]) == 1
-    for how in ({"planner": "model"}, {"follow_up": "model"}):
+    hows: list[dict[str, Any]] = [{"planner": "model"}, {"follow_up": "model"}]
+    for how in hows:
         with pytest.raises(ConfigError, match="needs a chat model"):
             asked(forest, **how)
 
