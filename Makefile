@@ -31,6 +31,8 @@ OTHER_SQLITE := pysqlite3==0.6.1
 TESTS := -m pytest -n auto --dist loadfile
 # The tests that speak to the store or to Python's SQLite themselves.
 STORED = $(shell grep -lE 'memforest[.]store|sqlite3' tests/test_*.py | grep -vE 'cli|docs|encryption|recrypt|models')
+# Tests start hundreds of processes: without compiled modules each of them, and each worker, would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 KILLS := 500
 SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
 

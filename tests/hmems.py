@@ -51,7 +51,7 @@ def events(folder: Path) -> list[Event]:
                FROM fact f JOIN derived_fact_vector v ON v.item = f.id WHERE f.verdict < 2"""
         ).fetchall()
     made = [
-        Event(name, (said, f"{tie}\x1f{name}"), last, times, unpack_vectors(vector)[0])
+        Event(name, (said, f"{tie} {name}"), last, times, unpack_vectors(vector)[0])
         for name, said, tie, vector, last, times in found
     ]
     return sorted(made, key=lambda one: one.place)

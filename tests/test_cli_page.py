@@ -32,6 +32,7 @@ HOSTILE = (
 ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "p", "div", "input", "button", "span", "main",
     "section", "h2", "details", "summary", "strong", "bdi", "time", "blockquote", "cite", "script",
+    "svg", "g", "line", "circle", "text",
 }  # fmt: skip
 WHEN = datetime(2024, 1, 5, tzinfo=timezone.utc)
 Run = Callable[..., Result]

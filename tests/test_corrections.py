@@ -480,6 +480,7 @@ def test_no_statement_of_an_update_reads_a_whole_table(
     few = (
         "json_each",
         "change",
+        "choice",
         "fact_hidden",
         "correction",
         "index_",

@@ -699,7 +699,8 @@ STATEMENTS = st.fixed_dictionaries(
         "topics": st.lists(PHRASES, max_size=4),
         "relations": st.lists(
             st.fixed_dictionaries(
-                {"entity": PHRASES, "attribute": PHRASES, "value": PHRASES, "previous": PHRASES}
+                {"entity": PHRASES, "value": PHRASES},
+                optional={"attribute": PHRASES, "verb": PHRASES, "previous": PHRASES},
             ),
             max_size=2,
         ),
@@ -721,7 +722,11 @@ def test_whatever_a_model_says_what_is_kept_is_sound(statements: list[dict[str, 
         assert one.quote
         assert all(piece.text in f"{ANN} {BOB}" for piece in split_sentences(one.quote))
         assert one.text == one.text.strip()
-        assert {"Ann", "Bob"} & {mention.name for mention in one.mentions}
+        names = {mention.name for mention in one.mentions}
+        assert {"Ann", "Bob"} & names
+        assert all(
+            {said.source, said.target} <= names and said.source != said.target for said in one.relations
+        )
 
 
 # -- many chunks, and failures --------------------------------------------------------------------

@@ -184,7 +184,7 @@ def test_somebody_who_never_spoke_is_a_clear_error(folder: Path) -> None:
     with memory(folder) as found_in:
         for name in ("Carla", "Oslo", "", "#!"):
             with pytest.raises((NotFoundError, InputError)) as error:
-                found_in.profile(name)
+                found_in.profile(name, index="timem")
             assert not name or ("Ana, Bruno" in str(error.value) and repr(name) in str(error.value))
 
 
@@ -193,7 +193,8 @@ def test_a_memory_without_the_index_says_how_to_get_it(folder: Path) -> None:
     with MemForest(folder, fast_config(indexes=("flat",))) as forest:
         forest.ingest_session("u", "s", [{"speaker": "Ana", "content": "Hello.", "timestamp": "2024-05-01"}])
         with pytest.raises(NotFoundError, match=r"add_index\('timem'\)"):
-            forest.user("u").profile()
+            forest.user("u").profile(index="timem")
+        assert (forest.user("u").profile().maker, bool(forest.user("u").profile())) == ("graph", False)
 
 
 def test_levels_without_months(folder: Path) -> None:

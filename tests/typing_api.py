@@ -6,7 +6,7 @@ still knows their arguments and results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,14 @@ from memforest import (
     load_default_config,
 )
 from memforest.memory.results import (
+    Entity,
+    EntityChoice,
+    EntityPage,
     FactPage,
     FactView,
+    GraphPicture,
+    Profile,
+    RelationView,
     SessionView,
     Stats,
     TimelineEntry,
@@ -105,6 +111,16 @@ def handle(memory: UserMemory) -> None:
     assert_type(memory.get("f1:00"), FactView)
     assert_type(memory.list(limit=10, filters={"channel": "mail"}), FactPage)
     assert_type(memory.timeline("Ana", attribute="residence"), list[TimelineEntry])
+    assert_type(memory.entities("person", limit=5), EntityPage)
+    assert_type(memory.entities().entities[0].names, Mapping[str, int])
+    assert_type(memory.relations("Ana", as_of="2024-01-01"), Sequence[RelationView])
+    assert_type(memory.path("Ana", "Porto", hops=2).steps[0].texts, tuple[str, ...])
+    assert_type(memory.profile("Ana", index="graph"), Profile)
+    assert_type(memory.graph(), GraphPicture)
+    assert_type(memory.merge_entities("Ana", "Anita"), Entity)
+    assert_type(memory.split_entity("Ana", "Anita"), Entity)
+    assert_type(memory.entity_choices(), Sequence[EntityChoice])
+    memory.entities("animal")  # type: ignore[arg-type]  # a kind is one of a few
     assert_type(memory.tree("Ana", index="memforest", depth=2), list[TreeView])
     assert_type(memory.stats(), Stats)
     assert_type(memory.verify(), VerifyReport)

@@ -1,7 +1,7 @@
 """The ports: what may stand for a model or a step in `Config`.
 
 Each is a protocol: an object with these attributes will do, of whatever class; `memforest.model_settings` says which setting
-takes which. `remote`, `embed_questions` and `known_shares` are optional; the functions `is_remote` and `embed_questions`, and
+takes which. `remote`, `embed_questions`, `known_shares` and `answer_parts` are optional; the functions `is_remote` and `embed_questions`, and
 `memforest.memory.known.known_shares`, say what holds of an object that lacks them.
 """
 
@@ -31,6 +31,7 @@ __all__ = [
     "Answer",
     "AnswerEvidence",
     "Answerer",
+    "AnswersParts",
     "ChatModel",
     "ChatReply",
     "ChatRequest",
@@ -43,6 +44,7 @@ __all__ = [
     "Planner",
     "Remote",
     "Reranker",
+    "Settled",
     "Summariser",
     "embed_questions",
     "is_remote",
@@ -229,6 +231,14 @@ class AnswerEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """A part of a question, and what was concluded about it from its own evidence; empty where nothing was."""
+
+    text: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An answer with the indices of the evidence it rests on; `text` is None when it abstains, and `reason` says why.
 
@@ -309,6 +319,32 @@ class KnowsWords(Protocol):
 
         Called often, and on every text of a script other than Latin when a memory is opened: it should cost no more than
         cutting the text into tokens.
+        """
+        ...
+
+
+class AnswersParts(Protocol):
+    """An optional part of `Answerer`, for one that puts an answer together where an index took the question apart.
+
+    Without it, the question is answered from the evidence of all its parts.
+    """
+
+    parts_name: str
+    """Name and version of this part, shown in traces."""
+
+    async def answer_parts(
+        self,
+        question: str,
+        *,
+        plan: QuestionPlan,
+        reference: datetime,
+        evidence: Sequence[AnswerEvidence],
+        parts: Sequence[Settled],
+    ) -> Answer:
+        """Return what `Answerer.answer` returns, given what was concluded about the parts.
+
+        Raises:
+            StepError: as `Answerer.answer`.
         """
         ...
 

@@ -38,6 +38,11 @@ COMMANDS = {
     "facts": ("over_time", "List what was learnt, in time order."),
     "timeline": ("over_time", "Show what is known of somebody or something, in time order."),
     "profile": ("profiling", "Show the profile of NAME, or of all who took part."),
+    "entities": ("entities", "List whom and what statements name, those that most name first."),
+    "relations": ("entities", "Show what was said of NAME and others."),
+    "path": ("entities", "Show how A is linked with B."),
+    "merge-entities": ("entities", "Decide that A and B are one."),
+    "split-entity": ("entities", "Decide that NAME is not one with the other names of ENTITY."),
     "changes": ("over_time", "List what this memory has stored, learnt, corrected and deleted."),
     "diff": ("over_time", "Show what was so at time A and not at time B."),
     "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),
@@ -90,7 +95,7 @@ class Root(click.Group):
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
         module = importlib.import_module(f"memforest.cli.{COMMANDS[cmd_name][0]}")
-        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command: click.Command = getattr(module, attribute)
         return command
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from memforest.cli.call import Call, moment_options, pass_call, shared_options
 from memforest.cli.completing import complete_indexes
-from memforest.cli.recalling import recall_option, with_recall
+from memforest.cli.recalling import explore_option, recall_option, with_explore, with_recall
 from memforest.cli.screen import Screen, clean, counted, in_words, sources
 from memforest.errors import ConfigError
 
@@ -75,6 +75,7 @@ def question_options(command: F) -> F:
         click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
         moment_options,
         recall_option,
+        explore_option,
     ):
         command = option(command)
     return command
@@ -83,8 +84,11 @@ def question_options(command: F) -> F:
 def _read(options: dict[str, Any], config: Config) -> dict[str, Any]:
     """Return the options that were given, for `query`."""
     read = {name: value for name, value in options.items() if value is not None}
+    ranking = config.ranking
     if given := read.pop("recall", None):
-        read["ranking"] = with_recall(config.ranking, given)
+        read["ranking"] = ranking = with_recall(ranking, given)
+    if given := read.pop("explore", None):
+        read["ranking"] = with_explore(ranking, given)
     return read
 
 

@@ -78,7 +78,7 @@ def tree(
 
     Each node shows its days, how many leaves are below it, and its summary; one of a segment tree also which leaves of the
     conversation these are. Name a SCOPE from the list to look inside ("scene 7" for a scene). The page that --html writes
-    needs no network and runs nothing of what was said.
+    needs no network and runs nothing of what was said. Of a whole forest it also draws who and what is named, and what joins them.
     """
     with call.forest() as forest:
         if page is not None:
@@ -128,7 +128,7 @@ def _write_page(
     limit: int,
 ) -> None:
     """Write the forest as a page, whole or not at all."""
-    from memforest.cli.page import page_of, replace_file, shown_of
+    from memforest.cli.page import NO_PICTURE, page_of, replace_file, shown_of
     from memforest.memory.inspect.trees import MOST_LEVELS
 
     memory = call.memory(forest)
@@ -139,7 +139,8 @@ def _write_page(
         there = sum(sum(kinds[name].values()) for name in kinds if index in (None, name))
     shown = shown_of(found, there)
     title = f"{memory.user_id}: {scope or index or 'the forest'}"
-    content = page_of(title, found, shown, forest.config.zone)
+    picture = memory.graph() if scope is None and index is None else None
+    content = page_of(title, found, shown, forest.config.zone, picture or NO_PICTURE)
     try:
         replace_file(path, content)
     except OSError as exc:
@@ -150,6 +151,7 @@ def _write_page(
         "bytes": len(content.encode()),
         "trees": shown.trees,
         "nodes": shown.nodes,
+        "entities": 0 if picture is None else len(picture.nodes),
         "left_out": shown.left_out,
     }
 

@@ -1,6 +1,6 @@
 """The forest as one HTML page that needs nothing else: `memforest tree --html`.
 
-Stored text is untrusted. Every string goes through `_text`, which takes out controls and directional marks and
+Stored text is untrusted. Every string goes through `shown_text`, which takes out controls and directional marks and
 escapes the rest; the page's policy allows its own style and script, by their digests, and nothing besides: no
 network, no other script, no form.
 """
@@ -19,10 +19,11 @@ from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 
-from memforest.cli.screen import Screen, clean, counted, leaf_counts, sources
-from memforest.memory.results import TreeView
+from memforest.cli.graph_page import graph_section, shown_text
+from memforest.cli.screen import Screen, counted, leaf_counts, sources
+from memforest.memory.results import GraphPicture, TreeView
 
-__all__ = ["Shown", "page_of", "replace_file", "shown_of"]
+__all__ = ["NO_PICTURE", "Shown", "page_of", "replace_file", "shown_of"]
 
 QUOTE_CHARS = 2000
 """Longest text of a leaf; what is longer is cut, so that a few pasted documents do not make the page huge."""
@@ -32,6 +33,7 @@ QUOTE_LINES = 100
 
 SUMMARY_CHARS = 400
 NAME_CHARS = 120
+NO_PICTURE = GraphPicture()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,13 @@ def shown_of(found: Sequence[TreeView], trees: int | None) -> Shown:
     return Shown(len(found), there, nodes, leaves, sum(view.leaves for view in found))
 
 
-def page_of(title: str, found: Sequence[TreeView], shown: Shown, zone: tzinfo) -> str:
+def page_of(
+    title: str,
+    found: Sequence[TreeView],
+    shown: Shown,
+    zone: tzinfo,
+    picture: GraphPicture = NO_PICTURE,
+) -> str:
     """Return the page.
 
     Args:
@@ -82,6 +90,7 @@ def page_of(title: str, found: Sequence[TreeView], shown: Shown, zone: tzinfo) -
         found: the trees, sorted by kind.
         shown: what of the forest they are.
         zone: time zone of the days.
+        picture: of the graph; an empty one is left out.
     """
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
@@ -94,9 +103,10 @@ def page_of(title: str, found: Sequence[TreeView], shown: Shown, zone: tzinfo) -
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
             '<meta name="referrer" content="no-referrer">\n',
-            f"<title>{_text(title, NAME_CHARS)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
+            f"<title>{shown_text(title, NAME_CHARS)}</title>\n<style>{style}</style>\n</head>\n<body>\n",
             *_head(title, shown),
             "<main>\n",
+            *graph_section(picture),
             *_Body(Screen(zone=zone)).sections(found),
             f"</main>\n<script>{script}</script>\n</body>\n</html>\n",
         ]
@@ -139,13 +149,8 @@ def _digest(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def _text(text: str, limit: int) -> str:
-    """Return a stored text as it may stand in the page, between tags or in an attribute."""
-    return html.escape(clean(text, limit))
-
-
 def _head(title: str, shown: Shown) -> Iterator[str]:
-    yield f'<header>\n<h1 dir="auto">{_text(title, NAME_CHARS)}</h1>\n'
+    yield f'<header>\n<h1 dir="auto">{shown_text(title, NAME_CHARS)}</h1>\n'
     counts = f"{counted(shown.trees, 'tree')}, {counted(shown.nodes, 'node')}"
     yield f'<p class="dim">{counts}. A summary may be of the machine\'s making; the leaves are what was said.</p>\n'
     if shown.left_out:
@@ -170,7 +175,7 @@ class _Body:
         """Yield the trees under a heading for each kind."""
         for kind, views in groupby(found, key=lambda view: view.title.partition(" ")[0]):
             trees = list(views)
-            yield f"<section>\n<h2>{_text(kind, NAME_CHARS)} trees ({len(trees)})</h2>\n"
+            yield f"<section>\n<h2>{shown_text(kind, NAME_CHARS)} trees ({len(trees)})</h2>\n"
             for view in trees:
                 yield from self._node(view, view.title.partition(" ")[2])
             yield "</section>\n"
@@ -181,7 +186,7 @@ class _Body:
         if view.level == 0 and not label:
             yield from self._leaf(view)
             return
-        name = f"<bdi><strong>{_text(label, NAME_CHARS)}</strong></bdi> " if label else ""
+        name = f"<bdi><strong>{shown_text(label, NAME_CHARS)}</strong></bdi> " if label else ""
         leaves = f"{view.leaves:,} {'leaf' if view.leaves == 1 else 'leaves'}"
         counts = html.escape(leaf_counts(view) or leaves)
         stale = ' <span class="stale">summary out of date</span>' if view.dirty else ""
@@ -191,7 +196,7 @@ class _Body:
             yield from self._leaf(view)
         else:
             yield (
-                f'<p dir="auto">{_text(view.summary, SUMMARY_CHARS)}</p></summary>\n'
+                f'<p dir="auto">{shown_text(view.summary, SUMMARY_CHARS)}</p></summary>\n'
                 if view.summary
                 else "</summary>\n"
             )
@@ -205,10 +210,10 @@ class _Body:
         number = f' <span class="counts">{html.escape(leaf_counts(view))}</span>' if view.span else ""
         yield f'<div class="leaf">{self._when(view)}{number}\n'
         if view.quotes and view.summary not in view.quotes:
-            yield f'<p dir="auto">{_text(view.summary, QUOTE_CHARS)}</p>\n'
+            yield f'<p dir="auto">{shown_text(view.summary, QUOTE_CHARS)}</p>\n'
         lines = view.quotes or [line for line in view.summary.splitlines() if line.strip()]
         for said in lines[:QUOTE_LINES]:
-            yield f'<blockquote dir="auto">{_text(said, QUOTE_CHARS)}</blockquote>\n'
+            yield f'<blockquote dir="auto">{shown_text(said, QUOTE_CHARS)}</blockquote>\n'
         if len(lines) > QUOTE_LINES:
             yield f'<p class="note">{counted(len(lines) - QUOTE_LINES, "more line")} not on this page.</p>\n'
         if view.sources:

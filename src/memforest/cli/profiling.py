@@ -29,24 +29,39 @@ MARKS = {"begun": "+", "ended": "-", "changed": "~"}
 @click.option("--as-of", metavar="TIME", help="The profile that was in force at that time.")
 @click.option("--said-by", metavar="TIME", help="Only what had been said by that time.")
 @click.option(
+    "--index",
+    metavar="NAME",
+    help="The index that keeps it, or `graph` for what the graph tells; by default the index of those who speak.",
+)
+@click.option(
     "--since",
     metavar="TIME",
     help="Instead how it differs from the profile that was in force at that earlier time.",
 )
 @shared_options
 @pass_call
-def profile(call: Call, name: str | None, as_of: str | None, said_by: str | None, since: str | None) -> None:
-    """Show the profile of NAME, or of all who took part: that of the last month that had ended.
+def profile(
+    call: Call,
+    name: str | None,
+    as_of: str | None,
+    said_by: str | None,
+    index: str | None,
+    since: str | None,
+) -> None:
+    """Show the profile of NAME, or of all who took part: that of the last month that had ended, or what the graph tells.
 
-    Below each line stands where it was said, and below the profile what has been said since the month ended. Profiles are
-    kept by the index timem (`memforest index add timem`).
+    Below each line stands where it was said, and below the profile what has been said since the month ended. The index timem
+    keeps one of each month (`memforest index add timem`). Without it, and of whom or what never spoke, the profile says
+    what is so and what was said last.
     """
+    if since is not None and index is not None:
+        raise click.UsageError("--since compares what an index keeps; leave out --index")
     with call.forest() as forest:
         memory = call.memory(forest)
         if since is not None:
             _changes(call, forest, memory, name, as_of, said_by, since)
             return
-        found = memory.profile(name, as_of=as_of, said_by=said_by)
+        found = memory.profile(name, as_of=as_of, said_by=said_by, index=index)
         call.warn(found.warnings)
         if found.out_of_date:
             call.warn([f"{found.month} is out of date; `memforest advance` writes it anew"])

@@ -10,6 +10,7 @@ from memforest.endpoint import Budget
 from memforest.forest.correcting import CorrectsMemory
 from memforest.forest.deleting import DeletesFromMemory
 from memforest.forest.import_verbs import import_into_memory
+from memforest.forest.knowing import KnowsEntities
 from memforest.forest.merging import MergingVerbs
 from memforest.forest.options import (
     QueryOptions,
@@ -56,7 +57,9 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
-class AsyncUserMemory(CorrectsMemory, DeletesFromMemory, MergingVerbs, ReadsOverTime, Transfer):
+class AsyncUserMemory(
+    CorrectsMemory, DeletesFromMemory, KnowsEntities, MergingVerbs, ReadsOverTime, Transfer
+):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
 
     async def add(
@@ -356,6 +359,13 @@ class UserMemory:
     timeline = portal.blocking(AsyncUserMemory.timeline)
     profile = portal.blocking(AsyncUserMemory.profile)
     profile_changes = portal.blocking(AsyncUserMemory.profile_changes)
+    entities = portal.blocking(AsyncUserMemory.entities)
+    relations = portal.blocking(AsyncUserMemory.relations)
+    path = portal.blocking(AsyncUserMemory.path)
+    graph = portal.blocking(AsyncUserMemory.graph)
+    merge_entities = portal.blocking(AsyncUserMemory.merge_entities)
+    split_entity = portal.blocking(AsyncUserMemory.split_entity)
+    entity_choices = portal.blocking(AsyncUserMemory.entity_choices)
     changes = portal.blocking(AsyncUserMemory.changes)
     diff = portal.blocking(AsyncUserMemory.diff)
     tree = portal.blocking(AsyncUserMemory.tree)

@@ -12,6 +12,7 @@ from memforest.forest.options import (
     check_mapping,
     check_text,
     read_count,
+    read_indexes,
     read_moment,
     read_time,
     read_window,
@@ -19,6 +20,7 @@ from memforest.forest.options import (
 from memforest.forest.pool import MemoryPool
 from memforest.interval import to_ms
 from memforest.memory.inspect import changes, fact_views
+from memforest.memory.inspect.profiles import GRAPH
 from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges, TimelineEntry
 
 __all__ = ["ReadsOverTime"]
@@ -120,27 +122,35 @@ class ReadsOverTime:
         *,
         as_of: TimeLike | None = None,
         said_by: TimeLike | None = None,
+        index: str | None = None,
     ) -> Profile:
-        """Return the profile in force, each line with its sources: what the last month that had ended tells of who took part.
+        """Return the profile in force, each line with its sources: of who takes part, or of anything else that is named.
 
-        It is kept by the index ``"timem"``, see docs/timem.md. Without a model what has ended is written first; no model is
-        asked. Where no month had ended, the profile is empty and false, and `warnings` say so.
+        Who takes part has one of the last month that had ended, where the index ``"timem"`` keeps it, see docs/timem.md. Without a
+        model what has ended is written first; no model is asked. Where no month had ended, it is empty and false, and `warnings`
+        say so. Of all others, and in a memory without that index, the graph tells what lasts and what was said last, see
+        docs/graph.md; such a profile has no month.
 
         Args:
-            participant: whose, by name or alias; None for all who took part in that month. Of one it is the last month in which
-                they did.
+            participant: whose, by name or alias; None for all who took part in that month, or for those of whom the graph knows
+                most. Of one it is the last month in which they did.
             as_of: the profile that was in force at that time: months that ended later are not told, nor what was said later.
             said_by: the one that had been said by that time, whenever this memory received it.
+            index: the index that keeps it, or ``"graph"`` for what the graph tells; None chooses as above.
 
         Raises:
-            NotFoundError: if nobody of that name ever spoke, or the memory has no index that keeps profiles.
+            NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
+            ConfigError: if there is no such index at all.
             IndexStateError: if that index cannot be used as the file has it.
         """
         check_text("profile", "participant", participant)
+        check_text("profile", "index", index)
+        if index not in (None, GRAPH):
+            read_indexes(index)
         config = self._pool.config
-        whole = read_time(as_of, config, "as_of"), read_time(said_by, config, "said_by")
+        at_ms, said_ms = _ms(read_time(as_of, config, "as_of")), _ms(read_time(said_by, config, "said_by"))
         return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.profile(participant, *(_ms(one) for one in whole))
+            self.user_id, lambda memory: memory.profile(participant, at_ms, said_ms, index)
         )
 
     async def profile_changes(

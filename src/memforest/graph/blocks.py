@@ -11,16 +11,18 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from memforest.facts.entities import MIN_DROPPED, MIN_SHORT_FORM
-from memforest.graph.likeness import LEAST_SPELLED
+from memforest.graph.likeness import LEAST_OTHER, LEAST_SPELLED
 from memforest.graph.named import Named
 from memforest.graph.names import Form, other_keys
 
-__all__ = ["MOST_ASKED", "Blocks", "Keys", "keys_of"]
+__all__ = ["MOST_ASKED", "MOST_BEGINNING", "Blocks", "Keys", "keys_of"]
 
 MOST_ASKED = 64
 """A key that more entities answer to tells nothing: nothing is joined by it."""
-_CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 3}
+_CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 3, "-": 3}
 """Keys of the rules by which more than `MOST_ASKED` may answer -> the least tier of rules that is then not asked."""
+MOST_BEGINNING = 16
+"""Beginnings of first names that more entities have are nobody's short form."""
 _FEW = 16
 _LONGEST_WORD = 24
 _LONGEST_UNSPACED = 8
@@ -69,8 +71,8 @@ def _word(form: Form) -> str:
 def _unspaced(name: str, keys: Keys) -> None:
     keys.asks.append("u" + name)
     if 2 < len(name) <= _LONGEST_UNSPACED:
-        for size in range(2, len(name)):
-            keys.answers.extend(("u" + name[:size], "u" + name[-size:]))
+        parts = {part for size in range(2, len(name)) for part in (name[:size], name[-size:])}
+        keys.answers.extend(["u" + part for part in sorted(parts)])
 
 
 def _one_word(form: Form, keys: Keys) -> None:
@@ -79,8 +81,11 @@ def _one_word(form: Form, keys: Keys) -> None:
     if len(form.short) > 1:
         keys.asks.append("c" + form.short)
     if LEAST_SPELLED <= len(word) <= _LONGEST_WORD and word.isalpha():
-        keys.both.append("~" + word)
-        keys.both.extend(["~" + word[:index] + word[index + 1 :] for index in range(1, len(word) - 1)])
+        # Neither a letter doubled nor two that changed places make another set of letters.
+        keys.both.append("~" + word[0] + word[-1] + "".join(sorted(set(word))))
+        if len(word) >= LEAST_OTHER - 1:
+            shorter = {word[:index] + word[index + 1 :] for index in range(1, len(word) - 1)}
+            keys.both.extend(["-" + one for one in (word, *sorted(shorter))])
 
 
 def _person(tokens: tuple[str, ...], keys: Keys) -> None:
@@ -142,18 +147,35 @@ class _Words:
                 break
             if len(word) >= len(short) + MIN_DROPPED:
                 found.update(self._of[word])
-                if len(found) > MOST_ASKED:
+                if len(found) > MOST_BEGINNING:
                     return found, True
         return found, False
+
+
+class Asked(NamedTuple):
+    """Whom an entity is to be compared with, whose name only ends as its own, and what too many answered.
+
+    Args:
+        found: whom to compare with.
+        ending: those whose first word ends with it.
+        spoiled: the least tier of the rules by which too many answered; 9 if none.
+        crowd: some of those.
+    """
+
+    found: set[int]
+    ending: set[int]
+    spoiled: int
+    crowd: list[int]
 
 
 class Blocks:
     """Keys and the entities that ask by them or answer to them."""
 
     def __init__(self) -> None:
-        self._asking: dict[str, list[int]] = {}
-        self._answering: dict[str, list[int]] = {}
-        self._both: dict[str, list[int]] = {}
+        # Most keys have one entity, which then needs no list.
+        self._asking: dict[str, int | list[int]] = {}
+        self._answering: dict[str, int | list[int]] = {}
+        self._both: dict[str, int | list[int]] = {}
         self._keys: dict[int, Keys] = {}
         self._begin = _Words()
         self._end = _Words()
@@ -163,10 +185,11 @@ class Blocks:
         self._keys[entity] = keys
         for table, names in self._tables(keys):
             for name in names:
-                if name in table:
-                    table[name].append(entity)
-                else:
-                    table[name] = [entity]
+                had = table.setdefault(name, entity)
+                if type(had) is list:
+                    had.append(entity)
+                elif had != entity:
+                    table[name] = [had, entity]  # type: ignore[list-item]
         if keys.word:
             self._begin.add(keys.word, entity)
             self._end.add(keys.word[::-1], entity)
@@ -178,40 +201,64 @@ class Blocks:
             return
         for table, names in self._tables(keys):
             for name in names:
-                if len(table[name]) == 1:
+                had = table[name]
+                if isinstance(had, int):
                     del table[name]
+                elif len(had) == 2:
+                    table[name] = had[had[0] == entity]
                 else:
-                    table[name].remove(entity)
+                    had.remove(entity)
         if keys.word:
             self._begin.remove(keys.word, entity)
             self._end.remove(keys.word[::-1], entity)
 
-    def _tables(self, keys: Keys) -> Iterable[tuple[dict[str, list[int]], Sequence[str]]]:
+    def _tables(self, keys: Keys) -> Iterable[tuple[dict[str, int | list[int]], Sequence[str]]]:
         return (self._asking, keys.asks), (self._answering, keys.answers), (self._both, keys.both)
 
-    def asked(self, entity: int) -> tuple[set[int], list[tuple[int, list[int]]]]:
-        """Return whom an entity is to be compared with, and for each key that too many answer to the least tier it spoils, and they."""
+    def anybody(self) -> set[int]:
+        """Return the entities that `asked` may return something for."""
         found: set[int] = set()
-        crowded: list[tuple[int, list[int]]] = []
+        for name in self._asking.keys() & self._answering.keys():
+            others = self._asking[name]
+            found.update((others,) if isinstance(others, int) else others)
+        for others in self._both.values():
+            if type(others) is list:
+                found.update(others)
+        found.update(
+            entity for entity, keys in self._keys.items() if len(keys.asks) > 1 and keys.asks[1][0] == "w"
+        )
+        return found
+
+    def asked(self, entity: int) -> Asked:
+        """Return whom an entity is to be compared with."""
+        found: set[int] = set()
+        spoiled, crowd = 9, []
         keys = self._keys[entity]
         for table, names in ((self._answering, keys.asks), (self._both, keys.both)):
             for name in names:
                 others = table.get(name)
-                if others is None or (len(others) == 1 and others[0] == entity):
+                if others is None or others == entity:
                     continue
-                if len(others) <= MOST_ASKED:
+                if isinstance(others, int):
+                    found.add(others)
+                elif len(others) <= MOST_ASKED:
                     found.update(others)
                 elif name[0] in _CROWDS:
-                    crowded.append((_CROWDS[name[0]], others))
-        word = keys.asks[1][1:] if len(keys.asks) > 1 and keys.asks[1][0] == "w" else ""
-        if len(word) >= MIN_SHORT_FORM:
-            for words, short in ((self._begin, word), (self._end, word[::-1])):
-                others_too, more = words.beginning(short)
-                found |= others_too
-                if more and words is self._begin:
-                    crowded.append((_CROWDS["b"], []))
+                    spoiled = min(spoiled, _CROWDS[name[0]])
+                    crowd += others
+        short = keys.asks[1] if len(keys.asks) > 1 and keys.asks[1][0] == "w" else ""
+        ending: set[int] = set()
+        if len(short) > MIN_SHORT_FORM:
+            beginning, more = self._begin.beginning(short[1:])
+            if more:
+                spoiled = min(spoiled, _CROWDS["b"])
+                crowd += beginning
+            else:
+                found |= beginning
+            ending = self._end.beginning(short[:0:-1])[0]
         found.discard(entity)
-        return found, crowded
+        ending.discard(entity)
+        return Asked(found, ending, spoiled, crowd)
 
     def asking(self, entity: int) -> set[int]:
         """Return the entities that are to be compared with an entity because they ask, and itself."""
@@ -219,11 +266,12 @@ class Blocks:
         keys = self._keys.get(entity)
         if keys is None:
             return found
-        for table, names in ((self._asking, keys.answers), (self._both, keys.both)):
-            for name in names:
-                found.update(table.get(name, ()))
+        names = [(self._asking, keys.answers), (self._both, keys.both)]
         word = keys.word
-        for size in range(MIN_SHORT_FORM, len(word) - MIN_DROPPED + 1):
-            found.update(self._asking.get("w" + word[:size], ()))
-            found.update(self._asking.get("w" + word[-size:], ()))
+        sizes = range(MIN_SHORT_FORM, len(word) - MIN_DROPPED + 1)
+        names.append((self._asking, ["w" + part for size in sizes for part in (word[:size], word[-size:])]))
+        for table, some in names:
+            for name in some:
+                others = table.get(name, ())
+                found.update((others,) if isinstance(others, int) else others)
         return found

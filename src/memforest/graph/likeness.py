@@ -13,10 +13,22 @@ from memforest.facts.entities import MIN_DROPPED, MIN_SHORT_FORM
 from memforest.graph.names import Form, kinds_fit
 from memforest.language.language import load_word_lists
 
-__all__ = ["TIERS", "Least", "Likeness", "apart", "compare", "is_full", "least"]
+__all__ = [
+    "LEAST_OTHER",
+    "LEAST_SPELLED",
+    "TIERS",
+    "Least",
+    "Likeness",
+    "apart",
+    "compare",
+    "is_full",
+    "least",
+]
 
 LEAST_SPELLED = 5
 """Fewest letters of a word that may be misspelled: a letter of four makes another name (Anna, Hanna)."""
+LEAST_OTHER = 9
+"""Fewest letters of a word, alone or a first name, of which one may be another or be left out: shorter ones make names."""
 TIERS: Mapping[str, int] = {
     "form": 0,
     **dict.fromkeys(("alias", "title", "kin", "group", "part", "initials", "order"), 1),
@@ -85,9 +97,8 @@ def apart(one: Form, other: Form) -> bool:
 
 def compare(one: Form, other: Form) -> Likeness | None:
     """Return by which rule two names may be one, or None. Which comes first does not matter."""
-    if (one.full[0] == other.full[0] or any(full in other.full for full in one.full)) and not _cut_elsewhere(
-        one.tokens, other.tokens
-    ):
+    alike = one.full[0] in other.full or one.full[-1] in other.full
+    if alike and not _cut_elsewhere(one.tokens, other.tokens):
         return Likeness("form", 1.0)
     if not one.tokens or not other.tokens:
         return None
@@ -198,4 +209,6 @@ def _spelled(a: str, b: str, full: str) -> Likeness | None:
     turned = len(a) == len(b) and a[at : at + 2] == b[at : at + 2][::-1]
     doubled = len(a) < len(b) and b[at] == b[at - 1]
     rule = "typo" if turned or doubled else "spelling"
+    if rule == "spelling" and not full and len(b) < LEAST_OTHER:
+        return None
     return Likeness(rule + full, float(OSA.normalized_similarity(a, b)))

@@ -102,7 +102,7 @@ class Resolver:
         touched |= chosen.changed(self._chosen)
         self._chosen = chosen
         if first:
-            for entity in self._named:
+            for entity in self._blocks.anybody():
                 self._ask(entity)
             self._settle({*self._matches, *self._matched_by, *chosen.groups})
             return
@@ -180,20 +180,18 @@ class Resolver:
         self._near.pop(entity, None)
         if entity not in self._named:
             return
-        found, crowded = self._blocks.asked(entity)
-        if not found and not crowded:
-            return
-        matches = self._fitting(entity, found, {tier for tier, _ in crowded})
-        if matches:
+        asked = self._blocks.asked(entity)
+        if asked.found and (matches := self._fitting(entity, asked.found, asked.spoiled)):
             self._matches[entity] = matches
             for match in matches:
                 self._matched_by.setdefault(match.other, set()).add(entity)
-        if len(self._forms[entity].tokens) == 1:
-            for _, others in crowded:
-                found.update(others)
-            self._near[entity] = self._alike(entity, found - {entity})
+        near = asked.found | asked.ending
+        near.update(asked.crowd)
+        near.discard(entity)
+        if near and len(self._forms[entity].tokens) == 1:
+            self._near[entity] = self._alike(entity, near)
 
-    def _fitting(self, entity: int, others: set[int], crowded: set[int]) -> tuple[Match, ...]:
+    def _fitting(self, entity: int, others: set[int], spoiled: int) -> tuple[Match, ...]:
         """Return the entities with a name that this one's may be: equal ones, and those of its surest rule.
 
         None of that rule if two of them are surely two, or if more than can be looked at answered.
@@ -201,12 +199,10 @@ class Resolver:
         equal, best, tier = [], [], 9
         mine, one = self._forms[entity], self._named[entity]
         for other in others:
+            if apart(mine, self._forms[other]):
+                continue
             likeness = self._likeness(one, mine, other)
-            if (
-                likeness is None
-                or apart(mine, self._forms[other])
-                or self._asks_back(one, other, likeness.rule)
-            ):
+            if likeness is None:
                 continue
             match = self._match(one, other, likeness)
             if TIERS[match.rule] == 0:
@@ -215,39 +211,25 @@ class Resolver:
                 best, tier = [match], TIERS[match.rule]
             elif TIERS[match.rule] == tier:
                 best.append(match)
-        if (
-            any(low <= tier for low in crowded)
-            or not any(match.enough for match in best)
-            or self._several(best)
-        ):
+        if spoiled <= tier or not any(match.enough for match in best) or self._several(best):
             best = []
         return (*equal, *best)
 
     def _likeness(self, one: Named, form: Form, other: int) -> Likeness | None:
-        found = compare(form, self._forms[other])
-        if (found is None or TIERS[found.rule] > TIERS["alias"]) and one.key in other_keys(
-            self._named[other]
-        ):
-            return Likeness("alias", 1.0)
-        return found
-
-    def _asks_back(self, one: Named, other: int, rule: str) -> bool:
-        """Return whether the other's name is the one to be short, or misspelled, for this one's."""
-        if rule == "alias":
-            return False
-        tier = TIERS[rule]
-
-        def weight(named: Named) -> tuple[int, int, int, int, str]:
-            size = 0 if tier == TIERS["typo"] else len(named.key)
-            return (
-                len(self._forms[named.id].tokens),
-                size,
-                named.kind == "participant",
-                named.supports,
-                named.key,
-            )
-
-        return weight(one) > weight(self._named[other])
+        """Return by which rule an entity's name may be short for the other's; None too if it is the other's that may be."""
+        theirs, named = self._forms[other], self._named[other]
+        if (named.aliases or named.names) and one.key in other_keys(named):
+            found = compare(form, theirs)
+            return found if found is not None and TIERS[found.rule] == 0 else Likeness("alias", 1.0)
+        mine, yours = len(form.tokens), len(theirs.tokens)
+        if mine > yours:
+            return None
+        found = compare(form, theirs)
+        if found is None or mine < yours:
+            return found
+        if TIERS[found.rule] < TIERS["typo"] and len(one.key) != len(named.key):
+            return found if len(one.key) < len(named.key) else None
+        return found if _weight(one) < _weight(named) else None
 
     def _match(self, one: Named, other: int, likeness: Likeness) -> Match:
         """Return a match with whether enough speaks for it."""
@@ -326,6 +308,11 @@ class Resolver:
                 ):
                     found.setdefault((one, into, how))
         return list(found)
+
+
+def _weight(one: Named) -> tuple[bool, int, str]:
+    """Return how sure it is that a name is spelled as it should be, of two as long."""
+    return one.kind == "participant", one.supports, one.key
 
 
 def _overlap(word: str, other: Form) -> str:

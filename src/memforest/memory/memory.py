@@ -18,6 +18,7 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError
 from memforest.interval import to_ms
 from memforest.memory import indexing
+from memforest.memory.choosing import decide_apart, decide_same
 from memforest.memory.correct import Corrector
 from memforest.memory.erase import deleting
 from memforest.memory.erase.receipt import DeleteReceipt
@@ -26,6 +27,8 @@ from memforest.memory.ingest.batch import Batch, Refresh, groups_of
 from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
+from memforest.memory.inspect import graph_views
+from memforest.memory.inspect.entities import Entity
 from memforest.memory.inspect.repair import reclaim_space, repair_parts
 from memforest.memory.jobs import run_due
 from memforest.memory.merge.names import Owner
@@ -157,6 +160,28 @@ class Memory(ReadableMemory):
     async def correct(self, work: Callable[[Corrector], Awaitable[T]]) -> T:
         """Correct what was extracted; see `AsyncUserMemory.update`, `pin`, `forget` and `undo`."""
         return await self._writes("correct", None, lambda: work(Corrector(self._writer())))
+
+    async def merge_entities(self, a: str, b: str) -> Entity:
+        """Decide that two names are one entity; see `AsyncUserMemory.merge_entities`."""
+        one, other = await self.view(graph_views.two_named, a, b)
+        await self._decide(
+            partial(decide_same, one=one.row, other=other.row, groups=(one.group, other.group))
+        )
+        return await self.view(graph_views.entity_named, a)
+
+    async def split_entity(self, entity: str, name: str) -> Entity:
+        """Decide that a name is another entity; see `AsyncUserMemory.split_entity`."""
+        found = await self.view(graph_views.name_within, entity, name)
+        others = [row for row in found.group if row != found.row]
+        await self._decide(partial(decide_apart, one=found.row, others=others))
+        return await self.view(graph_views.entity_named, name)
+
+    async def _decide(self, decide: Callable[..., None]) -> None:
+        def run() -> None:
+            with self.db.write() as tx:
+                decide(tx, now_ms=to_ms(self.config.clock()))
+
+        await asyncio.to_thread(run)
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for what goes on behind writes, and bring every dirty node up to date; see `AsyncUserMemory.flush`."""

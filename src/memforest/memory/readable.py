@@ -19,7 +19,13 @@ from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.receive import Receiver
 from memforest.memory.ingest.verdicts import verdicts_at
-from memforest.memory.inspect.profiles import profile_changes, profile_views
+from memforest.memory.inspect.profiles import (
+    GRAPH,
+    graph_profile,
+    kept_profile,
+    profile_changes,
+    profile_views,
+)
 from memforest.memory.inspect.residue import with_residue
 from memforest.memory.inspect.stored import Stale
 from memforest.memory.inspect.trees import Wanted, shown_nodes, tree_views
@@ -158,10 +164,22 @@ class ReadableMemory:
         await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
         return await self.view(tree_views, wanted)
 
-    async def profile(self, participant: str | None, as_of_ms: int | None, said_by_ms: int | None) -> Profile:
+    async def profile(
+        self,
+        participant: str | None,
+        as_of_ms: int | None,
+        said_by_ms: int | None,
+        index: str | None = None,
+    ) -> Profile:
         """Return the profile in force; see `AsyncUserMemory.profile`."""
-        [found] = await self._profiles([self._wants(participant, as_of_ms, said_by_ms)])
-        return found
+        wanted = self._wants(participant, as_of_ms, said_by_ms)
+        if index != GRAPH:
+            late = await self._ready()
+            kept = await self.view(kept_profile, wanted, index, late)
+            if kept is not None:
+                return kept
+        moment = None if wanted.bound_ms is None else Moment(said_ms=wanted.bound_ms)
+        return await self.view(graph_profile, wanted, moment=moment)
 
     async def profile_changes(
         self, a_ms: int, b_ms: int, participant: str | None, said_by_ms: int | None

@@ -1,7 +1,7 @@
 """The schema, as an append-only list of migrations.
 
-A migration is never edited after a release. Each runs together with its record in one transaction.
-Tables named ``derived_…`` may be emptied at any time, and are made again from the others. Times are UTC milliseconds.
+A migration is never edited after a release. Each runs together with its record in one transaction. Tables named
+``derived_…`` may be emptied at any time, and are made again from the others. Times are UTC milliseconds.
 """
 
 from __future__ import annotations
@@ -23,16 +23,7 @@ from memforest.store.migration_lean import m0008_lean
 from memforest.store.migration_life import m0012_life
 from memforest.store.tx import Tx
 
-__all__ = [
-    "MIGRATIONS",
-    "applied",
-    "apply",
-    "m0001_initial",
-    "m0002_scenes",
-    "m0003_scale",
-    "m0004_changes",
-    "m0005_spent",
-]
+__all__ = ["MIGRATIONS", "applied", "apply"]
 
 Migration = Callable[[Tx], None]
 

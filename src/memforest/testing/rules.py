@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
 from memforest.language.counting import count_words, cut_words
+from memforest.steps.llm.explore_replies import EntityFile, QuestionParts, Reasoning
 from memforest.steps.llm.passages import named_in, passages
 from memforest.steps.llm.prompt import read_data_block
 from memforest.steps.llm.replies import (
@@ -35,6 +36,7 @@ from memforest.steps.llm.replies import (
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.summarise import LocalSummariser
+from memforest.testing.exploring import entity_lines, question_parts, reasoning, takes_apart
 from memforest.text import fold, lexical_tokens, words
 from memforest.types import Candidate, Chunk, Mention, PlaceRequest, SummaryRequest, Turn
 
@@ -121,7 +123,8 @@ def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
                 change=state.change,
             )
             for state in candidate.states
-        ],
+        ]
+        + [Relation(entity=one.source, verb=one.label, value=one.target) for one in candidate.relations],
     )
 
 
@@ -133,9 +136,12 @@ def _when(candidate: Candidate, turns: Iterable[Turn]) -> str | None:
 
 
 def _named(mention: Mention) -> Named:
-    """Return a name, with its kind where no capital shows that it is one."""
+    """Return a name; with its kind if that is known and nobody's who takes part, or where no capital shows that it is one."""
     cased = mention.name.lower() != mention.name.upper()
-    return Named(name=mention.name, type="" if cased else _NAMED.get(mention.kind, mention.kind))
+    return Named(
+        name=mention.name,
+        type="" if cased and mention.kind in _NAMED else _NAMED.get(mention.kind, mention.kind),
+    )
 
 
 # -- comparing, summarising -----------------------------------------------------------------------
@@ -158,16 +164,20 @@ _KINDS = {
     "theme": "scene",
     "record": "record",
     "stretch": "conversation",
-    **dict.fromkeys(("segment", "session", "day", "week", "profile"), "record"),
+    **dict.fromkeys(("segment", "session", "day", "week", "profile", "memory"), "record"),
 }
+_ENTITY = re.compile(r"^<entity>$", re.MULTILINE)
 _MOST_WORDS = re.compile(r"^At most (\d+) words(?: for each person)?\.$", re.MULTILINE)
 
 
-def summary(data: str) -> Summary | Profile:
+def summary(data: str) -> Summary | Profile | EntityFile:
     """Return the summary that the local summariser chooses from the notes, within the words asked for.
 
-    That of a month is a section for each participant, of the notes' sentences that are theirs alone or name them.
+    That of a month is a section for each participant, of the notes' sentences that are theirs alone or name them; of an entity
+    its lines are told.
     """
+    if _ENTITY.search(data):
+        return entity_lines(data)
     node = (*read_data_block(data, "node"), {})[0]
     if "profile" in node:
         return _profile(data, [str(name) for name in node.get("participants", ())])
@@ -257,13 +267,17 @@ _TWO_SIDES = re.compile(
 _OF_A_PERSON = re.compile(r"\b(?:would|should|prefer\w*|personality|recommend|suggest)\b", re.IGNORECASE)
 _COMPLEXITY: Mapping[str | None, Literal[0, 1, 2]] = {None: 0, "simple": 0, "hybrid": 1, "complex": 2}
 _TREES = re.compile(r"^<trees>$", re.MULTILINE)
+_LINES = re.compile(r"^<lines>$", re.MULTILINE)
 
 
-def guide(data: str) -> BrowseGuide | QuestionNeeds:
+def guide(data: str) -> BrowseGuide | QuestionNeeds | QuestionParts:
     """Return the question as the query of each tree, and a second one where it has two sides.
 
-    About a question alone: how much of a memory it needs, by the rules of the local planner, and its first keywords.
+    About a question alone: how much of a memory it needs, by the rules of the local planner, and its first keywords; or its
+    parts, by the local rules.
     """
+    if takes_apart(data):
+        return question_parts(data, _moment)
     row = (*read_data_block(data, "question"), {})[0]
     question = str(row.get("question", ""))
     if not _TREES.search(data):
@@ -314,11 +328,13 @@ def choice(data: str) -> BrowseChoice:
     return BrowseChoice(ranked=[int(nodes[at]["node"]) for at in order[: int(row.get("most", len(nodes)))]])
 
 
-def answer(data: str) -> AnswerReply:
+def answer(data: str) -> AnswerReply | Reasoning:
     """Quote the piece of evidence that shares most words with the question.
 
-    Abstain when none shares any but the names of those who speak.
+    Abstain when none shares any but the names of those who speak. About a part of a question: its line, or what is missing.
     """
+    if _LINES.search(data):
+        return reasoning(data)
     row = (*read_data_block(data, "question"), {})[0]
     pieces = read_data_block(data, "evidence")
     texts = [f"{piece.get('statement', '')} {piece.get('quote', '')}" for piece in pieces]

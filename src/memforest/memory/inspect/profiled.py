@@ -1,4 +1,4 @@
-"""The values of `profile`, what is known of participants by a month's end, and of `profile_changes`."""
+"""The values of `profile`, what is known of participants by a month's end or of anything by now, and of `profile_changes`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class ProfileLine(Result):
     """One line of a participant's profile.
 
     `kind`: a ``"state"`` in force, a ``"change"`` of the month, an ``"event"`` of their past, what recurs (``"entity"``,
-    ``"topic"``), what they ``"said"``, where no statement is known of them, or a line that a chat model has ``"written"``.
+    ``"topic"``), what they ``"said"``, where no statement is known of them, or a line that a chat model has ``"written"``. The
+    graph tells besides of a ``"relation"`` with somebody or something, and of each ``"fact"`` that was said last.
     `sources` are the turns that it rests on, of more than 32 the first and the last 16, and `quotes` some of them: the first
     and the last ones. `fact_ids` are the statements that a line was composed of; a written one has none.
     """
@@ -70,6 +71,7 @@ class ProfileSection(Result):
 class Profile(Result):
     """The profile in force: a section a participant, of the last month that had ended. An empty one is false.
 
+    With the maker ``"graph"`` it is of no month: its sections tell what the graph has of entities by the time asked for.
     `month` is its calendar key (``"2024-05"``) and [start, end) its time; None without a profile, and `warnings` say why.
     `maker` is what made the lines: rules, a prompt with its model, or ``"composed"`` where the month's text is no profile and
     its lines were made of the statements. `out_of_date` is whether something was said, corrected or deleted below the month
@@ -98,7 +100,8 @@ class Profile(Result):
 
     def _line(self) -> str:
         who = ", ".join(f"{one.participant} ({len(one)} lines)" for one in self)
-        return f"{self.month or 'no month yet'}: {who or 'nobody'}"
+        when = self.month or ("now" if self.maker == "graph" else "no month yet")
+        return f"{when}: {who or 'nobody'}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

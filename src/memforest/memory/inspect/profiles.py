@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from memforest.errors import NotFoundError
+from memforest.graph.profile import profile_of, salient
 from memforest.interval import from_ms
+from memforest.memory.inspect.graph_names import (
+    called,
+    graph_in,
+    place_named,
+    quoted,
+    require,
+)
 from memforest.memory.inspect.profiled import (
     DatedQuote,
     Profile,
@@ -16,6 +25,7 @@ from memforest.memory.inspect.profiled import (
 )
 from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.inspect.views import ViewContext
+from memforest.memory.zone import zone_of
 from memforest.store import facts as fact_rows
 from memforest.store.evidence import TurnText, turn_texts
 from memforest.store.snapshot import muted_turns
@@ -24,7 +34,12 @@ from memforest.systems.profiling import FoundLine, FoundProfile, ProfileRequest
 from memforest.systems.registry import known
 from memforest.text import fold
 
-__all__ = ["MOST_QUOTES", "profile_changes", "profile_views"]
+__all__ = ["GRAPH", "MOST_QUOTES", "graph_profile", "kept_profile", "profile_changes", "profile_views"]
+
+GRAPH = "graph"
+"""Who makes a profile where no index does."""
+MOST_SECTIONS = 12
+"""Entities that the graph tells of where none is named."""
 
 MOST_QUOTES = 3
 """Turns that are quoted below a line."""
@@ -33,7 +48,7 @@ _LASTING = frozenset({"state", "entity", "topic", "written"})
 
 
 def profile_views(
-    context: ViewContext, wanted: Sequence[ProfileRequest], warnings: Sequence[str]
+    context: ViewContext, wanted: Sequence[ProfileRequest], warnings: Sequence[str], index: str | None = None
 ) -> list[Profile]:
     """Return the profiles in force by the instants of some requests.
 
@@ -41,36 +56,119 @@ def profile_views(
         context: the transaction.
         wanted: what is asked for.
         warnings: go before those of each profile.
+        index: which index; None for the one that keeps profiles.
 
     Raises:
-        NotFoundError: if the memory has no index that keeps profiles, or nobody of a name ever spoke.
+        NotFoundError: if the memory has no such index, it keeps no profiles, or nobody of a name ever spoke.
     """
-    index = _keeper(context)
-    muted = frozenset(muted_turns(context.tx))
-    return [_view(context, index.profile(context.tx, one), muted, warnings) for one in wanted]
+    keeper = _keeper(context, index)
+    return [_view(context, keeper.profile(context.tx, one), warnings) for one in wanted]
 
 
-def _keeper(context: ViewContext) -> MemoryIndex:
-    """Return the index that keeps profiles."""
-    names = [name for name, made in sorted(known().items()) if made.profiles]
-    has = {index.name for index in context.attached.of(context.tx)}
-    for name in names:
-        if name in has:
-            return context.attached.get(context.tx, name)
-    adds = " or ".join(f"add_index({name!r})" for name in names)
+def kept_profile(
+    context: ViewContext, wanted: ProfileRequest, index: str | None, warnings: Sequence[str]
+) -> Profile | None:
+    """Return the profile that an index keeps; None where that is for the graph to tell.
+
+    Args:
+        context: the transaction.
+        wanted: what is asked for.
+        index: which index; None for the one that keeps profiles, if there is one, of those who speak.
+        warnings: go before those of the profile.
+
+    Raises:
+        NotFoundError: if the memory does not have the index that was named, it keeps no profiles, or nobody of that name is known.
+    """
+    if index is None and _keeping(context) is None:
+        return None
+    try:
+        [found] = profile_views(context, [wanted], warnings, index)
+    except NotFoundError:
+        # Who never spoke may be known all the same.
+        if index is not None or place_named(graph_in(context), wanted.participant or "") is None:
+            raise
+        return None
+    return found
+
+
+def graph_profile(context: ViewContext, wanted: ProfileRequest) -> Profile:
+    """Return what the graph tells of an entity, or of those who take part: what lasts, then what was said last.
+
+    Args:
+        context: the transaction, of the moment by which was said what is told.
+        wanted: whose profile, and at which time.
+
+    Raises:
+        NotFoundError: if nothing is known of the entity.
+    """
+    graph, tx = graph_in(context), context.tx
+    if wanted.participant is not None:
+        places = [require(graph, wanted.participant)]
+    else:
+        places = salient(graph, MOST_SECTIONS)
+        places = [one for one in places if graph.kinds[one] == "participant"] or places
+    zone = zone_of(tx, context.config)
+    names = called(context, graph, places).by
+    lines = {
+        place: profile_of(tx, context.snapshot, graph, place, wanted.as_of_ms, zone=zone) for place in places
+    }
+    write = _Writer.of(context, [line for some in lines.values() for line in some])
+    sections = tuple(ProfileSection(names[place], write.lines(some)) for place, some in lines.items() if some)
+    who = "anybody" if wanted.participant is None else quoted(wanted.participant)
+    warnings = () if sections else (f"no statement tells of {who}",)
+    return Profile(None, None, None, sections, maker=GRAPH, warnings=warnings)
+
+
+def _keeper(context: ViewContext, name: str | None = None) -> MemoryIndex:
+    """Return the index that keeps profiles, or the one of that name.
+
+    Raises:
+        NotFoundError: if there is none, or it keeps no profiles.
+    """
+    keeping = [one for one, made in sorted(known().items()) if made.profiles]
+    found = _keeping(context) if name is None else context.attached.get(context.tx, name)
+    if found is not None and found.name in keeping:
+        return found
+    adds = " or ".join(f"add_index({one!r})" for one in keeping)
+    if name is not None:
+        raise NotFoundError(f"the index {name!r} keeps no profiles; {' and '.join(keeping)} do")
     raise NotFoundError(f"this memory has no index that keeps profiles; {adds} makes one")
 
 
-def _view(
-    context: ViewContext, found: FoundProfile, muted: frozenset[int], warnings: Sequence[str]
-) -> Profile:
-    turns = {turn for line in found.lines for turn in line.turns} | set(found.since)
-    texts = turn_texts(context.tx, turns)
-    facts = fact_rows.facts_with_ids(context.tx, {fact for line in found.lines for fact in line.facts})
-    ids = {row: fact.fact_id for row, fact in facts.items()}
+def _keeping(context: ViewContext) -> MemoryIndex | None:
+    """Return the first index of the memory that keeps profiles."""
+    has = [index.name for index in context.attached.of(context.tx)]
+    names = (name for name, made in sorted(known().items()) if made.profiles and name in has)
+    return next((context.attached.get(context.tx, name) for name in names), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes lines with what they rest on."""
+
+    texts: Mapping[int, TurnText]
+    facts: Mapping[int, str]
+    """Row of a fact -> its public id."""
+    muted: frozenset[int]
+
+    @classmethod
+    def of(cls, context: ViewContext, lines: Sequence[FoundLine], turns: Sequence[int] = ()) -> _Writer:
+        """Read what some lines rest on, and some turns beside it."""
+        texts = turn_texts(context.tx, {turn for line in lines for turn in line.turns} | set(turns))
+        facts = fact_rows.facts_with_ids(context.tx, {fact for line in lines for fact in line.facts})
+        ids = {row: fact.fact_id for row, fact in facts.items()}
+        return cls(texts, ids, frozenset(muted_turns(context.tx)))
+
+    def lines(self, found: Sequence[FoundLine]) -> tuple[ProfileLine, ...]:
+        """Return lines as they are shown."""
+        return tuple(_line(one, self.texts, self.facts, self.muted) for one in found)
+
+
+def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) -> Profile:
+    write = _Writer.of(context, found.lines, found.since)
     of: dict[str, list[ProfileLine]] = {name: [] for name in found.participants}
-    for line in found.lines:
-        of[line.participant].append(_line(line, texts, ids, muted))
+    for line, shown in zip(found.lines, write.lines(found.lines), strict=True):
+        of[line.participant].append(shown)
     has = found.month is not None
     return Profile(
         month=found.month,
@@ -79,7 +177,7 @@ def _view(
         sections=tuple(ProfileSection(name, tuple(lines)) for name, lines in of.items() if lines),
         maker=found.maker,
         out_of_date=found.out_of_date,
-        since=tuple(_quote(texts[turn]) for turn in found.since),
+        since=tuple(_quote(write.texts[turn]) for turn in found.since),
         said_since=found.said_since,
         unsupported=found.unsupported,
         warnings=(*warnings, *found.warnings),

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeGuard
 
 from memforest.errors import ModelRefusedError
 from memforest.memory.results import Evidence
+from memforest.ports import AnswersParts, Settled
 from memforest.search.budget import fit
 from memforest.search.cache import Snapshots
 from memforest.search.texts import asks
-from memforest.steps.base import Answer, AnswerEvidence
+from memforest.steps.base import Answer, Answerer, AnswerEvidence
 from memforest.steps.choose import Steps
+from memforest.steps.local.answer import LocalAnswerer
 from memforest.store import evidence as rows
 from memforest.store.db import Database
 from memforest.systems.modes import FALLS_BACK
+from memforest.systems.searching import Part
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -56,16 +60,71 @@ async def answered(
     reference: datetime,
     evidence: Sequence[Evidence],
     before: Mapping[Place, Place],
+    parts: Sequence[Part] = (),
 ) -> Answered:
-    """Return an answer from evidence; the local answerer's if the one that was asked fails."""
+    """Return an answer from evidence; the local answerer's if the one that was asked fails.
+
+    Where an index took the question apart and something was concluded about a part, an answerer that can puts the answer together
+    of the conclusions and the evidence of all parts. Without a model a question for a list is answered part by part, and the
+    answers are joined.
+    """
     pieces = [_piece(one, before) for one in evidence]
+    settled = [Settled(one.sub.text, one.answer) for one in parts]
+    asked, answerer = _Asked(question, plan, reference, pieces, parts), steps.answerer
     try:
-        answer = await steps.answerer.answer(question, plan=plan, reference=reference, evidence=pieces)
+        if any(one.answer for one in settled) and _puts_together(answerer):
+            answer = await answerer.answer_parts(
+                question, plan=plan, reference=reference, evidence=pieces, parts=settled
+            )
+            return Answered(answer, answerer.parts_name)
+        return Answered(await _asked_of(answerer, asked), answerer.name)
     except (*FALLS_BACK, ModelRefusedError) as exc:
-        answer = await steps.fallback.answer(question, plan=plan, reference=reference, evidence=pieces)
         why = f"{cut(str(exc), 300)}: the local answerer answered"
-        return Answered(answer, steps.fallback.name, (why,))
-    return Answered(answer, steps.answerer.name)
+        return Answered(await _asked_of(steps.fallback, asked), steps.fallback.name, (why,))
+
+
+def _puts_together(answerer: object) -> TypeGuard[AnswersParts]:
+    return hasattr(answerer, "answer_parts")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an answerer is asked, and the parts that an index made of it."""
+
+    question: str
+    plan: QuestionPlan
+    reference: datetime
+    pieces: Sequence[AnswerEvidence]
+    parts: Sequence[Part]
+
+
+async def _asked_of(answerer: Answerer, asked: _Asked) -> Answer:
+    """Return the answer of an answerer; of the local one to a list in parts the answers to these, each piece quoted once."""
+    if isinstance(answerer, LocalAnswerer) and asked.plan.kind == "list" and len(asked.parts) > 1:
+        made: list[Answer] = []
+        quoted: set[int] = set()
+        for part in asked.parts:
+            one = await answerer.answer(
+                part.sub.text, plan=part.request.plan, reference=asked.reference, evidence=asked.pieces
+            )
+            if one.text is not None and not quoted.issuperset(one.cited):
+                made.append(one)
+                quoted.update(one.cited)
+        if len(made) > 1:
+            return _joined(made)
+    return await answerer.answer(
+        asked.question, plan=asked.plan, reference=asked.reference, evidence=asked.pieces
+    )
+
+
+def _joined(made: Sequence[Answer]) -> Answer:
+    """Return several answers as one, which is as sure as the least sure of them."""
+    scores = [one.score for one in made if one.score is not None]
+    return Answer(
+        "; ".join(str(one.text) for one in made),
+        tuple(dict.fromkeys(at for one in made for at in one.cited)),
+        score=min(scores, default=None),
+    )
 
 
 def _place(one: Evidence) -> Place:

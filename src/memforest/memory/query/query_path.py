@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -62,6 +63,7 @@ from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
 from memforest.systems.moments import Moment, MomentCache, VerdictsAt, deleted_warning
+from memforest.systems.searching import Part
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -115,7 +117,7 @@ class QueryPath:
     async def query(self, asked: Query, label: str) -> QueryResult:
         """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
         with keeping(Ledger(asked.budget, "query")) as ledger:
-            return await self._at(asked.moment)._query(asked, label, ledger)
+            return (await self._at(asked.moment)._query(asked, label, ledger))[0]
 
     def _at(self, moment: Moment | None) -> QueryPath:
         """Return the path that answers from what there was at a moment."""
@@ -123,7 +125,7 @@ class QueryPath:
             return self
         return replace(self, cache=MomentCache(self.cache, moment, self.verdicts_at))
 
-    async def _query(self, asked: Query, label: str, ledger: Ledger) -> QueryResult:
+    async def _query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Sequence[Part]]:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
@@ -160,7 +162,7 @@ class QueryPath:
             if asked.explain
             else {}
         )
-        return QueryResult(
+        result = QueryResult(
             question=asked.question,
             evidence=evidence,
             top_facts=tuple(found.facts[: asked.max_facts]),
@@ -193,6 +195,7 @@ class QueryPath:
                 *ledger.warnings,
             ),
         )
+        return result, prepared.request.parts
 
     async def _read(
         self, asked: Query, snapshot: Snapshot, label: str, timer: Timer
@@ -355,7 +358,7 @@ class QueryPath:
         with keeping(Ledger(asked.budget, "ask")) as ledger:
             path = self._at(asked.moment)
             with keeping(ledger.part()) as part:
-                result = await path._query(asked, label, part)
+                result, parts = await path._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
             before = await asyncio.to_thread(turns_before, self.db, path.cache, told)
             made = await timed(
@@ -369,6 +372,7 @@ class QueryPath:
                     reference=asked.reference,
                     evidence=told,
                     before=before,
+                    parts=parts,
                 ),
             )
             nearest = made.answer.nearest

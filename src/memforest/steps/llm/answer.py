@@ -1,8 +1,8 @@
-"""Answers by a chat model from ranked evidence (port `Answerer`): cited, or an abstention."""
+"""Answers by a chat model from ranked evidence (ports `Answerer` and `AnswersParts`): cited, or an abstention."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -10,8 +10,9 @@ from zoneinfo import ZoneInfo
 from memforest.errors import ReplyError
 from memforest.language.quoting import in_full
 from memforest.models.calls import Calls
+from memforest.ports import Settled
 from memforest.steps.base import Answer, AnswerEvidence
-from memforest.steps.llm.prompt import Prompt, load_prompt
+from memforest.steps.llm.prompt import Prompt, Value, load_prompt
 from memforest.steps.llm.replies import AnswerReply
 from memforest.steps.llm.shown import shown_day, shown_days
 from memforest.steps.llm.structured import ask
@@ -25,6 +26,8 @@ TEXT_CHARS = 1_500
 """Characters shown of a statement, and of a quote; a turn that is longer is shown by the sentences that were found."""
 SUMMARY_CHARS = 4_000
 """Characters shown of a summary: some 600 words, which is the longest that a level of a calendar tree has."""
+PART_CHARS = 400
+"""Characters shown of the text of a part, and of what was concluded about it."""
 UNCITED = "the model gave an answer and named no evidence for it"
 
 
@@ -40,7 +43,9 @@ class ChatAnswerer:
         self._calls = calls
         self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
         self._prompt: Prompt[AnswerReply] = load_prompt("answer")
+        self._synthesis: Prompt[AnswerReply] = load_prompt("hmem_answer")
         self.name = self._prompt.maker(calls.model_id)
+        self.parts_name = self._synthesis.maker(calls.model_id)
 
     async def answer(
         self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
@@ -53,10 +58,39 @@ class ChatAnswerer:
             ReplyError: if the model's replies are unusable.
             BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
         """
+        return await self._asked(self._prompt, question, reference, evidence, {})
+
+    async def answer_parts(
+        self,
+        question: str,
+        *,
+        plan: QuestionPlan,
+        reference: datetime,
+        evidence: Sequence[AnswerEvidence],
+        parts: Sequence[Settled],
+    ) -> Answer:
+        """Return an answer that was put together of what was concluded about the parts of a question; cited as any other.
+
+        Raises:
+            ReplyError: if the model's replies are unusable.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        rows = [{"query": cut(one.text, PART_CHARS), "answer": cut(one.answer, PART_CHARS)} for one in parts]
+        return await self._asked(self._synthesis, question, reference, evidence, {"answers": rows})
+
+    async def _asked(
+        self,
+        prompt: Prompt[AnswerReply],
+        question: str,
+        reference: datetime,
+        evidence: Sequence[AnswerEvidence],
+        more: Mapping[str, Value],
+    ) -> Answer:
         if not evidence:
             return Answer(None, reason="no evidence")
-        values = {
+        values: dict[str, Value] = {
             "question": [{"question": question, "now": shown_day(reference, self._zone)}],
+            **more,
             "evidence": [self._row(number, one) for number, one in enumerate(evidence, 1)],
         }
         uncited = []
@@ -73,7 +107,7 @@ class ChatAnswerer:
             )
 
         try:
-            reply = await ask(self._calls, self._prompt, values, max_tokens=MAX_TOKENS, check=problem)
+            reply = await ask(self._calls, prompt, values, max_tokens=MAX_TOKENS, check=problem)
         except ReplyError:
             if uncited:
                 return Answer(None, reason=UNCITED)

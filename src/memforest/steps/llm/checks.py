@@ -27,10 +27,11 @@ from memforest.language.pieces import is_question
 from memforest.steps.llm.chatter import is_chatter
 from memforest.steps.llm.dating import Dated, date_statement
 from memforest.steps.llm.grounding import is_name, language_of, support_of, unsupported
-from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
+from memforest.steps.llm.joins import Refused, check_relations, check_states
+from memforest.steps.llm.replies import Extraction, Named, Statement
 from memforest.steps.llm.source import Source, SourceTurn, folded, stands_in
 from memforest.text import cut, entity_key, fold, negated
-from memforest.types import Candidate, EntityKind, Mention, Skipped, State
+from memforest.types import Candidate, EntityKind, Mention, Skipped
 
 __all__ = ["MAX_STATEMENT_CHARS", "check_extraction", "most_statements"]
 
@@ -61,9 +62,12 @@ _KINDS: dict[str, EntityKind] = {
     "organization": "organisation",
     "company": "organisation",
     "org": "organisation",
+    "event": "event",
+    "product": "product",
+    "work": "work",
+    "date": "date",
+    "time": "time",
     "thing": "thing",
-    "product": "thing",
-    "work": "thing",
     "animal": "thing",
     "pet": "thing",
 }
@@ -140,7 +144,10 @@ def _keep(done: _Checked, statement: Statement, turns: tuple[int, ...]) -> str |
     done.seen.add(key)
     if dated.left_out is not None:
         done.skip(turns, *dated.left_out)
-    done.candidates.append(_candidate(statement, dated, text, language, supports, speaker, source))
+    candidate, refused = _candidate(statement, dated, text, language, supports, speaker, source)
+    for joined, reason in refused:
+        done.skip(turns, joined, reason)
+    done.candidates.append(candidate)
     return None
 
 
@@ -171,8 +178,8 @@ def _candidate(
     supports: Sequence[SourceTurn],
     speaker: SourceTurn,
     source: Source,
-) -> Candidate:
-    """Return the finished statement; `text` may have dates that were worked out wrongly."""
+) -> tuple[Candidate, Refused]:
+    """Return the finished statement, and the relations that it does not say; `text` may have dates that were worked out wrongly."""
     own = _mentions(statement.entities, text, language, source)
     shown = _ended(dated.text, language)
     if not own:
@@ -180,6 +187,8 @@ def _candidate(
     mentions = merge_mentions((*own, Mention(speaker.turn.speaker, "participant", "other")))
     start, end, precision = valid_time(dated.span)
     names = {word for one in mentions for word in one.name.lower().split()}
+    states = check_states(statement, dated.text, mentions)
+    relations, refused = check_relations(statement, dated.text, mentions, states)
     return Candidate(
         text=shown,
         turns=tuple(one.turn.ordinal for one in supports),
@@ -192,8 +201,9 @@ def _candidate(
         negated=statement.negated or negated(text),
         mentions=mentions,
         topics=_topics(statement.topics, source) or find_topics(text, names=names),
-        states=_states(statement, dated.text, mentions),
-    )
+        states=states,
+        relations=relations,
+    ), refused
 
 
 def _ended(text: str, language: Code) -> str:
@@ -240,30 +250,3 @@ def _topics(topics: Iterable[str], source: Source) -> tuple[str, ...]:
         for one in folded
         if one and len(one) <= _MAX_TOPIC_CHARS and entity_key(one) not in source.participants
     )[:MAX_TOPICS]
-
-
-def _states(statement: Statement, text: str, mentions: Sequence[Mention]) -> tuple[State, ...]:
-    """Return the states that the model listed and the text supports; of a plan or a denial none."""
-    if statement.kind == "plan" or statement.negated:
-        return ()
-    names = {key: one.name for one in mentions if (key := entity_key(one.name)) is not None}
-    found = (_state(relation, text, names) for relation in statement.relations)
-    return tuple(dict.fromkeys(one for one in found if one is not None))
-
-
-def _state(relation: Relation, text: str, names: dict[str, str]) -> State | None:
-    """Return a listed relation whose entity is mentioned and whose value stands in the text."""
-    entity = names.get(entity_key(relation.entity) or "")
-    attribute_name = " ".join(fold(relation.attribute).replace("_", " ").split())
-    value, whole = " ".join(relation.value.split()), folded(text)
-    if entity is None or not attribute_name or len(attribute_name) > _MAX_TOPIC_CHARS:
-        return None
-    if (
-        len(value) > _MAX_NAME_CHARS
-        or not stands_in(folded(value), whole)
-        or entity_key(value) == entity_key(entity)
-    ):
-        return None
-    before = relation.previous
-    previous = before if before is not None and stands_in(folded(before), whole) else None
-    return State(entity, attribute_name, value, previous, relation.change)

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone, tzinfo
+from typing import Any
 
 from memforest.plans import SubQuery
+from memforest.ports import Settled
 from memforest.steps.base import QUESTION_CHARS
 from memforest.steps.choose import Steps
 from memforest.steps.llm.explore_checks import (
@@ -29,7 +31,17 @@ from memforest.steps.llm.prompt import Value
 from memforest.steps.llm.shown import head_and_tail, shown_day, shown_days
 from memforest.text import cut
 
-__all__ = ["ALL_CHARS", "TEXT_CHARS", "Planned", "Reasoned", "Settled", "Told", "plan_parts", "reason"]
+__all__ = [
+    "ALL_CHARS",
+    "TEXT_CHARS",
+    "Planned",
+    "Reasoned",
+    "Settled",
+    "Told",
+    "plan_parts",
+    "reason",
+    "shown_lines",
+]
 
 NAME_CHARS = 60
 PEOPLE = 40
@@ -62,14 +74,6 @@ class Told:
     start: datetime
     end: datetime | None = None
     speaker: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """A part of a question that is settled already, with its answer."""
-
-    text: str
-    answer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +173,13 @@ async def reason(
     """
     if not lines:
         return Reasoned()
-    chars = max(1, min(TEXT_CHARS, ALL_CHARS // len(lines)))
     values: dict[str, Value] = {
         "query": [{"query": sub.text[:QUESTION_CHARS], "now": shown_day(reference, zone)}],
         "answers": [
             {"query": cut(one.text, FOLLOW_UP_CHARS), "answer": cut(one.answer, ANSWER_CHARS)}
             for one in settled
         ],
-        "lines": [_row(number, one, chars, zone) for number, one in enumerate(lines, 1)],
+        "lines": shown_lines(lines, zone),
     }
     known = [sub.text, *(one.text for one in lines), *(one.speaker for one in lines)]
     known += [text for one in settled for text in (one.text, one.answer)]
@@ -191,8 +194,15 @@ async def reason(
     return Reasoned(cut(reply.answer or "", ANSWER_CHARS), missing if query else "", query if missing else "")
 
 
-def _row(number: int, one: Told, chars: int, zone: tzinfo) -> dict[str, int | str]:
-    days = shown_days(one.start, one.end, zone) if one.end is not None and one.end > one.start else ""
-    row: dict[str, int | str] = {"line": number, "days": days or shown_day(one.start, zone)}
-    row |= {"speaker": cut(one.speaker, NAME_CHARS)} if one.speaker else {}
-    return row | {"text": head_and_tail(one.text, chars)}
+def shown_lines(lines: Sequence[Told], zone: tzinfo) -> list[dict[str, Any]]:
+    """Return lines as rows, numbered from 1: what was said with its day, a memory with its days."""
+    chars = max(1, min(TEXT_CHARS, ALL_CHARS // max(1, len(lines))))
+    rows = []
+    for number, one in enumerate(lines, 1):
+        lasts = one.end is not None and one.end > one.start
+        time = (
+            {"days": shown_days(one.start, one.end, zone)} if lasts else {"said": shown_day(one.start, zone)}
+        )
+        who = {"speaker": cut(one.speaker, NAME_CHARS)} if one.speaker else {}
+        rows.append({"line": number, **time, **who, "text": head_and_tail(one.text, chars)})
+    return rows

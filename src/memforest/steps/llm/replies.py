@@ -178,10 +178,11 @@ def _change(value: Any) -> Any:
 
 
 class Relation(Reply):
-    """One attribute of one entity; see `memforest.types.State`."""
+    """One attribute of one entity (`memforest.types.State`), or a verb that joins it to another (`memforest.types.Relation`)."""
 
     entity: str
-    attribute: str
+    attribute: Text = ""
+    verb: Text = ""
     value: str
     previous: MaybeText = None
     change: Annotated[Literal["is", "start", "end"], BeforeValidator(_change)] = "is"

@@ -35,7 +35,7 @@ class Event(NamedTuple):
 
 
 _START = "coalesce(f.start_ms, f.said_ms)"
-_FACTS = f"""SELECT f.id, f.said_ms, f.tie || char(31) || f.fact_id, {_START},
+_FACTS = f"""SELECT f.id, f.said_ms, f.tie || ' ' || f.fact_id, {_START},
     CASE WHEN f.start_ms IS NULL OR f.end_ms IS NULL THEN {_START} + 1 ELSE max(f.end_ms, f.start_ms + 1) END,
     (SELECT max(o.said_ms) FROM occurrence o WHERE o.fact = f.id),
     (SELECT count(*) FROM occurrence o WHERE o.fact = f.id) - 1

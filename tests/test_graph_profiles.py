@@ -1,0 +1,119 @@
+"""Profiles that the graph tells: of whatever is named, in any memory, beside those that an index keeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.known_people import WHO, remembered
+
+from memforest import Config, ConfigError, MemForest, NotFoundError, UserMemory
+from memforest.memory.results import Profile
+
+
+@pytest.fixture(name="forest")
+def _forest(folder: Path) -> Iterator[MemForest]:
+    with remembered(folder) as forest:
+        yield forest
+
+
+@pytest.fixture(name="memory")
+def _memory(forest: MemForest) -> UserMemory:
+    return forest.user(WHO)
+
+
+def lines(found: Profile, kind: str) -> list[str]:
+    """Return the texts of one kind of lines."""
+    return [line.text for section in found for line in section if line.kind == kind]
+
+
+def test_a_name_that_never_spoke_has_a_profile(memory: UserMemory) -> None:
+    """By any of its names: what is so, and what was said last; each line with a source and its words."""
+    found = memory.profile("lucia")
+    assert (found.month, found.start, found.maker) == (None, None, "graph")
+    assert [one.participant for one in found] == ["Lucía"]
+    assert any("Orrin Labs" in text for text in lines(found, "state"))
+    assert any("Kyoto" in text for text in lines(found, "fact"))
+    for line in found.sections[0]:
+        assert line.sources
+        assert line.quotes
+        assert line.fact_ids
+    assert "Lucía (" in repr(found)
+
+
+def test_it_tells_what_was_so_at_a_time(memory: UserMemory) -> None:
+    """Nothing that was said later, and no value that began later."""
+    now, then = memory.profile("Mara"), memory.profile("Mara", as_of="2024-02-10")
+    assert any("Lisbon" in text for text in lines(now, "state"))
+    assert any("Porto" in text for text in lines(then, "state"))
+    assert not any("Lisbon" in line.text for line in then.sections[0])
+    said = memory.profile("Mara", said_by="2024-02-10")
+    assert not any("Lisbon" in line.text for line in said.sections[0])
+    with pytest.raises(NotFoundError, match="nothing is known of 'Rex'"):
+        memory.profile("Rex", as_of="2024-02-10")
+
+
+def test_without_a_name_it_tells_of_those_who_speak(memory: UserMemory) -> None:
+    """The most named first."""
+    assert [one.participant for one in memory.profile()] == ["Mara", "Iven"]
+
+
+def test_an_unknown_name_is_answered_with_near_ones(memory: UserMemory) -> None:
+    """As everywhere in the graph."""
+    with pytest.raises(NotFoundError, match="nothing is known of 'Marra'; near are: Mara"):
+        memory.profile("Marra")
+
+
+def test_an_index_that_keeps_profiles_comes_first(folder: Path) -> None:
+    """Of who speaks it tells by the month; of all others, and where that is asked for, the graph does."""
+    with remembered(folder, Config(embedder="hash-words-1@64", indexes=["timem"])) as forest:
+        memory = forest.user(WHO)
+        kept = memory.profile("Mara", as_of="2024-04-15")
+        assert (kept.month, kept.maker == "graph") == ("2024-03", False)
+        assert memory.profile("Mara", as_of="2024-04-15", index="timem") == kept
+        told = memory.profile("Mara", as_of="2024-04-15", index="graph")
+        assert (told.month, told.maker) == (None, "graph")
+        assert memory.profile("Lucía").maker == "graph"
+        with pytest.raises(NotFoundError, match="nobody called 'Lucía' speaks"):
+            memory.profile("Lucía", index="timem")
+        with pytest.raises(NotFoundError, match="nobody called 'Marra' speaks"):
+            memory.profile("Marra")
+
+
+def test_an_index_that_keeps_none_is_named(memory: UserMemory) -> None:
+    """One that keeps none, one that the memory does not have, and one that there is not."""
+    with pytest.raises(NotFoundError, match=r"'memforest' keeps no profiles; .*timem"):
+        memory.profile("Mara", index="memforest")
+    with pytest.raises(NotFoundError, match="timem"):
+        memory.profile("Mara", index="timem")
+    with pytest.raises(ConfigError, match="index='nosuch' is unknown"):
+        memory.profile("Mara", index="nosuch")
+    with pytest.raises(NotFoundError, match="no index that keeps profiles"):
+        memory.profile_changes("2024-01-01", "2024-05-01", "Mara")
+
+
+def test_who_only_speaks_has_no_line(folder: Path) -> None:
+    """The profile is empty and false, and says why."""
+    with MemForest(folder, Config(embedder=None)) as forest:
+        turns = [{"speaker": "Mara", "content": "Good morning!", "timestamp": "2024-01-05"}]
+        forest.ingest_session("u", "s", turns)
+        found = forest.user("u").profile("Mara")
+        assert (bool(found), found.warnings) == (False, ("no statement tells of 'Mara'",))
+        assert forest.user("u").profile().warnings == ("no statement tells of anybody",)
+        assert [(one.name, one.supports) for one in forest.user("u").entities()] == [("Mara", 0)]
+
+
+def test_what_is_forgotten_is_not_told(memory: UserMemory) -> None:
+    """Neither as a line nor as a quote."""
+    before = memory.profile("Rex")
+    for fact in memory.list(entity="Rex"):
+        memory.forget(fact.fact_id)
+    assert any("Rex" in text for text in lines(before, "fact"))
+    with pytest.raises(NotFoundError):
+        memory.profile("Rex")
+    assert not any("Rex" in line.text for line in memory.profile("Mara").sections[0])
