@@ -45,7 +45,7 @@ class Explore(Settings):
     """Weight of how well the time fits (paper: theta 2)."""
     robustness: Weight = 0.15
     """Weight of how well a memory has held (paper: theta 3); 0 leaves it out."""
-    entity: Weight = 0.07
+    entity: Weight = 0.3
     """Weight of how near the entities are to the question that lead to a piece, as z-scores; with 0 they only lead to it, as in
     the paper."""
     similarity_of: Literal["fused", "cosine"] = "fused"

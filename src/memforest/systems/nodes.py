@@ -16,7 +16,7 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.filters import allowed
 
-__all__ = ["allowed_nodes", "ready_nodes", "turns_beneath"]
+__all__ = ["allowed_nodes", "leaves_beneath", "ready_nodes", "turns_beneath"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -42,7 +42,7 @@ def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
         forest: one of its forests.
         node: row of the node in the forest.
     """
-    leaves = _leaves_beneath(forest, node)
+    leaves = leaves_beneath(forest, node)
     facts = forest.item[leaves[forest.kind[leaves] == FACT]]
     cells = leaves[forest.kind[leaves] != FACT]
     supports = snapshot.turns_of_fact
@@ -50,7 +50,7 @@ def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
     return np.unique(np.concatenate([told, ranges(forest.item[cells], forest.item_end[cells])]))
 
 
-def _leaves_beneath(forest: Forest, node: int) -> Ints:
+def leaves_beneath(forest: Forest, node: int) -> Ints:
     """Return the rows of the leaves beneath a node; the node itself if it is one."""
     below, nodes = forest.children, np.array([node], dtype=np.int64)
     found = [nodes[:0]]

@@ -63,7 +63,8 @@ def explanation(
     """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score.
 
     `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree. `fusion` has, when
-    several indexes were searched, the weight of each and how many turns and nodes it found.
+    several indexes were searched, the weight of each and how many turns and nodes it found; `explored`, of an index that takes
+    questions apart, by which entities each part was looked for.
     """
     return {
         "plan": asdict(request.plan),
@@ -79,6 +80,7 @@ def explanation(
         "time_order": found.notes.get("time_order"),
         "diversity": found.notes.get("diversity"),
         "propagation": found.notes.get("propagation"),
+        **({"explored": found.notes["explored"]} if "explored" in found.notes else {}),
         "rerank": None
         if found.reranker is None
         else {"model": found.reranker, "candidates": len(found.places)},

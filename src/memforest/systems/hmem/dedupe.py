@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.forest import FACT, INNER, Forest, once_per_forest
-from memforest.search.snapshot import Lists, ranges
+from memforest.search.snapshot import ranges
+from memforest.systems.nodes import leaves_beneath
 
 __all__ = ["FIRST", "leaf_of_fact", "leaf_of_turn", "say_more", "without_told"]
 
@@ -56,18 +57,6 @@ def say_more(forest: Forest) -> Flags:
     return more
 
 
-@once_per_forest
-def _events(forest: Forest) -> Lists:
-    """Return the leaves below every inner node, and every leaf itself."""
-    below: list[list[int]] = [[] for _ in range(len(forest.ids))]
-    for leaf in np.flatnonzero(forest.kind != INNER).tolist():
-        row = leaf
-        while row >= 0:
-            below[row].append(leaf)
-            row = int(forest.parent[row])
-    return Lists.of(below)
-
-
 def without_told(forest: Forest, pieces: Iterable[tuple[bool, int]]) -> Sequence[int]:
     """Return the nodes of a ranking that tell more than the events that stand with them, in their order.
 
@@ -77,12 +66,11 @@ def without_told(forest: Forest, pieces: Iterable[tuple[bool, int]]) -> Sequence
             as are looked at.
     """
     ranked = list(pieces)
-    events = _events(forest)
     told = {row for is_node, row in ranked[:FIRST] if not is_node and row >= 0}
     kept = []
     for is_node, row in ranked:
         if not is_node:
             told.add(row)
-        elif not told.issuperset(events[row]):
+        elif not told.issuperset(leaves_beneath(forest, row).tolist()):
             kept.append(row)
     return kept

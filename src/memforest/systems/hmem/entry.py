@@ -22,7 +22,7 @@ from memforest.search.snapshot import Snapshot, ranges
 from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.legs import Base
-from memforest.systems.speak import told_by
+from memforest.systems.speak import LEXICAL, told_by
 
 __all__ = ["NOWHERE", "Entry", "enter", "names_in"]
 
@@ -64,7 +64,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         snapshot: of the memory.
         request: the question.
         explore: `graph`, `hops`, `neighbours` and `entities` count.
-        base: how relevant facts are by themselves: an entity is as near as its facts on average.
+        base: how relevant facts are by themselves, by words and vectors: an entity is as near as its facts on average.
     """
     if not explore.graph or not len(snapshot.facts.ids):
         return NOWHERE
@@ -92,7 +92,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
 
 def _closest(snapshot: Snapshot, graph: Graph, explore: Explore, base: Base) -> dict[int, float]:
     """Return the entities that are nearer than facts usually are: how far above that, the nearest as 1."""
-    told = base.fact if base.fact.any() else base.fact_lexical
+    told = LEXICAL * standardise(base.fact_lexical) + (1 - LEXICAL) * standardise(base.fact)
     usual = float(told.mean())
     excess = {
         place: value - usual

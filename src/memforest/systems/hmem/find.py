@@ -41,6 +41,10 @@ Flags = NDArray[np.bool_]
 
 MOST_MEMORIES = 32
 """Memories of one part at most: more than any evidence shows."""
+ROUNDS = 8
+"""How many times as many are looked at for a text that is up to date."""
+LEFT_OUT = 8
+"""Memories among the first pieces that may turn out to say nothing of their own."""
 LOOKED_AT = 256
 """Pieces of a ranking that are compared for what they say twice."""
 NO_VECTORS = "this memory has no embedder: evidence was found by words and entities alone; rebuild(embedder=True) gives it one"
@@ -188,7 +192,7 @@ class _Looking:
         """Return the places of the best nodes that have a text that is up to date; not many more are looked at."""
         ordered = leading(memories.total, nodes, len(nodes)) if len(nodes) else nodes
         found: list[int] = []
-        for at in range(0, len(ordered), MOST_MEMORIES):
+        for at in range(0, min(len(ordered), ROUNDS * MOST_MEMORIES), MOST_MEMORIES):
             places = ordered[at : at + MOST_MEMORIES].tolist()
             ids = {place: int(self.forest.ids[nodes[place]]) for place in places}
             ready = ready_nodes(self.tx, list(ids.values()))
@@ -273,12 +277,23 @@ class _Looking:
         kept = np.flatnonzero(merged.keep)
         return Found(
             map(hit, best_first(merged.score, places, merged.keep)),
-            notes={"filters": filter_notes(self.keep), "parts": [_note(one) for one in ranked]},
+            notes={"filters": filter_notes(self.keep), "explored": self._notes(ranked)},
             nodes=nodes,
             scored=Scored(kept, merged.score[kept], np.zeros(len(kept), dtype=np.bool_), hit),
             warnings=() if snapshot.dimension else (NO_VECTORS,),
-            spare=len(nodes),
+            spare=min(len(nodes), LEFT_OUT),
         )
+
+    def _notes(self, ranked: Sequence[_Ranked]) -> Mapping[str, Any]:
+        explore = self.explore
+        return {
+            "hops": explore.hops,
+            "neighbours": explore.neighbours,
+            "entities": explore.entities,
+            "reach": explore.reach,
+            "similarity_of": explore.similarity_of,
+            "parts": [_note(one) for one in ranked],
+        }
 
     def _nodes(
         self, merged: _Merged, ranked: Sequence[_Ranked], leaf: Any, places: Ints
