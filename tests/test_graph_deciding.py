@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -70,7 +72,7 @@ def test_undoing_every_decision_leads_back(folder: Path, seed: int) -> None:
         first = [one.to_dict() for one in memory.entities()]
         paths = memory.path("Kyoto", "Lisbon").to_dict()
         chosen = dice.sample(NAMES[2:], 4)
-        for one, other in zip(chosen, chosen[1:], strict=False):
+        for one, other in pairwise(chosen):
             memory.merge_entities(one, other)
         assert len(group_of(memory, chosen[0])) == 4
         for name in dice.sample(chosen[1:], 3):
@@ -85,13 +87,11 @@ def test_two_decide_at_once(folder: Path) -> None:
 
         def decide(at: int) -> None:
             memory = (second if at % 2 else forest).user(WHO)
-            try:
-                if at % 3:
-                    memory.merge_entities("Rex", "Kyoto")
-                else:
-                    memory.split_entity("Kyoto", "Rex")
-            except InputError as exc:
-                assert "is no name of" in str(exc)
+            if at % 3:
+                memory.merge_entities("Rex", "Kyoto")
+                return
+            with contextlib.suppress(InputError):  # another has split them
+                memory.split_entity("Kyoto", "Rex")
 
         with MemForest(folder, Config(embedder=None)) as second, ThreadPoolExecutor(4) as pool:
             list(pool.map(decide, range(12)))
