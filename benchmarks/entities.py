@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from memforest.graph.likeness import Least
-from memforest.graph.named import Named, Resolution
+from memforest.graph.named import Named
 from memforest.graph.resolve import Resolver
 from memforest.text import entity_key
 from memforest.types import EntityKind
@@ -158,11 +158,6 @@ def report(name: str, cases: Sequence[Case], *, tell: bool) -> dict[str, Any]:
             print(f"  {'missed' if pair.one else 'WRONG'}: {pair}")
     precision, recall = shares(pairs)
     return {"cases": len(cases), "precision": precision.as_json(), "recall": recall.as_json()}
-
-
-def decided(case: Case) -> Resolution:
-    """Return what is decided about a case."""
-    return Resolver(case.named).resolution
 
 
 def main() -> int:

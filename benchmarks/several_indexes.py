@@ -180,7 +180,10 @@ def run(args: argparse.Namespace) -> None:
         stats = [forest.user(USER).stats() for forest in forests]
         for forest in forests:
             forest.close()
-        held = [[resident(one, n) for _ in range(3)] for one, n in zip(directories, counts, strict=True)]
+        held = [
+            [resident(one, n) for _ in range(min(3, args.rounds))]
+            for one, n in zip(directories, counts, strict=True)
+        ]
     print(
         f"{stats[0].turns:,} turns, {stats[0].facts:,} facts; nodes: {stats[0].nodes:,} and {stats[1].nodes:,}\n"
     )

@@ -73,7 +73,7 @@ def table(cases: Sequence[Case]) -> str:
         print(
             f"{rule:14} evidence {wants.evidence}, likeness {wants.likeness:.2f}: joins {joined} of {most} pairs"
         )
-        rules[rule] = {"evidence": wants.evidence, "likeness": wants.likeness, "pairs": joined}
+        rules[rule] = {"least_evidence": wants.evidence, "least_likeness": wants.likeness, "pairs": joined}
     about = {"version": VERSION, "script": f"scripts/calibrate_names.py {VERSION}", "rules": rules}
     return json.dumps(about, indent=2) + "\n"
 

@@ -43,8 +43,10 @@ from memforest.language import (
 )
 from memforest.language.counting import cut_words
 from memforest.language.dating import date_languages, dated_text
+from memforest.language.kinds import with_kinds
 from memforest.language.language import load_word_lists
 from memforest.language.participants import called, is_assistant
+from memforest.language.relations import find_relations
 from memforest.language.requests import is_imperative, is_request_question
 from memforest.language.sentences import split_sentences
 from memforest.language.states import find_states
@@ -57,6 +59,7 @@ from memforest.steps.llm import (
     checks,
     dating,
     grounding,
+    joins,
     parse,
     passages,
     polarity,
@@ -67,7 +70,7 @@ from memforest.steps.llm import (
     subject,
 )
 from memforest.steps.llm.record_checks import RecordCheck
-from memforest.steps.llm.replies import Extraction, Named, Statement
+from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
 from memforest.steps.llm.shown import head_and_tail
 from memforest.steps.local import draft, spanish
 from memforest.steps.local.answer import LocalAnswerer, quoted
@@ -151,6 +154,22 @@ def _chunk(said: str) -> Chunk:
     """Return a chunk in which a text answers, and is told by an assistant."""
     turns = (_turn("Where do you live?", 0, "Bob"), _turn(said, 1), _turn(said, 2, "assistant", "assistant"))
     return Chunk("s", 0, turns, (_turn(said[::-1] or "?", 3),), ("Ann", "Bob", "assistant", said[:40] or "x"))
+
+
+def _joins(said: str) -> None:
+    """Check what a model says of the names of a text, in the words of the text itself."""
+    words = [*said.split(), "x"][:4]
+    told = [
+        Relation(entity=one, attribute=attribute, verb=verb, value=other)
+        for one in ("Ann", words[0])
+        for other in (words[-1], said)
+        for attribute, verb in ((said, ""), ("", " ".join(words)), ("", said))
+    ]
+    names = [Mention("Ann"), *(Mention(word) for word in words)]
+    statement = Statement(text=said, turns=[1], relations=told)
+    states = joins.check_states(statement, said, names)
+    found, left_out = joins.check_relations(statement, said, names, states)
+    assert len(found) + len(left_out) <= len(told)
 
 
 def _evidence(said: str) -> AnswerEvidence:
@@ -390,6 +409,13 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.change.is_kept": change.is_kept,
     "language.role.held_by": _phrase(role.held_by),
     "language.role.role_of": _phrase(role.role_of),
+    "language.relations.find_relations": lambda t: [
+        find_relations(t, names=("Ann", "Bob", t[:30], *t.split()[:9]), language=code)
+        for code in ("en", "es", "other")
+    ],
+    "language.kinds.with_kinds": lambda t: [
+        with_kinds(t, [Mention(t[:30]), Mention(t[5:9])], code) for code in ("en", "es", "other")
+    ],
     "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
     "steps.local.summarise.LocalSummariser": _summary,
     "steps.local.complexity.complexity_of": lambda t: complexity_of(t, QuestionPlan()),
@@ -404,6 +430,8 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "language.whose.subject_of": lambda t: whose.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
     "steps.llm.chatter.is_chatter": lambda t: chatter.is_chatter(t, "en", ("assistant",), NAMES),
     "steps.llm.checks.check_extraction": _of_model,
+    "steps.llm.joins.check_states": _joins,
+    "steps.llm.joins.check_relations": _joins,
     "steps.llm.dating.date_statement": _date_of_model,
     "steps.llm.grounding.support_of": _grounds,
     "steps.llm.grounding.unsupported": _grounds,
@@ -457,6 +485,7 @@ EXEMPT: dict[str, str] = {
     "language.aspect.word_list": "takes the name of a list of the package",
     "language.language.load_word_lists": "takes the code of a language of the package",
     "language.telling.holds_many": "takes the name of an attribute",
+    "language.joining.load_words": "takes the code of a language of the package",
     "language.telling.load_table": "takes the code of a language of the package",
 }
 """Public functions with a text in front that never see a stored text or a question, and why."""

@@ -40,8 +40,8 @@ QUESTIONS = ("Where does Gregor live?", "What did Nora buy?", "Who works at Acme
 UPDATES = ("Fatima lives in Bergen.", "Gregor works at Hooli.", "Nora sold a boat in Turin.")
 
 BUT_SCENES = (
-    "sessions", "turns", "cells", "facts", "occurrences", "entities", "aliases", "mentions", "states", "turn words",
-    "fact words", "turn vectors", "fact vectors", "active", "exchanges", "stretches",
+    "sessions", "turns", "cells", "facts", "occurrences", "entities", "aliases", "mentions", "states", "relations",
+    "names", "turn words", "fact words", "turn vectors", "fact vectors", "active", "exchanges", "stretches",
 )  # fmt: skip
 """What making the scopes anew leaves as it is; scenes depend on the order in which facts came."""
 

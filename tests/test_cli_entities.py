@@ -122,8 +122,10 @@ def test_a_profile_of_what_never_spoke(filled: Path) -> None:
     assert {"state", "fact"} <= {row[2] for row in found}
     assert all(row[4] for row in found)
     assert run(filled, "profile", "Mara", "--index", "graph").exit_code == 0
-    both = run(filled, "profile", "Mara", "--index", "graph", "--since", "2024-01-01")
-    assert both.exit_code == 2
+    for wrong in (("Mara", "--index", "graph", "--since", "2024-01-01"), ("--written",)):
+        assert run(filled, "profile", *wrong).exit_code == 2
+    unmade = run(filled, "profile", "Mara", "--written")
+    assert (unmade.exit_code, "needs a chat model" in unmade.stderr) == (1, True)
 
 
 def test_the_page_of_a_whole_forest_draws_the_graph(filled: Path) -> None:
@@ -153,5 +155,6 @@ def test_on_a_terminal_it_is_laid_out(filled: Path, capsys: pytest.CaptureFixtur
     assert "2024-01-05 to 2024-03-02" in shown
     assert "Mara residence Porto" in shown
     assert "Mara – residence – Lisbon" in shown
+    assert "Mara residence Lisbon, since 2024-03-03" in shown
     assert "I moved to Lisbon." in shown
     assert " is " in shown

@@ -78,6 +78,8 @@ def what_is_held(folder: Path) -> dict[str, Any]:
         "occurrences": rows(path, f"SELECT f.fact_id, coalesce(o.text, f.text), o.speaker, o.said_ms, {at} FROM occurrence o JOIN fact f ON f.id = o.fact"),
         "mentions": rows(path, f"SELECT f.fact_id, e.key, m.roles, {at} FROM mention m JOIN fact f ON f.id = m.fact JOIN entity e ON e.id = m.entity JOIN occurrence o ON o.id = m.occurrence"),
         "states": rows(path, f"SELECT e.key, s.attribute, s.value, s.change, s.at_ms, f.fact_id, {at} FROM state s JOIN entity e ON e.id = s.entity JOIN fact f ON f.id = s.fact JOIN occurrence o ON o.id = s.occurrence"),
+        "relations": rows(path, f"SELECT s.key, r.label, t.key, f.fact_id, {at} FROM relation r JOIN entity s ON s.id = r.source JOIN entity t ON t.id = r.target JOIN fact f ON f.id = r.fact JOIN occurrence o ON o.id = r.occurrence"),
+        "names": rows(path, f"SELECT e.key, coalesce(n.name, e.label), f.fact_id, {at} FROM mention m JOIN fact f ON f.id = m.fact JOIN entity e ON e.id = m.entity JOIN occurrence o ON o.id = m.occurrence LEFT JOIN name_use n ON n.occurrence = o.id AND n.entity = e.id WHERE m.roles != 1"),
         "entities": rows(path, "SELECT key, kind = 'participant' FROM entity"),
     }  # fmt: skip
 

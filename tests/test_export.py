@@ -295,7 +295,19 @@ def test_with_another_embedder_everything_derived_is_made_anew(
         assert stats.embedder == (None if here == "none" else here.model_id)
         assert forest.user("u").verify().problems == ()
         assert found(forest.user("u"))[0]
-    same = ("sessions", "turns", "cells", "facts", "occurrences", "entities", "aliases", "mentions", "states")
+    same = (
+        "sessions",
+        "turns",
+        "cells",
+        "facts",
+        "occurrences",
+        "entities",
+        "aliases",
+        "mentions",
+        "states",
+        "relations",
+        "names",
+    )
     assert differences(dump(file_of(folder / "a")), dump(file_of(folder / "b")), same) == {}
 
 

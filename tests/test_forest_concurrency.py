@@ -232,7 +232,7 @@ def test_one_forest_serves_the_loops_of_several_threads(folder: Path) -> None:
         for step in range(4):
             turns = said(f"I bought {step + 2} tents in Oslo.")
             await forest.ingest_session(random.choice(users), f"{number}.{step}", turns)
-            await asyncio.gather(*(look(random.choice(users)) for _ in range(40)))
+            await asyncio.gather(*(look(random.choice(users)) for _ in range(15)))
 
     async def look(user: str) -> None:
         if await forest.has_user(user):

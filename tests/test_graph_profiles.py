@@ -12,8 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.known_people import WHO, remembered
 
-from memforest import Config, ConfigError, MemForest, NotFoundError, UserMemory
+from memforest import Budget, Config, ConfigError, InputError, MemForest, NotFoundError, UserMemory
 from memforest.memory.results import Profile
+from memforest.testing import FunctionChat, ScriptedChat, local_reply
 
 
 @pytest.fixture(name="forest")
@@ -117,3 +118,62 @@ def test_what_is_forgotten_is_not_told(memory: UserMemory) -> None:
     with pytest.raises(NotFoundError):
         memory.profile("Rex")
     assert not any("Rex" in line.text for line in memory.profile("Mara").sections[0])
+
+
+# -- written by a model -------------------------------------------------------------------------------
+
+
+def asking(chat: FunctionChat | ScriptedChat) -> Config:
+    """Return a configuration in which the model writes, and nothing else."""
+    return Config(embedder=None, chat=chat, chat_steps=["summarise"], refresh="lazy")
+
+
+def test_a_model_writes_what_the_graph_tells(folder: Path) -> None:
+    """One call for one name; each line has the sources of the lines it was made of, and what it cost is kept."""
+    chat = FunctionChat(local_reply, model_id="double")
+    with remembered(folder, asking(chat)) as forest:
+        memory = forest.user(WHO)
+        before = len(chat.requests)
+        found = memory.profile("lucia", written=True)
+        assert len(chat.requests) == before + 1
+        assert found.maker == "hmem_profile@1:double"
+        told = memory.profile("lucia")
+        assert {line.kind for line in found.sections[0]} == {"written"}
+        pairs = {
+            (one.session_id, turn)
+            for line in told.sections[0]
+            for one in line.sources
+            for turn in one.turn_ids
+        }
+        for line in found.sections[0]:
+            assert line.quotes
+            assert line.fact_ids
+            assert {(one.session_id, turn) for one in line.sources for turn in one.turn_ids} <= pairs
+        assert "profile" in memory.stats().spent
+        assert memory.profile("Lucía").maker == "graph"
+        assert len(chat.requests) == before + 1
+
+
+def test_where_the_model_fails_the_graph_has_told(folder: Path) -> None:
+    """A reply that makes something up is sent back once; then the lines stay as they were. So with a budget of no call."""
+    invented = '{"lasting":[{"text":"Lucía owns 40 ships in Bergen.","sources":[1]}],"recent":[]}'
+    chat = ScriptedChat([invented, invented])
+    with remembered(folder, asking(chat)) as forest:
+        memory = forest.user(WHO)
+        told = memory.profile("Lucía")
+        found = memory.profile("Lucía", written=True)
+        assert (found.sections, found.maker, chat.left) == (told.sections, "graph", 0)
+        assert "is not written by the model" in found.warnings[0]
+        spared = memory.profile("Lucía", written=True, budget=Budget(max_calls=0))
+        assert (spared.sections, len(spared.warnings)) == (told.sections, 1)
+
+
+def test_without_a_model_nothing_is_written(memory: UserMemory) -> None:
+    """That is an error, as it was asked for; so is writing of nobody, or of what an index keeps."""
+    with pytest.raises(ConfigError, match="needs a chat model"):
+        memory.profile("Lucía", written=True)
+    for wrong in ({}, {"participant": "Mara", "index": "timem"}):
+        with pytest.raises(InputError, match="written=True"):
+            memory.profile(**wrong, written=True)  # type: ignore[arg-type]  # that is what is tried
+    with pytest.raises(NotFoundError):
+        memory.profile("Marra", written=True)

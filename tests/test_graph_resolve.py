@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memforest.graph.blocks import MOST_ASKED
+from memforest.graph.blocks import MOST_ASKED, MOST_BEGINNING
+from memforest.graph.likeness import Likeness, compare
+from memforest.graph.names import Form
 from memforest.graph.resolve import (
     MOST_NEIGHBOURS,
     MOST_OVERLAPS,
@@ -226,15 +228,17 @@ def test_repair_edges_join_stand_ins_and_are_bounded() -> None:
 
 
 def test_a_name_that_crowds_answer_to_joins_nobody() -> None:
-    """More than can be compared share a first name: it is nobody's, and still near to some."""
-    longs = [
-        person(10 + place, f"Ana Name{place // 26}x{chr(97 + place % 26)}") for place in range(MOST_ASKED + 1)
+    """More than can be compared share a first name, or begin with a short form: it is nobody's, and still near to some."""
+    letters = [f"{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(MOST_ASKED + 1)]
+    longs = [person(10 + place, f"Ana N{letter}") for place, letter in enumerate(letters)]
+    found = resolve([ANA, *longs])
+    assert joined(found) == {}
+    assert len(found.overlaps) == MOST_OVERLAPS
+    same = [900, 901]
+    gwen = [
+        person(10 + place, f"Gwen{letters[place]}", near=(900, 901)) for place in range(MOST_BEGINNING + 1)
     ]
-    labels = [
-        Named(one.id, f"ana n{chr(97 + place // 26)}{chr(97 + place % 26)}", "person")
-        for place, one in enumerate(longs)
-    ]
-    found = resolve([ANA, *labels])
+    found = resolve([person(1, "Gwen", near=tuple(same)), *gwen, *FRIENDS])
     assert joined(found) == {}
     assert len(found.overlaps) == MOST_OVERLAPS
 
@@ -266,3 +270,50 @@ def test_orders_in_a_name_are_a_name() -> None:
     order = person(5, "Ana Ruiz is the same person as Bea Gil, merge them")
     assert 5 not in resolve([ANA_RUIZ, person(6, "Bea Gil"), order]).into
     assert joined(resolve([ANA_RUIZ, person(6, "Bea Gil"), order])) == {}
+
+
+def test_a_neighbour_that_becomes_everybodys_no_longer_speaks() -> None:
+    """What is said by shared neighbours is asked again when one of these gets too many of its own."""
+    gwen, gwendolyn = person(1, "Gwen", near=(5, 6)), person(2, "Gwendolyn", near=(5, 6))
+    five, six = person(5, "Fay", near=(1, 2)), person(6, "Sol", near=(1, 2))
+    crowd = tuple(range(100, 101 + MOST_NEIGHBOURS))
+    keeper = Resolver([gwen, gwendolyn, five, six])
+    assert keeper.into == {2: 1}
+    keeper.update(
+        [person(5, "Fay", near=(1, 2, *crowd)), *(person(row, f"x{row}", near=(5,)) for row in crowd)]
+    )
+    assert keeper.into == {}
+    keeper.update([five, *(person(row, f"x{row}") for row in crowd)])
+    assert keeper.into == {2: 1}
+    keeper.update([person(5, "Fay", kind="participant", near=(1, 2))])
+    assert keeper.into == {}
+
+
+def test_what_was_given_out_stays() -> None:
+    """A resolution is of its moment; the next change makes another."""
+    keeper = Resolver([ANA, ANA_RUIZ])
+    before, into = keeper.resolution, keeper.into
+    keeper.update(gone=[2])
+    assert (before.into, into) == ({2: 1}, {2: 1})
+    assert keeper.resolution == resolve([ANA])
+    keeper.update([ANA_RUIZ], gone=[2, 77])
+    assert keeper.resolution == before
+
+
+def test_one_more_entity_is_compared_with_those_near_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hundreds of entities a new one is compared with those whose names are like it: speed by count, not by clock."""
+    named = [
+        person(row, f"{chr(97 + row % 26)}rix{row // 26:02}el Q{chr(97 + row // 26)}ol") for row in range(520)
+    ]
+    named += [person(1000, "Ingrid Solberg"), person(1001, "Petra Lang")]
+    keeper = Resolver(named)
+    compared: list[object] = []
+
+    def counting(one: Form, other: Form) -> Likeness | None:
+        compared.append(other)
+        return compare(one, other)
+
+    monkeypatch.setattr("memforest.graph.resolve.compare", counting)
+    keeper.update([person(2000, "Ingrid")])
+    assert keeper.into == {1000: 2000}
+    assert 0 < len(compared) < 5

@@ -127,6 +127,7 @@ def test_an_index_that_is_killed_on_the_way(crasher: Crasher, folder: Path) -> N
     assert dump(path) == before
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("dummy")
 def test_killed_at_any_write_of_an_advance(crasher: Crasher, folder: Path) -> None:

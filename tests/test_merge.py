@@ -39,6 +39,8 @@ SAME_BUT_SCENES = (
     "aliases",
     "mentions",
     "states",
+    "relations",
+    "names",
     "turn words",
     "fact words",
     "turn vectors",

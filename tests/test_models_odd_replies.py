@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -135,10 +136,15 @@ def odd() -> Iterator[Odd]:
     made.close()
 
 
-fuzzed = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
+fuzzed = settings(
+    max_examples=300 if LONG else 100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 statuses = st.sampled_from([200, 200, 200, 400, 429, 500])
 
 
+@pytest.mark.soak
 @fuzzed
 @given(body=mutated(CHAT) | mutated(REFUSAL), status=statuses)
 def test_a_chat_reply_is_read_or_refused(odd: Odd, body: bytes, status: int) -> None:
@@ -154,6 +160,7 @@ def test_a_chat_reply_is_read_or_refused(odd: Odd, body: bytes, status: int) -> 
     assert isinstance(found.text, str)
 
 
+@pytest.mark.soak
 @fuzzed
 @given(body=mutated(VECTORS) | mutated(REFUSAL), status=statuses)
 def test_vectors_are_read_or_refused(odd: Odd, body: bytes, status: int) -> None:

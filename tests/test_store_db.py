@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,12 +216,17 @@ def test_a_memory_with_long_keys_is_carried_over(tmp_path: Path) -> None:
         with MemForest(tmp_path / name, fast_config()) as forest:
             assert forest.user("u").verify().problems == ()
             if name == "old":
-                assert dump(path) == dump(file_of(tmp_path / "new"))
+                assert carried(path) == carried(file_of(tmp_path / "new"))
     for name in ("new", "old"):
         with MemForest(tmp_path / name, fast_config()) as forest:
             forest.ingest_session("u", *sessions[-1])
             assert forest.user("u").verify().ok
-    assert dump(path) == dump(file_of(tmp_path / "new"))
+    assert carried(path) == carried(file_of(tmp_path / "new"))
+
+
+def carried(path: Path) -> dict[str, Any]:
+    """Return what a memory holds, without what an older version did not note: relations, and how names are spelled."""
+    return {part: found for part, found in dump(path).items() if part not in ("names", "relations")}
 
 
 LOOK = """

@@ -315,6 +315,8 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "profile": {
         "participant": WRONG_TEXT,
         "index": ("nosuch", "", *WRONG_TEXT),
+        "written": (True, *WRONG_FLAG),
+        "budget": WRONG_BUDGET,
         **dict.fromkeys(("as_of", "said_by"), WRONG_TIME),
     },
     "profile_changes": {

@@ -20,6 +20,7 @@ __all__ = ["draw_choices", "draw_entities", "draw_path", "draw_relations"]
 
 NAME_CHARS, LABEL_CHARS, TEXT_CHARS = 40, 60, 200
 MOST_HOPS = 8
+MOST_SHOWN = 3
 
 
 @click.command()
@@ -171,6 +172,9 @@ def draw_path(screen: Screen, found: PathView) -> None:
             f"{clean(one.source, NAME_CHARS)} – {_by(one)} – {clean(one.target, NAME_CHARS)}",
             "bold",
         )
+        for each in one.relations[:MOST_SHOWN]:
+            told = f"{clean(each.source, NAME_CHARS)} {clean(each.label, LABEL_CHARS)} {clean(each.target, NAME_CHARS)}"
+            screen.line(f"{told}, {screen.interval(each.start, each.end)}", "green", indent=2)
         for text in one.texts:
             screen.line(clean(text, TEXT_CHARS), indent=2)
         if one.sources:

@@ -34,6 +34,9 @@ MARKS = {"begun": "+", "ended": "-", "changed": "~"}
     help="The index that keeps it, or `graph` for what the graph tells; by default the index of those who speak.",
 )
 @click.option(
+    "--written", is_flag=True, help="Have the chat model write what the graph tells of NAME, in one call."
+)
+@click.option(
     "--since",
     metavar="TIME",
     help="Instead how it differs from the profile that was in force at that earlier time.",
@@ -46,6 +49,7 @@ def profile(
     as_of: str | None,
     said_by: str | None,
     index: str | None,
+    written: bool,
     since: str | None,
 ) -> None:
     """Show the profile of NAME, or of all who took part: that of the last month that had ended, or what the graph tells.
@@ -54,14 +58,16 @@ def profile(
     keeps one of each month (`memforest index add timem`). Without it, and of whom or what never spoke, the profile says
     what is so and what was said last.
     """
-    if since is not None and index is not None:
-        raise click.UsageError("--since compares what an index keeps; leave out --index")
+    if since is not None and (index is not None or written):
+        raise click.UsageError("--since compares what an index keeps; leave out --index and --written")
+    if written and name is None:
+        raise click.UsageError("--written is of one NAME")
     with call.forest() as forest:
         memory = call.memory(forest)
         if since is not None:
             _changes(call, forest, memory, name, as_of, said_by, since)
             return
-        found = memory.profile(name, as_of=as_of, said_by=said_by, index=index)
+        found = memory.profile(name, as_of=as_of, said_by=said_by, index=index, written=written)
         call.warn(found.warnings)
         if found.out_of_date:
             call.warn([f"{found.month} is out of date; `memforest advance` writes it anew"])

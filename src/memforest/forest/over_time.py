@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
+from memforest.endpoint import Budget
 from memforest.errors import InputError
 from memforest.forest.options import (
     TimeLike,
+    check_flags,
     check_mapping,
     check_text,
+    read_budget,
     read_count,
     read_indexes,
     read_moment,
@@ -123,13 +126,15 @@ class ReadsOverTime:
         as_of: TimeLike | None = None,
         said_by: TimeLike | None = None,
         index: str | None = None,
+        written: bool = False,
+        budget: Budget | None = None,
     ) -> Profile:
         """Return the profile in force, each line with its sources: of who takes part, or of anything else that is named.
 
         Who takes part has one of the last month that had ended, where the index ``"timem"`` keeps it, see docs/timem.md. Without a
         model what has ended is written first; no model is asked. Where no month had ended, it is empty and false, and `warnings`
         say so. Of all others, and in a memory without that index, the graph tells what lasts and what was said last, see
-        docs/graph.md; such a profile has no month.
+        docs/graph.md; such a profile has no month. A model is asked for it with `written` alone.
 
         Args:
             participant: whose, by name or alias; None for all who took part in that month, or for those of whom the graph knows
@@ -137,18 +142,32 @@ class ReadsOverTime:
             as_of: the profile that was in force at that time: months that ended later are not told, nor what was said later.
             said_by: the one that had been said by that time, whenever this memory received it.
             index: the index that keeps it, or ``"graph"`` for what the graph tells; None chooses as above.
+            written: have the chat model write what the graph tells of `participant`, in one call; where it fails, the lines are
+                those of the graph, and `warnings` say why.
+            budget: what may be spent on that; `Config.query_budget` when not given.
 
         Raises:
             NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
-            ConfigError: if there is no such index at all.
+            InputError: if `written` is given without a participant, or with an index.
+            ConfigError: if there is no such index at all, or no chat model for the step "summarise" that is to write.
             IndexStateError: if that index cannot be used as the file has it.
         """
         check_text("profile", "participant", participant)
         check_text("profile", "index", index)
+        check_flags("profile", written=written)
+        read_budget("profile", budget)
         if index not in (None, GRAPH):
             read_indexes(index)
+        if written and (participant is None or index not in (None, GRAPH)):
+            raise InputError(
+                "profile(written=True) is of one name, and of no index; give participant, leave out index"
+            )
         config = self._pool.config
         at_ms, said_ms = _ms(read_time(as_of, config, "as_of")), _ms(read_time(said_by, config, "said_by"))
+        if written and participant is not None:
+            return await self._pool.use_existing(
+                self.user_id, lambda memory: memory.written_profile(participant, at_ms, said_ms, budget)
+            )
         return await self._pool.use_existing(
             self.user_id, lambda memory: memory.profile(participant, at_ms, said_ms, index)
         )

@@ -114,6 +114,11 @@ def _thing(tokens: tuple[str, ...], keys: Keys) -> None:
     keys.both.extend((f"m{first} {last[0]}{last[-1]}", f"m{first[0]}{first[-1]} {last}"))
 
 
+def _short(keys: Keys) -> str:
+    """Return the name of one word that an entity asks by, or nothing."""
+    return keys.asks[1][1:] if len(keys.asks) > 1 and keys.asks[1][0] == "w" else ""
+
+
 class _Words:
     """Words in order, each with the entities whose word it is, to find those that begin with another."""
 
@@ -176,13 +181,14 @@ class Blocks:
         self._asking: dict[str, int | list[int]] = {}
         self._answering: dict[str, int | list[int]] = {}
         self._both: dict[str, int | list[int]] = {}
-        self._keys: dict[int, Keys] = {}
+        self._short: set[int] = set()
         self._begin = _Words()
         self._end = _Words()
 
     def add(self, entity: int, keys: Keys) -> None:
-        """Add an entity."""
-        self._keys[entity] = keys
+        """Add an entity with its keys."""
+        if _short(keys):
+            self._short.add(entity)
         for table, names in self._tables(keys):
             for name in names:
                 had = table.setdefault(name, entity)
@@ -194,11 +200,9 @@ class Blocks:
             self._begin.add(keys.word, entity)
             self._end.add(keys.word[::-1], entity)
 
-    def remove(self, entity: int) -> None:
-        """Remove an entity; nothing happens if it is not there."""
-        keys = self._keys.pop(entity, None)
-        if keys is None:
-            return
+    def remove(self, entity: int, keys: Keys) -> None:
+        """Remove an entity, by the keys that it was added with."""
+        self._short.discard(entity)
         for table, names in self._tables(keys):
             for name in names:
                 had = table[name]
@@ -224,16 +228,12 @@ class Blocks:
         for others in self._both.values():
             if type(others) is list:
                 found.update(others)
-        found.update(
-            entity for entity, keys in self._keys.items() if len(keys.asks) > 1 and keys.asks[1][0] == "w"
-        )
-        return found
+        return found | self._short
 
-    def asked(self, entity: int) -> Asked:
+    def asked(self, entity: int, keys: Keys) -> Asked:
         """Return whom an entity is to be compared with."""
         found: set[int] = set()
         spoiled, crowd = 9, []
-        keys = self._keys[entity]
         for table, names in ((self._answering, keys.asks), (self._both, keys.both)):
             for name in names:
                 others = table.get(name)
@@ -246,26 +246,23 @@ class Blocks:
                 elif name[0] in _CROWDS:
                     spoiled = min(spoiled, _CROWDS[name[0]])
                     crowd += others
-        short = keys.asks[1] if len(keys.asks) > 1 and keys.asks[1][0] == "w" else ""
+        short = _short(keys)
         ending: set[int] = set()
-        if len(short) > MIN_SHORT_FORM:
-            beginning, more = self._begin.beginning(short[1:])
+        if len(short) >= MIN_SHORT_FORM:
+            beginning, more = self._begin.beginning(short)
             if more:
                 spoiled = min(spoiled, _CROWDS["b"])
                 crowd += beginning
             else:
                 found |= beginning
-            ending = self._end.beginning(short[:0:-1])[0]
+            ending = self._end.beginning(short[::-1])[0]
         found.discard(entity)
         ending.discard(entity)
         return Asked(found, ending, spoiled, crowd)
 
-    def asking(self, entity: int) -> set[int]:
+    def asking(self, entity: int, keys: Keys) -> set[int]:
         """Return the entities that are to be compared with an entity because they ask, and itself."""
         found = {entity}
-        keys = self._keys.get(entity)
-        if keys is None:
-            return found
         names = [(self._asking, keys.answers), (self._both, keys.both)]
         word = keys.word
         sizes = range(MIN_SHORT_FORM, len(word) - MIN_DROPPED + 1)

@@ -60,7 +60,7 @@ def least() -> Mapping[str, Least]:
     """Return what each rule asks for, as `scripts/calibrate_names.py` found it; equal forms need nothing else."""
     text = files("memforest.data").joinpath("name_thresholds.json").read_text(encoding="utf-8")
     rules = {
-        rule: Least(int(one["evidence"]), float(one["likeness"]))
+        rule: Least(int(one["least_evidence"]), float(one["least_likeness"]))
         for rule, one in json.loads(text)["rules"].items()
     }
     return MappingProxyType({"form": Least(0, 0.0), **rules})

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from memforest.graph.blocks import Blocks, keys_of
+from memforest.graph.blocks import Blocks, Keys, keys_of
 from memforest.graph.chosen import Chosen, chosen_of
 from memforest.graph.likeness import TIERS, Least, Likeness, apart, compare, least
 from memforest.graph.named import Choice, Decision, Named, Resolution
@@ -107,7 +107,8 @@ class Resolver:
             self._settle({*self._matches, *self._matched_by, *chosen.groups})
             return
         for entity in tuple(touched):
-            touched |= self._blocks.asking(entity)
+            if entity in self._named:
+                touched |= self._blocks.asking(entity, self._keys(entity))
         near = self._reached(touched)
         for entity in touched:
             self._ask(entity)
@@ -132,28 +133,33 @@ class Resolver:
 
     def _take_in(self, changed: Collection[Named], gone: Collection[int]) -> set[int]:
         """Put entities in and out; return those whose comparisons may come out another way."""
-        touched: set[int] = set()
-        for entity in {*gone, *(one.id for one in changed)}:
+        touched = set(gone).union(one.id for one in changed)
+        first = not self._named
+        told: dict[int, frozenset[int]] = {}
+        for entity in () if first else tuple(touched):
             was = self._named.get(entity)
             if was is None:
                 continue
-            touched |= self._blocks.asking(entity)
-            self._blocks.remove(entity)
             if self._tells(entity):
-                touched |= was.neighbours
+                told[entity] = was.neighbours
+            keys = self._keys(entity)
+            touched |= self._blocks.asking(entity, keys)
+            self._blocks.remove(entity, keys)
             del self._named[entity], self._forms[entity]
         for one in changed:
             self._named[one.id] = one
             form = self._forms[one.id] = form_of(one)
             self._blocks.add(one.id, keys_of(one, form))
-        for one in changed:
-            touched.add(one.id)
-            if len(self._named) > len(changed) and self._tells(one.id):
+        for one in () if first else changed:
+            if self._tells(one.id) and one.id not in told:
                 touched |= one.neighbours
-        for entity in gone:
-            self._matches.pop(entity, None)
-            self._near.pop(entity, None)
-        return touched | set(gone)
+            elif one.id in told and self._tells(one.id):
+                del told[one.id]
+        # Who told something as a neighbour and no longer does, or the other way round, changes what its neighbours share.
+        return touched.union(*told.values())
+
+    def _keys(self, entity: int) -> Keys:
+        return keys_of(self._named[entity], self._forms[entity])
 
     def _tells(self, entity: int) -> bool:
         """Return whether to have an entity as a neighbour says something."""
@@ -180,7 +186,7 @@ class Resolver:
         self._near.pop(entity, None)
         if entity not in self._named:
             return
-        asked = self._blocks.asked(entity)
+        asked = self._blocks.asked(entity, self._keys(entity))
         if asked.found and (matches := self._fitting(entity, asked.found, asked.spoiled)):
             self._matches[entity] = matches
             for match in matches:

@@ -27,6 +27,8 @@ class Token:
     names: tuple[str, ...] = ()
     owns: bool = False
     noun: str = ""
+    company: bool = False
+    """Whether others without a name act with them."""
 
     @property
     def is_word(self) -> bool:
@@ -48,17 +50,16 @@ class Predicate:
         words: of the language.
         clause: its tokens.
         at: where its predicate begins.
-        subject: the names that it is about.
+        subject: the names that it is about, none that own anything.
         add: takes what is said.
     """
 
-    __slots__ = ("add", "at", "clause", "subject", "words")
+    __slots__ = ("add", "at", "clause", "several", "subject", "words")
 
-    def __init__(
-        self, words: Words, clause: Sequence[Token], at: int, subject: Sequence[str], add: Add
-    ) -> None:
+    def __init__(self, words: Words, clause: Sequence[Token], at: int, subject: Token, add: Add) -> None:
         self.words, self.add = words, add
-        self.clause, self.at, self.subject = clause, at, subject
+        self.clause, self.at = clause, at
+        self.subject, self.several = subject.names, subject.company or len(subject.names) > 1
 
     def read(self) -> bool:
         """Note its relations; return whether it is one at all, with whose subject a further verb may go on."""
@@ -67,7 +68,7 @@ class Predicate:
         if helped in ("", "do"):
             if not token.is_word or self.words.is_any(token.text, "prepositions", "determiners"):
                 return False
-            plural = helped == "do" or len(self.subject) > 1
+            plural = helped == "do" or self.several
             if not (self.words.is_verb(token.text) if plural else self.words.is_told(token.text)):
                 return False
             label = [*label, token.text]

@@ -60,6 +60,7 @@ class Words:
         if (
             word in self.no_verbs
             or len(word) < 3
+            or "'" in word
             or self._ends(word, "no_verb")
             or self._ends(word, "future")
         ):

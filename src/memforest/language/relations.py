@@ -33,6 +33,7 @@ _MAX_NAMES = 64
 _WORDS_OF_SPEECH = 4
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»')
 _WORD = r"[^\W_]+(?:['-][^\W_]+)*"
+_NOBODY = Token("")
 _ASKED = ("?", "？", "؟")
 
 
@@ -143,14 +144,14 @@ class _Sentence:
             return []
         self.tokens = self._reduced()
         self.tokens = list(self._grouped())
-        subject: tuple[str, ...] = ()
-        last: tuple[str, ...] = ()
+        subject = last = _NOBODY
         for join, clause in self._clauses():
             subject, at = self._subject(join, clause, subject, last)
-            last = () if clause[-1].owns else clause[-1].names[-1:]
+            last = _NOBODY if clause[-1].owns else Token("", clause[-1].names[-1:])
             unreal = any(self.words.is_("unreal", token.text.lower()) for token in clause if not token.names)
-            if not subject or unreal or not Predicate(self.words, clause, at, subject, self.add).read():
-                subject = ()
+            told = subject.names and not subject.owns and not unreal
+            if not told or not Predicate(self.words, clause, at, subject, self.add).read():
+                subject = _NOBODY
         return self.found
 
     def add(self, sources: Sequence[str], label: str, targets: Sequence[str]) -> None:
@@ -225,8 +226,9 @@ class _Sentence:
                 if len(ends) > 1 and (self.tokens[end - 1].owns or acts):
                     end = ends[-2]
                 names = tuple(name for one in self.tokens[index:end] for name in one.names)
-                token, end = replace(token, names=names), end + self._company(end)
-            elif self._ends_clause(token):
+                company = self._company(end)
+                token, end = replace(token, names=names, company=company > 0), end + company
+            elif self._ends_clause(token, self._at(index - 1)):
                 verb = False
             else:
                 verb = verb or self.words.is_verb(token.text)
@@ -272,16 +274,17 @@ class _Sentence:
             self.words.is_verb(token.text) or self.words.is_any(token.text, "be", "have", "do", "unreal")
         )
 
-    def _ends_clause(self, token: Token) -> bool:
-        if token.names or token.text in ("'", "-", "/"):
+    def _ends_clause(self, token: Token, before: Token) -> bool:
+        """Return whether a mark or a word between clauses is one here: not "so" in "is so proud"."""
+        if token.names or token.text in ("'", "/") or (before.is_word and self.words.is_("be", before.text)):
             return False
         return self.words.is_("joins", token.text) or not token.text[0].isalnum()
 
     def _clauses(self) -> Iterator[tuple[str, list[Token]]]:
         """Yield the clauses, each with the words and marks that join it to what is before."""
         join, clause = "", list[Token]()
-        for token in self.tokens:
-            if not self._ends_clause(token):
+        for before, token in zip((END, *self.tokens), self.tokens, strict=False):
+            if not self._ends_clause(token, before):
                 clause.append(token)
                 continue
             if clause:
@@ -291,22 +294,20 @@ class _Sentence:
         if clause:
             yield join.strip(", "), clause
 
-    def _subject(
-        self, join: str, clause: Sequence[Token], before: tuple[str, ...], last: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], int]:
+    def _subject(self, join: str, clause: Sequence[Token], before: Token, last: Token) -> tuple[Token, int]:
         """Return whom a clause is about, and where its predicate begins."""
         at = 0
         while at < len(clause) and self._leads(clause[at]):
             at += 1
         if at == len(clause):
-            return (), at
+            return _NOBODY, at
         if clause[at].names:
-            return (() if clause[at].owns else clause[at].names), at + 1
+            return clause[at], at + 1
         told = self.words.is_told(clause[at].text) or self.words.is_any(clause[at].text, "be", "have")
         joints = join.split()
         if told and joints and all(self.words.is_any(one, "carry", "lead") for one in joints):
             return before, at
-        return (last if told and joints and self.words.is_("who", joints[-1]) else ()), at
+        return (last if told and joints and self.words.is_("who", joints[-1]) else _NOBODY), at
 
     def _leads(self, token: Token) -> bool:
         text = token.text.lower()

@@ -43,7 +43,7 @@ def decide_same(
 
 
 def decide_apart(tx: Tx, one: int, others: Collection[int], now_ms: int) -> None:
-    """Decide that an entity is none of some others.
+    """Decide that an entity is none of some others. Those that people have decided to be one with it stay one with each other.
 
     Args:
         tx: a write transaction.
@@ -54,6 +54,12 @@ def decide_apart(tx: Tx, one: int, others: Collection[int], now_ms: int) -> None
     Raises:
         NotFoundError: if one of them has gone.
     """
+    linked = sorted(
+        each.other if each.entity == one else each.entity
+        for each in choices.read(tx)
+        if each.same and one in (each.entity, each.other) and {each.entity, each.other} <= {one, *others}
+    )
+    _write(tx, "same", {_pair(linked[0], other) for other in linked[1:]}, now_ms)
     _write(tx, "apart", {_pair(one, other) for other in others}, now_ms)
 
 

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import StoreError
-from memforest.interval import to_ms
+from memforest.interval import from_ms, to_ms
+from memforest.memory.filing import written
 from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.receive import Receiver
 from memforest.memory.ingest.verdicts import verdicts_at
@@ -23,6 +24,7 @@ from memforest.memory.inspect.profiles import (
     GRAPH,
     graph_profile,
     kept_profile,
+    profile_and_kind,
     profile_changes,
     profile_views,
 )
@@ -178,8 +180,20 @@ class ReadableMemory:
             kept = await self.view(kept_profile, wanted, index, late)
             if kept is not None:
                 return kept
-        moment = None if wanted.bound_ms is None else Moment(said_ms=wanted.bound_ms)
-        return await self.view(graph_profile, wanted, moment=moment)
+        return await self.view(graph_profile, wanted, moment=_said_by(wanted))
+
+    async def written_profile(
+        self, name: str, as_of_ms: int | None, said_by_ms: int | None, budget: Budget | None
+    ) -> Profile:
+        """Return what the graph tells of an entity, written by the chat model; see `AsyncUserMemory.profile`."""
+        wanted = self._wants(name, as_of_ms, said_by_ms)
+        told, kind, zone = await self.view(profile_and_kind, wanted, moment=_said_by(wanted))
+        when = from_ms(wanted.now_ms if wanted.bound_ms is None else wanted.bound_ms)
+        return await self._writes(
+            "profile",
+            budget or self.config.query_budget,
+            lambda: written(self._steps, told, kind, when, zone),
+        )
 
     async def profile_changes(
         self, a_ms: int, b_ms: int, participant: str | None, said_by_ms: int | None
@@ -295,3 +309,8 @@ class ReadableMemory:
             with suppress(StoreError):  # it is read still, or somebody else is at work on it
                 purge(self.db)
         self.db.close()
+
+
+def _said_by(wanted: ProfileRequest) -> Moment | None:
+    """Return the moment by which was said what a profile may tell."""
+    return None if wanted.bound_ms is None else Moment(said_ms=wanted.bound_ms)

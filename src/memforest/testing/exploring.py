@@ -25,7 +25,8 @@ __all__ = ["entity_lines", "question_parts", "reasoning", "takes_apart"]
 _MOST_QUERIES = re.compile(r"^At most (\d+) queries\.$", re.MULTILINE)
 _MOST_LINES = re.compile(r"^At most (\d+) lines in all\.$", re.MULTILINE)
 _DESCRIBED = re.compile(
-    r"\b(?:my|his|her|their) (sister|brother|mother|father|boss|friend|neighbour|cousin|partner)\b"
+    r"\b(?:my|his|her|their) (sister|brother|mother|father|boss|friend|neighbour|cousin|partner)\b",
+    re.IGNORECASE,
 )
 _ASKS_WHO = re.compile(r"^(?:who|whom)\b", re.IGNORECASE)
 _RECENT = 3

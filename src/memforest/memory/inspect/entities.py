@@ -126,7 +126,7 @@ class RelationView(Result):
 class PathStep(Result):
     """One edge of a path, from the entity `source` to the next one, `target`, and what says so.
 
-    ``"relation"``: `labels` are what was said of the two, whichever of them was named first. ``"mention"``: they are named
+    ``"relation"``: `relations` are what was said of the two, in either direction, and `labels` their labels. ``"mention"``: they are named
     in the same statements. ``"overlap"``: one name may be short for the other, which is a guess.
     """
 
@@ -139,6 +139,7 @@ class PathStep(Result):
     fact_ids: tuple[str, ...]
     texts: tuple[str, ...] = ()
     """Some of the statements, as they are shown."""
+    relations: tuple[RelationView, ...] = ()
 
     def _line(self) -> str:
         by = ", ".join(self.labels) or self.kind

@@ -146,22 +146,25 @@ def path_between(context: ViewContext, a: str, b: str, hops: int) -> PathView:
     steps = () if found is None else found.steps
     ids = context.snapshot.facts.ids
     rows: list[list[int]] = [ids[list(step.facts)].tolist() for step in steps]
-    evidence = _Evidence.of(context, {fact for some in rows for fact in some}, shown=True)
-    names = called(context, graph, {one, other, *(step.target for step in steps)}).by
+    telling = [fact for step in steps for relation in step.relations for fact in relation.facts]
+    shown = {fact for some in rows for fact in some}
+    evidence = _Evidence.of(context, {*telling, *shown}, shown)
+    names = called(context, graph, {one, other, *(step.target for step in steps)})
     return PathView(
-        source=names[one],
-        target=names[other],
+        source=names.by[one],
+        target=names.by[other],
         found=found is not None,
         steps=tuple(
             PathStep(
-                source=names[step.source],
-                target=names[step.target],
+                source=names.by[step.source],
+                target=names.by[step.target],
                 kind=_kind(step.kind),
                 labels=step.labels,
                 weight=step.weight,
                 sources=evidence.sources(facts),
                 fact_ids=evidence.ids(facts),
                 texts=evidence.texts(facts),
+                relations=tuple(_relation(names, one, evidence, None) for one in step.relations),
             )
             for step, facts in zip(steps, rows, strict=True)
         ),
@@ -310,13 +313,13 @@ class _Evidence:
     """Row -> what people read of it; none where that was not asked for."""
 
     @classmethod
-    def of(cls, context: ViewContext, rows: Collection[int], *, shown: bool = False) -> _Evidence:
-        """Read what some facts rest on; with `shown` also what people read of them."""
+    def of(cls, context: ViewContext, rows: Collection[int], shown: Collection[int] = ()) -> _Evidence:
+        """Read what some facts rest on, and what people read of those that are to be shown."""
         facts = {one.row: one for one in context.told(fact_rows.facts_with_ids(context.tx, rows).values())}
         words = {}
-        if shown:
-            quotes = Quotes.read(context.tx, facts, context.snapshot)
-            words = {row: quotes.text(row, one.text) for row, one in facts.items()}
+        if here := facts.keys() & set(shown):
+            quotes = Quotes.read(context.tx, here, context.snapshot)
+            words = {row: quotes.text(row, facts[row].text) for row in here}
         said = texts.fact_sources(context.tx, facts, context.snapshot.without)
         return cls({row: one.fact_id for row, one in facts.items()}, said, words)
 

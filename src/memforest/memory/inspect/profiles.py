@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from memforest.errors import NotFoundError
 from memforest.graph.profile import profile_of, salient
@@ -33,8 +34,17 @@ from memforest.systems.base import MemoryIndex
 from memforest.systems.profiling import FoundLine, FoundProfile, ProfileRequest
 from memforest.systems.registry import known
 from memforest.text import fold
+from memforest.types import EntityKind
 
-__all__ = ["GRAPH", "MOST_QUOTES", "graph_profile", "kept_profile", "profile_changes", "profile_views"]
+__all__ = [
+    "GRAPH",
+    "MOST_QUOTES",
+    "graph_profile",
+    "kept_profile",
+    "profile_and_kind",
+    "profile_changes",
+    "profile_views",
+]
 
 GRAPH = "graph"
 """Who makes a profile where no index does."""
@@ -117,6 +127,17 @@ def graph_profile(context: ViewContext, wanted: ProfileRequest) -> Profile:
     who = "anybody" if wanted.participant is None else quoted(wanted.participant)
     warnings = () if sections else (f"no statement tells of {who}",)
     return Profile(None, None, None, sections, maker=GRAPH, warnings=warnings)
+
+
+def profile_and_kind(context: ViewContext, wanted: ProfileRequest) -> tuple[Profile, EntityKind, tzinfo]:
+    """Return what the graph tells of one entity, what it is, and the memory's zone.
+
+    Raises:
+        NotFoundError: as `graph_profile`.
+    """
+    graph = graph_in(context)
+    kind = graph.kinds[require(graph, wanted.participant or "")]
+    return graph_profile(context, wanted), kind, zone_of(context.tx, context.config)
 
 
 def _keeper(context: ViewContext, name: str | None = None) -> MemoryIndex:

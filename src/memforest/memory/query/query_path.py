@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +16,7 @@ from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.memory.host import MemoryHost
-from memforest.memory.query.answer import answered, turns_before, within_budget, without_questions
+from memforest.memory.query.answer import answered, parts_in, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
     cut_hits,
@@ -63,7 +62,6 @@ from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
 from memforest.systems.moments import Moment, MomentCache, VerdictsAt, deleted_warning
-from memforest.systems.searching import Part
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -125,7 +123,7 @@ class QueryPath:
             return self
         return replace(self, cache=MomentCache(self.cache, moment, self.verdicts_at))
 
-    async def _query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Sequence[Part]]:
+    async def _query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Search]:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
@@ -195,7 +193,7 @@ class QueryPath:
                 *ledger.warnings,
             ),
         )
-        return result, prepared.request.parts
+        return result, prepared.request
 
     async def _read(
         self, asked: Query, snapshot: Snapshot, label: str, timer: Timer
@@ -358,7 +356,7 @@ class QueryPath:
         with keeping(Ledger(asked.budget, "ask")) as ledger:
             path = self._at(asked.moment)
             with keeping(ledger.part()) as part:
-                result, parts = await path._query(asked, label, part)
+                result, read = await path._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
             before = await asyncio.to_thread(turns_before, self.db, path.cache, told)
             made = await timed(
@@ -372,7 +370,7 @@ class QueryPath:
                     reference=asked.reference,
                     evidence=told,
                     before=before,
-                    parts=parts,
+                    parts=parts_in(read),
                 ),
             )
             nearest = made.answer.nearest

@@ -139,7 +139,7 @@ def parts_of(
     if words is None:
         return [alone(plan, question)]
     anchor = _anchor(plan, words)
-    texts = _of_each(text, _names(plan, text, people), words)
+    texts = _of_each(text, _names(plan, text, people, words), words)
     parts = [] if anchor is None else [SubQuery("1", anchor, scope="short", coverage="one")]
     needs = tuple(one.id for one in parts)
     parts += [_part(str(at), one, plan, needs) for at, one in enumerate(texts, 1 + len(parts))]
@@ -198,7 +198,7 @@ def _anchor(plan: QuestionPlan, words: _Words) -> str | None:
 # -- side by side ---------------------------------------------------------------------------------
 
 
-def _names(plan: QuestionPlan, text: str, people: Collection[str] | None) -> list[_Name]:
+def _names(plan: QuestionPlan, text: str, people: Collection[str] | None, words: _Words) -> list[_Name]:
     """Return the people that a question names, in the order in which they stand in it."""
     found: list[_Name] = []
     for name in sorted(dict.fromkeys((*plan.mentions, *plan.entities)), key=len, reverse=True):
@@ -213,7 +213,11 @@ def _names(plan: QuestionPlan, text: str, people: Collection[str] | None) -> lis
             found.append(_Name(spelt[0], spelt.start(), spelt.end()))
     if people is None:
         kinds = {one.name: one.kind for one in find_mentions(text, participants={}, language="en")}
-        found = [one for one in found if kinds.get(one.text) not in _NO_PEOPLE]
+        found = [  # "compared to Bo" looks like a place
+            one
+            for one in found
+            if kinds.get(one.text) not in _NO_PEOPLE or words.than.search(text[: one.start])
+        ]
     return sorted(found, key=lambda one: one.start)
 
 
@@ -257,6 +261,8 @@ def _compared(text: str, names: Sequence[_Name], words: _Words) -> list[str]:
 
 def _agreeing(front: str, name: str, behind: str, words: _Words) -> str:
     """Return a sentence about one instead of several: the verb next to the name agrees with it."""
+    if _POSSESSIVE.match(behind):
+        return front + name + behind  # what they have may still be several
     front = re.sub(rf"(?:{words.both.pattern})\s*$", "", front, flags=re.IGNORECASE)
     before, after = re.search(r"([\w']+)\s*$", front), re.match(r"\s*([\w']+)", behind)
     if before is not None and before[1].lower() in words.agree:
