@@ -153,7 +153,7 @@ def test_a_relation_needs_entity_attribute_and_value(changed: Any, kept: dict[st
     assert found.relations[0] == Relation(**{**RELATION, **(kept or {})})
 
 
-@pytest.mark.parametrize("missing", ["entity", "attribute", "value"])
+@pytest.mark.parametrize("missing", ["entity", "value"])
 def test_no_part_of_a_relation_is_made_up(missing: str) -> None:
     """Without one of them it is dropped, and the note says which."""
     half = {name: one for name, one in RELATION.items() if name != missing}
@@ -339,5 +339,5 @@ def test_the_schema_of_a_sparse_reply_lets_the_rest_out() -> None:
     item = json_schema(Extraction)["properties"]["statements"]["items"]
     assert item["properties"]["when"] == {"type": "string"}
     assert item["properties"]["kind"]["enum"] == ["event", "state", "preference", "plan", "detail"]
-    assert item["properties"]["relations"]["items"]["required"] == ["entity", "attribute", "value"]
+    assert item["properties"]["relations"]["items"]["required"] == ["entity", "value"]
     assert set(item["properties"]) == set(Statement.model_fields)

@@ -84,7 +84,7 @@ def test_extraction_is_the_local_extractors() -> None:
     (statement,) = made.statements
     assert (statement.text, statement.turns) == ("Nora moved to Porto yesterday.", [4])
     assert (statement.when, statement.start, statement.end) == ("yesterday", None, None)
-    assert [(one.name, one.type) for one in statement.entities] == [("Nora", ""), ("Porto", "")]
+    assert [(one.name, one.type) for one in statement.entities] == [("Nora", ""), ("Porto", "place")]
     assert [(one.attribute, one.value) for one in statement.relations] == [("residence", "Porto")]
 
 
