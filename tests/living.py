@@ -35,7 +35,7 @@ from memforest.systems.memforest.scenes import YOUNG
 __all__ = ["VERBS", "Life"]
 
 STEPS = 14
-INDEXES = ("memforest", "segtree", "timem")
+INDEXES = ("memforest", "segtree", "timem", "hmem")
 QUESTIONS = ("Where does Gregor live?", "What did Nora buy?", "Who works at Acme?")
 UPDATES = ("Fatima lives in Bergen.", "Gregor works at Hooli.", "Nora sold a boat in Turin.")
 

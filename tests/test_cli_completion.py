@@ -56,6 +56,7 @@ def test_indexes_are_completed() -> None:
     assert complete("memforest ask --index f") == ["facts", "flat"]
     assert complete("memforest search --index flat,") == [
         "flat,facts",
+        "flat,hmem",
         "flat,memforest",
         "flat,segtree",
         "flat,timem",
@@ -69,6 +70,10 @@ def test_users_sessions_and_entities_are_completed(folder: Path) -> None:
     assert complete(f"memforest --dir {folder} stats -u a") == ["ana"]
     assert complete("memforest facts -u ana --session tr", folder) == ["trip"]
     assert complete("memforest timeline -u ana B", folder) == ["Bo"]
+    with MemForest(folder, Config(embedder=None)) as forest:
+        turns = [{"speaker": "Bo", "text": "I moved to Bergen.", "timestamp": "2024-03-01"}]
+        forest.ingest_session("ana", "té", turns, replace=True)
+    assert complete("memforest relations -u ana B", folder) == ["Bergen", "Bo"]  # a name without a tree
     assert complete("memforest tree -u ana ", folder) == ["Bo", "trip", "té"]
 
 

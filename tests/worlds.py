@@ -218,7 +218,14 @@ _OF_TIMEM = {
     "jobs of windows": "SELECT kind, state, count(*) FROM job WHERE owner = 'timem' GROUP BY 1, 2",
 }
 
-_OWN = {"memforest": _OF_MEMFOREST, "segtree": _OF_SEGTREE, "timem": _OF_TIMEM}
+_OF_HMEM = {
+    "clusters": """SELECT i.level, f.fact_id, g.fact_id, round(i.likeness, 4), i.within, i.said_ms, i.tie, i.r_ms, i.n, i.leaves,
+        n.window, n.dirty, hex(d.text) FROM ix_hmem_node i LEFT JOIN fact f ON f.id = i.founder
+        LEFT JOIN ix_hmem_node p ON p.node = i.parent LEFT JOIN fact g ON g.id = p.founder LEFT JOIN node n ON n.id = i.node
+        LEFT JOIN derived_summary d ON d.node = i.node WHERE i.level < 4""",
+}
+
+_OWN = {"memforest": _OF_MEMFOREST, "segtree": _OF_SEGTREE, "timem": _OF_TIMEM, "hmem": _OF_HMEM}
 """Index -> what is its own."""
 
 

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MOST_NODES = 2000
-"""Bound of the roots that are read for names: a shell waits for the answer."""
+"""Bound of the roots, and of the entities, that are read for names: a shell waits for the answer."""
 
 _SAFE = re.compile(r"[^\W_][\w.@%+:,/-]*")
 
@@ -63,8 +63,11 @@ def complete_sessions(ctx: click.Context, _param: click.Parameter, incomplete: s
 
 
 def complete_entities(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the names of people and things that have a tree."""
-    return _items(_names(ctx, ("entity",)), incomplete)
+    """Complete the names of whom and what statements name, all names of the most named."""
+    found = _from_memory(
+        ctx, lambda memory: [name for one in memory.entities(limit=MOST_NODES) for name in one.names]
+    )
+    return _items(found, incomplete)
 
 
 def complete_scopes(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

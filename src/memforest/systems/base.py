@@ -87,8 +87,8 @@ class MemoryIndex(Protocol):
     """What must hold of its trees, by their kind; those of a kind that is not in it are MemTrees."""
     carried: Mapping[str, str] | None
     """What its numbers refer to, so that an export can carry its trees and tables: kind of tree, whose scopes they are, or
-    ``"table.column"`` -> ``"session"``, ``"turn"``, ``"cell"``, ``"fact"`` or ``"entity"``. Numbers that are not in it are
-    its own. None: an import places everything anew."""
+    ``"table.column"`` -> ``"session"``, ``"turn"``, ``"cell"``, ``"fact"``, ``"entity"``, or ``"node"`` of nodes and leaves.
+    Numbers that are not in it are its own. None: an import places everything anew."""
     settings: Any
     """A frozen dataclass, of which the fields named in its ``KEPT`` are kept in the file from the first write on."""
 

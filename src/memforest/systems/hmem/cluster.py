@@ -82,5 +82,6 @@ def _nearest(
             np.add.at(sums, of, vectors[low:at])
             lengths = np.linalg.norm(sums, axis=1)
             likeness = np.divide(likeness, lengths, out=np.full(len(clusters), -1.0), where=lengths > 0)
+    likeness = np.round(likeness, 6)  # the last digits of a product say how many nodes were in it
     best = int(np.argmax(likeness))  # of equal ones the first, which was begun earliest
-    return int(clusters[best]), round(float(likeness[best]), 6)
+    return int(clusters[best]), float(likeness[best])

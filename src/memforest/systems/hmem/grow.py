@@ -265,6 +265,8 @@ class EventTrees:
             founder=None,
             parent=None,
             within=year,
+            said_ms=0,
+            tie="",
             likeness=None,
         )
         edit_rows.add(self._tx, row)

@@ -48,9 +48,14 @@ class HMemIndex(Index):
     Settings = HMemSettings
     numbered = frozenset({KIND})
     contracts = MappingProxyType({KIND: Contract("contained")})
+    carried: Mapping[str, str] | None = MappingProxyType(
+        {"ix_hmem_node.node": "node", "ix_hmem_node.founder": "fact", "ix_hmem_node.parent": "node"}
+    )
 
     def __init__(self, settings: HMemSettings | None = None) -> None:
         super().__init__(settings)
+        if self.settings.events == "turns":
+            self.carried = None  # which kind of rows a column refers to is one for all memories
         self.follows = frozenset({KINDS[self.settings.events]})
 
     def placing(self, tx: Tx) -> HMemPlacing:

@@ -1,7 +1,7 @@
 """The table of the index: every node with the window in which it joins others, what it joined, and its state.
 
-A node is known by its founder: the item, fact or turn, that began it; an event by its own. `said_ms` and `tie` are those of the
-founder, and order the nodes of a window. `within` is the key of the window of the parent's size, of the memory of a year and of
+A node is known by its founder: the item, fact or turn, that began it; an event by its own; a root has none. `said_ms` and `tie`
+are those of the founder, and order the nodes of a window; a root has 0 and "". `within` is the key of the window of the parent's size, of the memory of a year and of
 a root that of the year. `likeness` is how like its cluster a node was when it joined; None of one that began it. `r_ms` is when
 it was last consolidated, and `n` how often.
 """
