@@ -16,11 +16,12 @@ def grown(seed: int, *, turns: bool = False) -> Forest:
     """Return two trees with leaves at equal depth, chains of one child among them."""
     random = Random(seed)
     items = [("turns", at, at + 1) if turns else ("fact", at) for at in range(14)]
-    trees = []
+    trees: list[Tree] = []
     for part in (items[:9], items[9:]):
         level: list[tuple[object, ...]] = list(part)
         for _ in range(3):
-            above, at = [], 0
+            above: list[tuple[object, ...]] = []
+            at = 0
             while at < len(level):
                 size = random.choice((1, 1, 2, 3))
                 above.append(tuple(level[at : at + size]))

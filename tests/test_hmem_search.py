@@ -205,6 +205,27 @@ def test_entities_alone_lead_to_evidence_where_that_is_asked_for(forest: MemFore
     assert len(asked(forest, question, **{**how, "graph": False}).evidence) > len(found.evidence)
 
 
+def test_what_is_known_of_a_named_entity_counts(tmp_path: Path) -> None:
+    """What tells a state of Ana has a part of its own in a question about her; not about Bob, and not without the switch."""
+    lines = (("Ana", "I work at Orrin."), ("Bob", "I painted the kitchen green."), ("Ana", "I saw a heron."))
+    said = {
+        f"s{at}": [{"speaker": who, "content": line, "timestamp": f"2024-03-{at + 1:02}T09:00:00Z"}]
+        for at, (who, line) in enumerate(lines)
+    }
+    with remember(tmp_path, said) as forest:
+        cases: list[tuple[str, dict[str, Any], dict[str, float]]] = [
+            ("What does Ana like?", {}, {lines[0][1]: 0.3}),
+            ("What does Ana like?", {"known": 0.1}, {lines[0][1]: 0.1}),
+            ("What does Ana like?", {"profile": False}, {}),
+            ("What does Bob like?", {}, {}),
+        ]
+        for question, how, wanted in cases:
+            found = asked(forest, question, scope="short", **how)
+            parts = {one.quote: one.scores["profile"] for one in found.evidence if one.scores.get("profile")}
+            assert parts == pytest.approx(wanted)
+            assert len(found.evidence) == len(lines)
+
+
 def test_more_hops_reach_more(forest: MemForest) -> None:
     """Each hop leads to entities around those before, and to what is said of them."""
     question = "What was bought with Dora?"

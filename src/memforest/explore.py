@@ -38,7 +38,8 @@ class Explore(Settings):
     follow_up: Who = "auto"
     """Who asks once more for what is missing: as `planner`."""
     profile: bool = True
-    """Whether what is known of an entity that a question names is evidence."""
+    """Whether what is known of an entity that a question names counts: what tells its states and relations comes first as far as
+    `known` says."""
     similarity: Weight = 0.70
     """Weight of the cosine (paper: theta 1)."""
     time: Weight = 0.15
@@ -48,6 +49,8 @@ class Explore(Settings):
     entity: Weight = 0.3
     """Weight of how near the entities are to the question that lead to a piece, as z-scores; with 0 they only lead to it, as in
     the paper."""
+    known: Weight = 0.3
+    """Weight of telling a state or a relation of an entity that the question names; 0 is as without `profile`."""
     similarity_of: Literal["fused", "cosine"] = "fused"
     """What S is. ``"cosine"``: the cosine, as in the paper. ``"fused"``: how relevant a piece is by words, vectors, what was said
     beside it, and by whom, as z-scores of all that was said; with MiniLM it finds 25 to 30 points more of what

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from memforest.graph.expand import Expansion, expand
 from memforest.graph.graph import Graph, graph_of
 from memforest.graph.near import near, seeds
 from memforest.ranking import Scores, standardise
-from memforest.search.snapshot import Snapshot, ranges
+from memforest.search.snapshot import Lists, Snapshot, ranges
 from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.legs import Base
@@ -42,6 +43,8 @@ class Entry:
     """Which turns, shape (n,)."""
     nearness: Scores | None = None
     """How near the entities are to the question that lead to each turn, as z-scores; None where that tells nothing."""
+    known: Scores | None = None
+    """1 for every turn that tells a state or a relation of an entity that the question names; None where none is asked for."""
     notes: Mapping[str, Any] = field(default_factory=dict)
     """The entities, for a trace."""
 
@@ -63,7 +66,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
         request: the question.
-        explore: `graph`, `hops`, `neighbours` and `entities` count.
+        explore: `graph`, `hops`, `neighbours`, `entities` and `profile` count.
         base: how relevant facts are by themselves, by words and vectors: an entity is as near as its facts on average.
     """
     if not explore.graph or not len(snapshot.facts.ids):
@@ -86,6 +89,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         facts,
         turns,
         _nearness(snapshot, graph, closest),
+        _told_of(snapshot, graph, named) if explore.profile else None,
         _notes(graph, named, closest, found),
     )
 
@@ -126,6 +130,35 @@ def _nearness(snapshot: Snapshot, graph: Graph, closest: Mapping[int, float]) ->
     np.maximum.at(of_fact, graph.facts.values, of_place[graph.facts.owners])
     found = told_by(snapshot).best(of_fact, np.zeros(len(snapshot.turns.ids)))
     return standardise(found) if found.any() else None
+
+
+_states: WeakKeyDictionary[Graph, Lists] = WeakKeyDictionary()
+
+
+def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Scores | None:
+    """Return 1 for the turns that tell what is known of the entities that are named whole: their states and relations."""
+    places = [place for place, score in named.items() if score == 1]
+    if not places:
+        return None
+    known = _states.get(graph)
+    if known is None:
+        known = _states.setdefault(graph, _facts_of_states(snapshot, graph))
+    of_fact = np.zeros(len(snapshot.facts.ids))
+    for place in places:
+        of_fact[list(known[place])] = 1.0
+    found = told_by(snapshot).best(of_fact, np.zeros(len(snapshot.turns.ids)))
+    return found if found.any() else None
+
+
+def _facts_of_states(snapshot: Snapshot, graph: Graph) -> Lists:
+    """Return place -> rows of the facts that tell its states, and the relations that it is an end of."""
+    told: list[set[int]] = [set() for _ in range(len(graph))]
+    for line in graph.states:
+        told[line.place].update(state.fact for state in line.states)
+    for one in graph.relations:
+        for place in (one.source, one.target):
+            told[place].update(one.facts)
+    return Lists.of(snapshot.rows_of_facts(sorted(facts)) for facts in told)
 
 
 def _notes(

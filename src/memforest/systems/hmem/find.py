@@ -151,6 +151,7 @@ class _Looking:
             similarities(snapshot, request, explore, base),
             speaks,
             entry.nearness,
+            entry.known,
         )
         scope = explore.scope if explore.scope != "auto" else part.sub.scope or "mixed"
         kept = self._turns(scope, entry, speaks)

@@ -1,7 +1,7 @@
 """F, by which evidence is ranked: how like a question it is, how well its time fits, and how well it has held.
 
 Source: H-Mem (arXiv 2605.15701) eq. 1 to 3, F = .70 S + .15 T + .15 R. `Explore.similarity_of` says what S is, and
-`Explore.entity` adds how near the entities are that lead to a piece. A turn and the statement that speaks for it are one piece;
+`Explore.entity` adds how near the entities are that lead to a piece, and `Explore.known` what is known of those that are named. A turn and the statement that speaks for it are one piece;
 it has the better of both.
 """
 
@@ -43,7 +43,7 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The score of pieces and its parts, which sum to it: ``"similarity"``, ``"time"``, ``"robustness"``, ``"entity"``."""
+    """The score of pieces and the parts that sum to it: ``"similarity"``, ``"time"``, ``"robustness"``, ``"entity"``, ``"profile"``."""
 
     total: Scores
     parts: Mapping[str, Scores]
@@ -142,6 +142,7 @@ def turn_scores(
     similar: Scores,
     speaks: Ints,
     near: Scores | None,
+    known: Scores | None = None,
 ) -> Fit:
     """Return F of every turn with the statement that speaks for it.
 
@@ -153,6 +154,7 @@ def turn_scores(
         similar: S of every turn; see `similarities`.
         speaks: the fact that speaks for each turn, -1 for none.
         near: how near the entities are that lead to each turn.
+        known: 1 for the turns that tell what is known of an entity that is named.
     """
     said = snapshot.turns.said_ms
     fit, last, times = _time(said, said + 1, asked, explore), said.copy(), np.zeros(len(said), dtype=np.int64)
@@ -170,6 +172,7 @@ def turn_scores(
             "time": explore.time * fit,
             "robustness": explore.robustness * _robust(last, times, request.reference_ms, explore),
             "entity": np.zeros(len(said)) if near is None else explore.entity * near,
+            "profile": np.zeros(len(said)) if known is None else explore.known * known,
         }
     )
 
