@@ -52,6 +52,7 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems import base, registry
+from memforest.systems.hmem import advance as joining
 from memforest.systems.memforest import merge as grafts
 from memforest.systems.segtree import advance as segments
 from memforest.systems.segtree import receive as received
@@ -406,6 +407,45 @@ _WRITING: dict[str, Any] = {"summariser": Writer(), "clock": system_clock}
 """A model writes, and leases end."""
 
 
+# -- events by likeness, and who is who -----------------------------------------------------------
+
+
+def _with_events(folder: str) -> None:
+    """Add the index "hmem" to the memory."""
+    with MemForest(folder, eager_config()) as forest:
+        forest.user("u").add_index("hmem", {"schedule": "loose"})
+
+
+def _young(folder: str) -> None:
+    """Add it at a time when the memory had weeks alone."""
+    with MemForest(folder, eager_config(clock=lambda: datetime(1970, 1, 2, tzinfo=timezone.utc))) as forest:
+        forest.user("u").add_index("hmem", {"schedule": "loose"})
+
+
+async def _ingest_events(forest: AsyncMemForest) -> None:
+    """Store sessions, also late ones and in the place of others, few events at a time."""
+    with mock.patch.object(joining, "STEP", 2):
+        await _ingest(forest)
+
+
+async def _raise_levels(forest: AsyncMemForest) -> None:
+    """Build the levels that have become active, and what is above an event that comes then."""
+    await forest.user("u").advance()
+    await forest.ingest_session("u", "late", said("Bob moved to Rome.", day=8))
+    await forest.user("u").flush()
+
+
+async def _merge_entities(forest: AsyncMemForest) -> None:
+    """Decide that two are one, store what names both, and decide that they are not; what was decided is not decided again."""
+    memory = forest.user("u")
+    decided = [one.verdict for one in await memory.entity_choices()]
+    if not decided:
+        await memory.merge_entities("Oslo", "Lisbon")
+    await forest.ingest_session("u", "late", said("Bob moved from Oslo to Lisbon.", day=8))
+    if decided != ["apart"]:
+        await memory.split_entity("Oslo", "Lisbon")
+
+
 # -- encrypting -----------------------------------------------------------------------------------
 
 
@@ -477,6 +517,9 @@ VERBS: dict[str, Verb] = {
     "add segments": Verb(_add_segments),
     "advance": Verb(_advance, _WRITING, _WRITING, _unwritten),
     "add memories": Verb(_add_memories, _WRITING, _WRITING),
+    "ingest into events": Verb(_ingest_events, prepare=_with_events),
+    "raise levels": Verb(_raise_levels, prepare=_young),
+    "merge entities": Verb(_merge_entities),
     "merge": Verb(_merge, prepare=_another),
     "import": Verb(_import, prepare=_taken_out),
     "import chat files": Verb(_import_files, prepare=_chat_files),
