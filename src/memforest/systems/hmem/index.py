@@ -96,10 +96,10 @@ class HMemIndex(Index):
         return refine(found)
 
     def stats(self, tx: Tx) -> dict[str, Any]:
-        """Return how many turns there are, and nodes of each level, as the paper's Table 7 names them."""
-        sizes = rows.level_sizes(tx)
+        """Return the columns of the paper's Table 7: turns, nodes of each level, entities and relations; see `rows.around`."""
+        sizes, others = rows.level_sizes(tx), rows.around(tx)
         levels = {f"L{level + 1}": sizes.get(level, 0) for level in range(EVENT, ROOT)}
-        return {"fragments": rows.fragments(tx), **levels}
+        return {"fragments": others.pop("fragments"), **levels, **others}
 
     def outdated(self, tx: Tx) -> str | None:
         """Return that events were joined with other likenesses than are set or measured now, if they were."""

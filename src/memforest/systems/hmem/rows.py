@@ -18,6 +18,7 @@ from memforest.systems.hmem.levels import EVENT, ROOT
 __all__ = [
     "Row",
     "above",
+    "around",
     "below",
     "by_founder",
     "by_node",
@@ -25,7 +26,6 @@ __all__ = [
     "first_said",
     "first_tables",
     "founders_of",
-    "fragments",
     "in_window",
     "level_sizes",
     "marks",
@@ -173,9 +173,16 @@ def level_sizes(tx: Tx) -> Mapping[int, int]:
     return dict(tx.execute("SELECT level, count(*) FROM ix_hmem_node GROUP BY level").fetchall())
 
 
-def fragments(tx: Tx) -> int:
-    """Return how many turns there are, on which events rest."""
-    return int(tx.execute("SELECT count(*) FROM turn").fetchone()[0])
+def around(tx: Tx) -> dict[str, int]:
+    """Return how many turns there are, on which events rest, how many entities, and how many relations between these.
+
+    Entities are counted as they are stored, before names are resolved, and relations as they were told, states left out.
+    """
+    found = tx.execute(
+        """SELECT (SELECT count(*) FROM turn), (SELECT count(*) FROM entity),
+           (SELECT count(*) FROM (SELECT DISTINCT source, label, target FROM relation))"""
+    ).fetchone()
+    return dict(zip(("fragments", "entities", "edges"), found, strict=True))
 
 
 def marks(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
