@@ -12,6 +12,7 @@ import pytest
 
 from memforest import Budget, ChatEndpoint, Config, EmbeddingEndpoint, Ranking, load_default_config
 from memforest.errors import ConfigError
+from memforest.explore import Explore
 from memforest.systems.registry import make_index
 
 FULL = """
@@ -122,6 +123,17 @@ def test_the_form_of_timem_is_in_its_preset() -> None:
     assert list(config.indexes) == ["timem"]
     assert (own.history_of, own.pass_through, own.dates) == ("memories", False, "kept")
     assert (own.recall.leaves, own.recall.order, own.recall.weight) == ("paper", "level", 0.9)
+
+
+def test_the_form_of_hmem_is_in_its_preset() -> None:
+    """Literal likenesses, consolidation at every join, and what entities lead to ranked by F as it is printed."""
+    config = load("hmem_paper", environ={})
+    own = make_index("hmem", config.index_settings["hmem"]).settings
+    assert list(config.indexes) == ["hmem"]
+    assert (own.schedule, own.eager, own.linkage) == ("paper", True, "member")
+    assert own.explore == Explore(similarity_of="cosine", reach="graph", entity=0, known=0, t="printed")
+    assert (own.explore.similarity, own.explore.time, own.explore.robustness) == (0.7, 0.15, 0.15)
+    assert config.chat.model == "gpt-4.1-mini"
 
 
 def test_an_unknown_preset_is_refused() -> None:

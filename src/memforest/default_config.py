@@ -57,8 +57,8 @@ def load_default_config(
 
     Args:
         name: a preset: ``"default_30b"`` or ``"default_4b"`` (the paper's models, served on this machine),
-            ``"paper"`` (its form of retrieval, see docs/modes.md), or ``"timem_paper"`` (models and temperatures of TiMem's
-            evaluation); None and ``"default"`` are none.
+            ``"paper"`` (its form of retrieval, see docs/modes.md), or ``"timem_paper"`` and ``"hmem_paper"`` (models and forms of
+            TiMem's and H-Mem's evaluations); None and ``"default"`` are none.
         file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.
         environ: read instead of the process's environment.
         **settings: fields of `Config`.

@@ -47,9 +47,9 @@ __all__ = [
 T = TypeVar("T")
 Table = dict[str, Any]
 
-PRESETS = ("default", "default_30b", "default_4b", "paper", "timem_paper")
+PRESETS = ("default", "default_30b", "default_4b", "paper", "timem_paper", "hmem_paper")
 """``"default"`` is empty; two are the models of the paper's evaluation, ``"paper"`` its form of retrieval, and ``"timem_paper"``
-the models and temperatures of TiMem's."""
+and ``"hmem_paper"`` the models and forms of TiMem's and H-Mem's."""
 KEY_ENV = "api_key_env"
 _KEYS = ("api_key", KEY_ENV)
 
