@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,17 @@ from memforest.graph.graph import Graph, graph_of, names_of
 from memforest.memory.inspect.views import ViewContext
 from memforest.text import cut, entity_key, fold, strip_accents
 
-__all__ = ["Called", "called", "graph_in", "has_words", "most_named", "place_named", "quoted", "require"]
+__all__ = [
+    "Called",
+    "called",
+    "graph_in",
+    "has_words",
+    "most_named",
+    "most_seen",
+    "place_named",
+    "quoted",
+    "require",
+]
 
 NEAR, MOST_NEAR = 70.0, 5
 """How alike a name is that an error offers (of 100), and how many it offers."""
@@ -46,10 +56,14 @@ def called(context: ViewContext, graph: Graph, places: Collection[int]) -> Calle
             speakers[key] = name
     by = {}
     for place in places:
-        own = (name for name in names[place] if entity_key(name) == graph.keys[place])
         spoken = speakers.get(graph.keys[place]) if graph.kinds[place] == "participant" else None
-        by[place] = spoken or next(own, graph.labels[place])
+        by[place] = spoken or most_seen(names[place], graph.keys[place], graph.labels[place])
     return Called(by, names)
+
+
+def most_seen(names: Iterable[str], key: str, label: str) -> str:
+    """Return the first of some names that is a spelling of a key, or the label that was stored with it where none is."""
+    return next((name for name in names if entity_key(name) == key), label)
 
 
 def most_named(graph: Graph) -> list[int]:

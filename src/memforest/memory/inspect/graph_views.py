@@ -30,6 +30,7 @@ from memforest.memory.inspect.graph_names import (
     graph_in,
     has_words,
     most_named,
+    most_seen,
     quoted,
     require,
 )
@@ -277,12 +278,14 @@ def _views(context: ViewContext, graph: Graph, places: Sequence[int]) -> list[En
     names = called(context, graph, places)
     shown = {row: place for place in places for row in graph.members[place]}
     decided: dict[int, list[EntityDecision]] = {place: [] for place in places}
-    labels = context.snapshot.entities
+    stored = context.snapshot.entities
     for one in graph.resolution.decisions:
         if (place := shown.get(one.entity)) is not None:
-            decided[place].append(
-                EntityDecision(labels[one.entity].label, labels[one.into].label, one.rule, one.score)
+            own, other = (
+                most_seen(names.names[place], stored[row].key, stored[row].label)
+                for row in (one.entity, one.into)
             )
+            decided[place].append(EntityDecision(own, other, one.rule, one.score))
     most = max(graph.supports.tolist(), default=0)
     return [
         Entity(
