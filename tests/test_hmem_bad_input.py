@@ -117,8 +117,10 @@ def test_the_ends_of_time(tmp_path: Path, zone: str, kind: str) -> None:
         forest.flush()
         hmems.sound(memory, tmp_path, zone, kind=kind)
         assert windows(tmp_path, 4) == ["0001", "9999"]
-        for when in ("0001-01-02", "2024-01-01", "9999-12-31"):
-            assert forest.query("ana", "Who painted the kitchen green in 9999?", reference_date=when).evidence
+        for asked in ("0001-01-02", "2024-01-01", "9999-12-31"):
+            assert forest.query(
+                "ana", "Who painted the kitchen green in 9999?", reference_date=asked
+            ).evidence
         forest.delete_session("ana", "s0")
         hmems.sound(memory, tmp_path, zone, kind=kind)
         assert windows(tmp_path, 4) == ["0001"]
