@@ -117,7 +117,8 @@ def decide_again(path: Path, other: Path) -> None:
     with db.write() as tx:
         row_of = dict(tx.execute("SELECT key, id FROM entity").fetchall())
         for made_ms, _, verdict, one, two in sorted(found):
-            choices.put(tx, verdict, *sorted((row_of[one], row_of[two])), made_ms)
+            first, second = sorted((row_of[one], row_of[two]))
+            choices.put(tx, verdict, first, second, made_ms)
         tx.executemany("UPDATE entity SET kind = ? WHERE key = ? AND kind != 'participant'", kinds)
         meta.bump(tx)
     db.close()

@@ -113,6 +113,7 @@ class Talk:
         """Delete something; its words are in no file, whatever was made of them. Return whether there was something."""
         self.count()
         memory = self.forest.user("u")
+        self.before = stored(self.folder)
         target = random_target(self.random, memory, self.folder, self.random.choice(KINDS))
         if target is None:
             return False
