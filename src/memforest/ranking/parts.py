@@ -165,4 +165,4 @@ def robustness(
         raise ValueError("decay_days takes a positive number, reinforcement and times numbers of at least 0")
     age = np.maximum(at_ms - np.asarray(last_ms, dtype=np.float64), 0.0) / DAY_MS
     lasting = decay_days * (1 + reinforcement * np.log1p(np.asarray(times, dtype=np.float64)))
-    return np.asarray(np.exp(-age / lasting), dtype=np.float64)
+    return np.maximum(np.exp(-age / lasting), np.finfo(np.float64).tiny)  # an age without end is not 0
