@@ -230,6 +230,35 @@ def test_a_label_of_words_that_only_a_deleted_turn_said_goes(tmp_path: Path) -> 
     sound(tmp_path)
 
 
+def test_a_name_that_nobody_speaks_by_any_more_goes_with_what_is_short_for_it(tmp_path: Path) -> None:
+    """Turn after turn goes in which somebody speaks; who is meant by a short form beside them would still be known by the whole name.
+
+    As long as another session has them speak, or a statement names them in full, nothing of that goes.
+    """
+    turns = [
+        {**turn, "speaker": speaker}
+        for turn, speaker in zip(
+            said("I like tea.", "Zarbin works at Acme.", "I like jam.", day=1),
+            ("Zarbin Quellstrom", "Bob", "Zarbin Quellstrom"),
+            strict=True,
+        )
+    ]
+    with MemForest(tmp_path, relating()) as forest:
+        memory = forest.user("u")
+        forest.ingest_session("u", "s", turns)
+        forest.ingest_session("u", "later", said("Zarbin Quellstrom has a boat.", day=2, speaker="Bob"))
+        assert rows(file_of(tmp_path), "SELECT key FROM alias") == [("zarbin",)]
+        for gone in ("0", "2"):
+            memory.delete(turn=("s", gone))
+        assert any("Acme" in one.text for one in memory.list())
+        expected = memory.delete(session_id="later", dry_run=True).counts()
+        assert memory.delete(session_id="later").counts() == expected
+        assert memory.verify(deleted=["Quellstrom"]).ok
+        assert memory.turns("s")[0].text == "Zarbin works at Acme."
+        sound(tmp_path)
+    assert not rows(file_of(tmp_path), "SELECT key FROM entity WHERE key LIKE '%quellstrom%'")
+
+
 # -- choices ----------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from memforest.store.tx import Tx
 
 __all__ = [
     "all_turns",
+    "called_by_aliases",
     "cells_reading",
     "drop_cell",
     "drop_occurrences",
@@ -219,6 +220,18 @@ def still_heard(tx: Tx, session: int, speakers: Collection[str], gone: Collectio
             (session, name, tx.ids(gone)),
         ).fetchone()
     }
+
+
+def called_by_aliases(tx: Tx, entities: Collection[int]) -> dict[int, dict[int, int]]:
+    """Return entity -> the occurrences that call it by an alias -> their facts."""
+    found: dict[int, dict[int, int]] = {}
+    for entity, occurrence, fact in tx.execute(
+        f"""SELECT u.entity, o.id, o.fact FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
+            WHERE u.entity {AMONG} ORDER BY u.entity, o.id""",
+        (tx.ids(entities),),
+    ):
+        found.setdefault(entity, {})[occurrence] = fact
+    return found
 
 
 _NAMING = """FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN fact f ON f.id = m.fact

@@ -1,9 +1,9 @@
 """Deleting turns, or sentences of them, in one transaction, with all that was made of them.
 
 An occurrence of a fact goes when a turn or a sentence that supports it goes, or when its statement holds words that
-only the deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name. A fact
-without occurrences goes; another one is worded, dated and attributed by those that it has left. Nothing is extracted
-anew. What was made of the text otherwise is deleted or emptied with it: summaries above the leaves that changed,
+only the deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name; or when it
+calls somebody by a short form whose name nobody speaks by, or says, any more. A fact without occurrences goes; another one
+is worded, dated and attributed by those that it has left. Nothing is extracted anew. What was made of the text otherwise is deleted or emptied with it: summaries above the leaves that changed,
 vectors, words, skipped pieces, reasons of failures, metadata, corrections.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from memforest.facts.entities import speaker_key
 from memforest.interval import from_ms
 from memforest.memory.erase.corrections import Deleted, Freed, free_corrections, reached_corrections
 from memforest.memory.erase.sentences import content_words, quoted, repeated, spelled, word_runs
@@ -142,6 +143,7 @@ def erase_turns(
     _drop_turns(tx, cuts, texts, done)
     for session, one in found.items():
         _settle_session(tx, session, one, texts, done, now_ms)
+    again = _drop_called(tx, placings, {cut.spot.speaker for cut in cuts}, again, done)
     _settle_facts(tx, placings, again, done, now_ms)
     erase_traces.add_tombstones(
         tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms
@@ -216,16 +218,40 @@ def _drop_occurrences(
     erase_traces.drop_corrections(tx, freed.gone)
     done.changed["corrections"] += len(freed.changed)
     touched = {*going.values(), *freed.made.values()}
-    settled = lessen_facts(tx, placings, touched)
+    left = _lessen(tx, placings, touched, done)
+    named |= more_named
+    drop_unnamed(tx, placings, named)
+    resolve_aliases(tx, used | more_used)
+    return _Again(freed, left, named)
+
+
+def _lessen(tx: Tx, placings: Placings, facts: Collection[int], done: Erased) -> frozenset[int]:
+    """Delete those of some facts that have no occurrence left, and restate the others, which are returned."""
+    settled = lessen_facts(tx, placings, facts)
     done.gone += settled.gone
     done.changed["facts"] += len(settled.changed)
     for fact in (*settled.gone, *settled.changed):
         done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
     done.reworded |= settled.reworded
-    named |= more_named
+    return settled.left
+
+
+def _drop_called(tx: Tx, placings: Placings, names: Collection[str], again: _Again, done: Erased) -> _Again:
+    """Delete the occurrences that call somebody by a short form whose name nobody speaks by, or says, any more."""
+    heard = {speaker_key(name) for name in sessions.speakers(tx)}
+    spoke = (fact_rows.entity_by_key(tx, key) for key in sorted({speaker_key(name) or "" for name in names}))
+    entities = again.named.union(one.row for one in spoke if one is not None)
+    going: dict[int, int] = {}
+    for entity, called in erase.called_by_aliases(tx, entities).items():
+        key = fact_rows.entity_with_row(tx, entity).key
+        if key not in heard and not any(spelled(text, key) for text in erase.texts_naming(tx, entity)):
+            going.update(called)
+    placings.leave("fact", sorted(set(going.values())))
+    used, named = erase.drop_occurrences(tx, going)
+    left = _lessen(tx, placings, set(going.values()), done)
     drop_unnamed(tx, placings, named)
-    resolve_aliases(tx, used | more_used)
-    return _Again(freed, settled.left, named)
+    resolve_aliases(tx, used)
+    return _Again(again.freed, again.facts | left, entities | named)
 
 
 def _labelled(
