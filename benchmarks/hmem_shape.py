@@ -23,7 +23,7 @@ from locomo.conversations import Conversation, read_conversations
 from memforest import Config, MemForest
 from memforest.graph.graph import graph_of
 from memforest.memory.directory import file_name
-from memforest.models import BGE_SMALL, MINILM
+from memforest.models import BGE_SMALL, MINILM, Embedder
 from memforest.search.load import load_snapshot
 from memforest.store.db import Database
 from memforest.systems.hmem.settings import SCHEDULES
@@ -66,7 +66,7 @@ def shown(name: str, found: Mapping[str, float] | Sequence[float]) -> str:
 
 @contextlib.contextmanager
 def memories(
-    conversations: Sequence[Conversation], embedder: str, work: Path | None
+    conversations: Sequence[Conversation], embedder: str | Embedder, work: Path | None
 ) -> Iterator[tuple[MemForest, Path]]:
     """Ingest the conversations, each as a memory, or open those of an earlier run."""
     with contextlib.ExitStack() as stack:

@@ -15,6 +15,7 @@ from locomo.measures import Interval, interval
 __all__ = ["Spread", "Table"]
 
 Row = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 
 class Spread(NamedTuple):
@@ -48,14 +49,24 @@ class Table:
 
     def __init__(self, conversations: Sequence[Conversation], seed: int) -> None:
         sizes = [len(one.questions) for one in conversations]
-        self.conversation = np.repeat(np.arange(len(conversations)), sizes)
-        self.category = np.array([q.category for one in conversations for q in one.questions], dtype=np.int64)
+        self.conversation: Rows = np.repeat(np.arange(len(conversations)), sizes)
+        self.category: Rows = np.array(
+            [q.category for one in conversations for q in one.questions], dtype=np.int64
+        )
         self.seed = seed
         self._rows: dict[str, list[list[float]]] = {}
 
     def add(self, name: str, values: list[float]) -> None:
         """Add what came of the next question in one way: one value per entry of `MEASURES`."""
         self._rows.setdefault(name, []).append(values)
+
+    def of(self, *categories: int) -> Table:
+        """Return the questions of some categories alone."""
+        found, kept = Table((), self.seed), np.isin(self.category, categories)
+        found.conversation, found.category = self.conversation[kept], self.category[kept]
+        for name, rows in self._rows.items():
+            found._rows[name] = [row for row, keep in zip(rows, kept.tolist(), strict=True) if keep]
+        return found
 
     def names(self) -> list[str]:
         """Return the ways, as they were added."""
@@ -82,13 +93,14 @@ class Table:
 
     def spread(self, name: str, measure: str) -> Spread:
         """Return the mean of a share in percent, with its intervals."""
-        return self._spread(self.column(name, measure))
+        return self.spread_of(self.column(name, measure))
 
     def gap(self, name: str, other: str, measure: str, other_measure: str | None = None) -> Spread:
         """Return the paired difference of two ways in points, with its intervals."""
-        return self._spread(self.column(name, measure) - self.column(other, other_measure or measure))
+        return self.spread_of(self.column(name, measure) - self.column(other, other_measure or measure))
 
-    def _spread(self, values: Row) -> Spread:
+    def spread_of(self, values: Row) -> Spread:
+        """Return the mean of one share a question, or of one difference of shares, with its intervals."""
         return Spread(
             100 * float(values.mean()),
             _percent(interval(values, None, self.seed)),

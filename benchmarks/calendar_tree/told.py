@@ -29,6 +29,7 @@ __all__ = [
     "CONTENT_WORDS",
     "LEAVES",
     "MEASURES",
+    "PIECES",
     "Piece",
     "Sentence",
     "Talked",
@@ -39,6 +40,8 @@ __all__ = [
 
 BUDGETS = (256, 512, 1024, 2048)
 """Estimated tokens of context (`memforest.tokens`)."""
+PIECES = (5, 10, 20, 30, 40, 50)
+"""Pieces of evidence that are counted whatever their length."""
 LEAVES = 20
 """Segments of the paper's budget of leaves."""
 CONTENT_WORDS = 4
@@ -52,9 +55,13 @@ MEASURES = (
     "told",
     "tokens",
     "pieces",
+    *(f"found@{pieces}" for pieces in PIECES),
+    *(f"tokens@{pieces}" for pieces in PIECES),
+    *(f"memories@{pieces}" for pieces in PIECES),
 )
 """The share of the supporting turns in the first `LEAVES` segments of which the evidence has a turn or the memory; the
-share that is found in each budget, and in all evidence; the same of those that are told; the tokens and the pieces of all."""
+share that is found in each budget, and in all evidence; the same of those that are told; the tokens and the pieces of all; and
+of the first `PIECES`, whatever their length, the share that is found, their tokens, and how many of them are memories."""
 
 
 class Piece(NamedTuple):
@@ -153,6 +160,7 @@ def walk(pieces: Sequence[Piece], gold: frozenset[str], said: Talked) -> list[fl
     leaves: dict[int, None] = {}
     found, told = set[str](), set[str]()
     at_budget: list[tuple[int, int]] = []
+    at_piece = [(0, 0, 0)]
     used = 0
     for one in pieces:
         if len(leaves) < LEAVES:
@@ -169,8 +177,18 @@ def walk(pieces: Sequence[Piece], gold: frozenset[str], said: Talked) -> list[fl
                 turn for turn in gold - told if any(x.is_told_by(one.text) for x in said.sentences[turn])
             }
         told |= found
+        at_piece.append((len(found), used, at_piece[-1][2] + bool(one.text)))
     at_budget += [(len(found), len(told))] * (len(BUDGETS) - len(at_budget) + 1)
     first = set(list(leaves)[:LEAVES])
     reached = sum(said.leaf[turn] in first for turn in gold) / len(gold)
     shares = [count / len(gold) for column in zip(*at_budget, strict=True) for count in column]
-    return [reached, *shares, float(used), float(len(pieces))]
+    shown = [at_piece[min(count, len(pieces))] for count in PIECES]
+    return [
+        reached,
+        *shares,
+        float(used),
+        float(len(pieces)),
+        *(count / len(gold) for count, _, _ in shown),
+        *(float(tokens) for _, tokens, _ in shown),
+        *(float(memories) for _, _, memories in shown),
+    ]

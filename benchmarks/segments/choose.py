@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from segments.cells import Table
 
-__all__ = ["HeldOut", "held_out"]
+__all__ = ["HeldOut", "chosen", "held_out"]
+
+Column = NDArray[np.float64]
 
 
 class HeldOut(NamedTuple):
@@ -32,11 +34,25 @@ def held_out(table: Table, candidates: Sequence[str], base: str, measure: str) -
         measure: see `Table.column`.
     """
     columns = {name: table.column(name, measure) for name in (*candidates, base)}
-    gap: NDArray[np.float64] = np.zeros(len(table.conversation))
-    picked = []
-    for held in np.unique(table.conversation):
-        here = table.conversation == held
-        best = max(candidates, key=lambda name: round(float(columns[name][~here].mean()), 6))
-        gap[here] = columns[best][here] - columns[base][here]
-        picked.append(best)
+    picked, gap = chosen({name: columns[name] for name in candidates}, columns[base], table.conversation)
     return HeldOut(picked, table.spread(gap))
+
+
+def chosen(
+    columns: Mapping[str, Column], base: Column, conversation: NDArray[np.int64]
+) -> tuple[list[str], Column]:
+    """Return which way is chosen for each conversation by the others, and the gap of the chosen ones to another way, by question.
+
+    Args:
+        columns: a measure of every question, by way, the simpler ways first.
+        base: the measure of the way that the choice is compared with.
+        conversation: of every question.
+    """
+    gap: Column = np.zeros(len(conversation))
+    picked = []
+    for held in np.unique(conversation):
+        here = conversation == held
+        best = max(columns, key=lambda name: round(float(columns[name][~here].mean()), 6))
+        gap[here] = columns[best][here] - base[here]
+        picked.append(best)
+    return picked, gap
