@@ -74,8 +74,8 @@ def test_going_on_is_the_same_as_beginning_anew(data: Any) -> None:
     whole = assign(vectors, [], 0.8, linkage, cap=cap)
     known = data.draw(st.integers(0, count))
     low = max(0, known - cap)
-    rest = assign(vectors[low:], founders(whole)[low:known], 0.8, linkage, first=low, cap=cap)
-    assert founders(rest) == founders(whole)[known:]
+    rest = assign(vectors[low:], [at - low for at in founders(whole)[low:known]], 0.8, linkage, cap=cap)
+    assert [at + low for at in founders(rest)] == founders(whole)[known:]
     assert all(one.likeness is None or one.likeness >= 0.8 for one in whole)
     assert all((one.likeness is None) == (one.founder == at) for at, one in enumerate(whole))
 

@@ -28,60 +28,68 @@ class Joined(NamedTuple):
     likeness: float | None
 
 
+BLOCK = 128
+"""Nodes that are compared at once with what stands before them: one product of matrices instead of many with a vector."""
+
+
 def assign(
     vectors: NDArray[np.float32],
     known: Sequence[int],
     alpha: float,
     linkage: Linkage = "member",
     *,
-    first: int = 0,
     cap: int = CAP,
 ) -> list[Joined]:
     """Return the clusters that nodes of a window join, one after the other.
 
     Args:
-        vectors: of the nodes from place `first` on, in order, of unit length, shape (m, d).
-        known: the founders' places of the nodes from `first` on that have been assigned before; those behind are assigned.
+        vectors: of nodes that stand one behind the other, of unit length, shape (m, d).
+        known: the founders' places of the first ones, which have been assigned before; those behind are assigned. A place is one
+            in `vectors`, below 0 for a founder that stands before these, the earlier the lower.
         alpha: the least likeness, -1 to 1.
         linkage: what is compared.
-        first: the place of the first node that is given; the earlier ones are out of reach of every node to be assigned.
         cap: most nodes that one is compared with.
 
     Returns:
-        One for each node behind the known ones. Founders before `first` are never joined.
+        One for each node behind the known ones.
     """
-    founders = list(known)
+    founders = np.empty(len(vectors), dtype=np.int64)
+    founders[: len(known)] = known
     made: list[Joined] = []
-    for at in range(len(known), len(vectors)):
-        found = _nearest(vectors, founders, max(0, at - cap), at, linkage)
-        if found is not None and found[1] >= alpha:
-            made.append(Joined(*found))
-        else:
-            made.append(Joined(first + at, None))
-        founders.append(made[-1].founder)
+    for begin in range(len(known), len(vectors), BLOCK):
+        end, reach = min(begin + BLOCK, len(vectors)), max(0, begin - cap)
+        near = vectors[begin:end] @ vectors[reach:end].T
+        for at in range(begin, end):
+            low = max(0, at - cap)
+            found = None
+            if low < at:
+                likeness = near[at - begin, low - reach : at - reach]
+                found = _nearest(likeness, vectors[low:at], founders[low:at], linkage)
+            made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
+            founders[at] = made[-1].founder
     return made
 
 
 def _nearest(
-    vectors: NDArray[np.float32], founders: Sequence[int], low: int, at: int, linkage: Linkage
-) -> tuple[int, float] | None:
-    """Return the nearest cluster of the nodes [low, at) to the one at a place; None where there is none."""
-    if low == at:
-        return None
-    near = vectors[low:at] @ vectors[at]
-    clusters, of = np.unique(np.asarray(founders[low:at]), return_inverse=True)
+    near: NDArray[np.float32], vectors: NDArray[np.float32], founders: NDArray[np.int64], linkage: Linkage
+) -> tuple[int, float]:
+    """Return the nearest cluster of some nodes by their likenesses; of equally near ones that which was begun earliest.
+
+    Likenesses are rounded, as the last digits of a product say how many nodes were in it.
+    """
     if linkage == "member":
-        likeness = np.full(len(clusters), -np.inf)
-        np.maximum.at(likeness, of, near)
+        rounded = np.round(near.astype(np.float64), 6)
+        most = rounded.max()
+        return int(founders[rounded == most].min()), float(most)
+    clusters, of = np.unique(founders, return_inverse=True)
+    likeness = np.bincount(of, weights=near, minlength=len(clusters)).astype(np.float64)
+    if linkage == "mean":
+        likeness = likeness / np.bincount(of, minlength=len(clusters))
     else:
-        likeness = np.bincount(of, weights=near, minlength=len(clusters)).astype(np.float64)
-        if linkage == "mean":
-            likeness = likeness / np.bincount(of, minlength=len(clusters))
-        else:
-            sums = np.zeros((len(clusters), vectors.shape[1]))
-            np.add.at(sums, of, vectors[low:at])
-            lengths = np.linalg.norm(sums, axis=1)
-            likeness = np.divide(likeness, lengths, out=np.full(len(clusters), -1.0), where=lengths > 0)
-    likeness = np.round(likeness, 6)  # the last digits of a product say how many nodes were in it
-    best = int(np.argmax(likeness))  # of equal ones the first, which was begun earliest
+        sums = np.zeros((len(clusters), vectors.shape[1]))
+        np.add.at(sums, of, vectors)
+        lengths = np.linalg.norm(sums, axis=1)
+        likeness = np.divide(likeness, lengths, out=np.full(len(clusters), -1.0), where=lengths > 0)
+    likeness = np.round(likeness, 6)
+    best = int(np.argmax(likeness))
     return int(clusters[best]), float(likeness[best])

@@ -51,15 +51,17 @@ def hull(tx: Tx, node: int) -> Hull | None:
 
     Each child but the first has been a join, and so has each of a child's own.
     """
-    found = tx.execute(
-        """SELECT node, start_ms, end_ms, leaves, r_ms, n FROM ix_hmem_node WHERE parent = ?
-           ORDER BY said_ms, tie""",
-        (node,),
+    ids = tx.execute(
+        "SELECT node FROM ix_hmem_node WHERE parent = ? ORDER BY said_ms, tie", (node,)
     ).fetchall()
-    if not found:
+    if not ids:
         return None
-    ids, starts, ends, leaves, last, times = zip(*found, strict=True)
-    made = Hull(ids, min(starts), max(ends), sum(leaves), max(last), sum(times) + len(times) - 1)
+    *sums, n = tx.execute(
+        """SELECT min(start_ms), max(end_ms), sum(leaves), max(r_ms), sum(n) + count(*) - 1
+           FROM ix_hmem_node WHERE parent = ?""",
+        (node,),
+    ).fetchone()
+    made = Hull(tuple(one for (one,) in ids), *sums, n)
     tx.execute(
         "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, leaves = ?, r_ms = ?, n = ? WHERE node = ?",
         (*made[1:], node),

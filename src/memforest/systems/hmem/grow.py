@@ -9,14 +9,14 @@ same event keeps its id and text.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 
 import numpy as np
+from numpy.typing import NDArray
 
-from memforest.calendar import Unit, window_of
+from memforest.calendar import CalendarWindow, Unit, window_of
 from memforest.interval import from_ms
 from memforest.store import derived
 from memforest.store import trees as tree_rows
@@ -71,10 +71,11 @@ class EventTrees:
         self._arena = SqliteArena(tx)
         self._changed: dict[int, dict[str, _Place]] = {level: {} for level in range(ROOT)}
         """Level -> window -> the first place from which on nodes are to be placed anew."""
-        self._touched: dict[int, set[int]] = {level: set() for level in range(WEEK, ROOT + 1)}
-        """Nodes whose children, or what these tell, are others now."""
+        self._touched: set[int] = set()
+        """Nodes whose children, or what these tell, are others now; some may be gone."""
         self._heads: dict[str, TreeHead] = {}
         self._trees: set[int] = set()
+        self._windows: dict[Unit, CalendarWindow] = {}
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -120,7 +121,14 @@ class EventTrees:
 
     def _within(self, level: int, said_ms: int) -> str:
         """Return the key of the window of the parent's size in which something was told; of a year's memory, of the year."""
-        return window_of(from_ms(said_ms), WITHIN.get(level, "year"), self._zone).key
+        return self._window(WITHIN.get(level, "year"), said_ms)
+
+    def _window(self, unit: Unit, said_ms: int) -> str:
+        """Return the key of a window; what is told in one session mostly lies in one."""
+        instant, last = from_ms(said_ms), self._windows.get(unit)
+        if last is None or not last.contains(instant):
+            last = self._windows[unit] = window_of(instant, unit, self._zone)
+        return last.key
 
     def _node(self, row: Row) -> Node:
         leaf = row.level == EVENT
@@ -138,7 +146,7 @@ class EventTrees:
             item=row.founder if leaf else None,
             version=1,
             dirty=not leaf,
-            window=None if unit is None else window_of(from_ms(row.said_ms), unit, self._zone).key,
+            window=None if unit is None else self._window(unit, row.said_ms),
         )
 
     def _head(self, year: str) -> TreeHead:
@@ -158,8 +166,8 @@ class EventTrees:
             self._changed[row.level][row.within] = row.place
 
     def _touch(self, node: int | None) -> None:
-        if node is not None and (row := rows.by_node(self._tx, [node]).get(node)) is not None:
-            self._touched[row.level].add(node)
+        if node is not None:
+            self._touched.add(node)
 
     def _drop(self, row: Row) -> None:
         """Take a node out, and what was begun by it; what stood under it is behind it, and is placed anew."""
@@ -191,38 +199,42 @@ class EventTrees:
     # -- joining ----------------------------------------------------------------------------------
 
     def _cluster(self, level: int, within: str, place: _Place) -> None:
-        """Place the nodes of a window from a place on."""
-        found = rows.in_window(self._tx, level, within)
-        start = bisect_left([row.place for row in found], place)
-        behind = found[start:]
+        """Place the nodes of a window from a place on; of those before it no more are read than can be joined."""
+        behind = rows.behind(self._tx, level, within, place)
         if not behind:
             return
-        low = max(0, start - self._settings.cap)
-        known = self._known(found, low, start)
-        vectors = derived.vectors_of_items(self._tx, self._kind, [row.founder or 0 for row in found[low:]])
-        given = np.array([vectors[row.founder or 0] for row in found[low:]], dtype=np.float32)
+        found = [*rows.before(self._tx, level, within, behind[0].place, self._settings.cap), *behind]
+        known, begun = self._known(found[: -len(behind)], level)
         joined = assign(
-            given,
-            known,
-            self._alphas[level],
-            self._settings.linkage,
-            first=low,
-            cap=self._settings.cap,
+            self._vectors(found), known, self._alphas[level], self._settings.linkage, cap=self._settings.cap
         )
-        above = rows.by_founder(self._tx, level + 1, [row.founder or 0 for row in found])
+        founders = {at: row.founder or 0 for at, row in enumerate(found)} | begun
+        wanted = {row.founder or 0 for row in behind} | {founders[one.founder] for one in joined}
+        above = rows.by_founder(self._tx, level + 1, wanted)
         for row, one in zip(behind, joined, strict=True):
             if one.likeness is not None and row.founder in above:
                 self._drop(above.pop(row.founder))
             elif one.likeness is None and row.founder is not None and row.founder not in above:
                 above[row.founder] = self._begin(level + 1, row)
-        parents = [above[found[one.founder].founder or 0].node for one in joined]
+        parents = [above[founders[one.founder]].node for one in joined]
         self._join(behind, parents, [one.likeness for one in joined])
 
-    def _known(self, found: Sequence[Row], low: int, start: int) -> list[int]:
-        """Return the places of those that began the clusters of nodes that stay where they are."""
-        begun = rows.founders_of(self._tx, {row.parent for row in found[low:start] if row.parent is not None})
-        places = {row.founder: at for at, row in enumerate(found[:start])}
-        return [places[begun[row.parent or 0]] for row in found[low:start]]
+    def _known(self, found: Sequence[Row], level: int) -> tuple[list[int], dict[int, int]]:
+        """Return the places of those that began the clusters of nodes that stay where they are, and whom the places below 0 are of."""
+        begun = rows.founders_of(self._tx, {row.parent for row in found if row.parent is not None})
+        places = {row.founder: at for at, row in enumerate(found)}
+        earlier = rows.by_founder(self._tx, level, {one for one in begun.values() if one not in places})
+        ordered = sorted(earlier, key=lambda founder: earlier[founder].place, reverse=True)
+        places |= {founder: -1 - at for at, founder in enumerate(ordered)}
+        known = [places[begun[row.parent or 0]] for row in found]
+        return known, {-1 - at: founder for at, founder in enumerate(ordered)}
+
+    def _vectors(self, found: Sequence[Row]) -> NDArray[np.float32]:
+        """Return the vectors of the events that began nodes."""
+        founders = np.array([row.founder or 0 for row in found], dtype=np.int64)
+        items, vectors = zip(*derived.vector_blocks(self._tx, self._kind, founders.tolist()), strict=True)
+        given: NDArray[np.float32] = np.concatenate(vectors)[np.searchsorted(np.concatenate(items), founders)]
+        return given
 
     def _begin(self, level: int, child: Row) -> Row:
         """Begin the memory of a window with a node below it."""
@@ -251,10 +263,11 @@ class EventTrees:
 
     def _attach(self, within: str) -> None:
         """Put the highest nodes of a window under the root of their year."""
-        found = rows.in_window(self._tx, self.top, within)
+        root = rows.root_of(self._tx, within[:4])
+        found = rows.not_under(self._tx, self.top, within, None if root is None else root.node)
         if not found:
             return
-        root = rows.root_of(self._tx, within[:4]) or self._root(found[0])
+        root = root or self._root(found[0])
         self._join(found, [root.node] * len(found), [None] * len(found))
 
     def _root(self, child: Row) -> Row:
@@ -283,19 +296,25 @@ class EventTrees:
                 self._cluster(level, within, place)
         for within in self._changed[self.top]:
             self._attach(within)
-        for level in range(WEEK, ROOT + 1):
-            for node in sorted(self._touched[level]):
-                self._renew(node)
+        self._renew_all()
         self._arena.flush()
         for year, head in self._heads.items():
             self._put_head(year, head)
         return Placed(self._arena.written, frozenset(self._trees))
 
-    def _renew(self, node: int) -> None:
+    def _renew_all(self) -> None:
+        """Bring nodes up to date, and what is above them, the lowest level first."""
+        waiting: dict[int, dict[int, Row]] = {level: {} for level in range(WEEK, ROOT + 1)}
+        for level in range(WEEK, ROOT + 1):
+            for row in rows.by_node(self._tx, self._touched).values():
+                waiting[row.level][row.node] = row
+            self._touched.clear()
+            for _, row in sorted(waiting[level].items()):
+                self._renew(row)
+
+    def _renew(self, row: Row) -> None:
         """Give a node the children it has now, and have what is above it follow."""
-        row = rows.by_node(self._tx, [node]).get(node)
-        if row is None:
-            return
+        node = row.node
         self._head(row.within[:4])
         self._touch(row.parent)
         made = edit_rows.hull(self._tx, node)

@@ -26,10 +26,10 @@ __all__ = [
     "first_said",
     "first_tables",
     "founders_of",
-    "in_window",
     "level_sizes",
     "marks",
     "names",
+    "not_under",
     "root_of",
     "windows_of",
     "years",
@@ -106,9 +106,33 @@ def by_founder(tx: Tx, level: int, founders: Collection[int]) -> dict[int, Row]:
     return {row.founder: row for row in found if row.founder is not None}
 
 
-def in_window(tx: Tx, level: int, within: str) -> list[Row]:
-    """Return the nodes of a level in a window, in order."""
-    return _read(tx, "WHERE i.level = ? AND i.within = ? ORDER BY i.said_ms, i.tie", (level, within))
+def behind(tx: Tx, level: int, within: str, place: tuple[int, str]) -> list[Row]:
+    """Return the nodes of a level in a window from a place on, in order."""
+    return _read(
+        tx,
+        "WHERE i.level = ? AND i.within = ? AND (i.said_ms, i.tie) >= (?, ?) ORDER BY i.said_ms, i.tie",
+        (level, within, *place),
+    )
+
+
+def before(tx: Tx, level: int, within: str, place: tuple[int, str], most: int) -> list[Row]:
+    """Return the last nodes of a level in a window before a place, in order."""
+    found = _read(
+        tx,
+        """WHERE i.level = ? AND i.within = ? AND (i.said_ms, i.tie) < (?, ?)
+           ORDER BY i.said_ms DESC, i.tie DESC LIMIT ?""",
+        (level, within, *place, most),
+    )
+    return found[::-1]
+
+
+def not_under(tx: Tx, level: int, within: str, parent: int | None) -> list[Row]:
+    """Return the nodes of a level in a window that are not under a node, in order; all of them where there is none."""
+    return _read(
+        tx,
+        "WHERE i.level = ? AND i.within = ? AND (? IS NULL OR i.parent IS NOT ?) ORDER BY i.said_ms, i.tie",
+        (level, within, parent, parent),
+    )
 
 
 def founders_of(tx: Tx, nodes: Collection[int]) -> dict[int, int]:
