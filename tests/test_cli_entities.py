@@ -158,3 +158,14 @@ def test_on_a_terminal_it_is_laid_out(filled: Path, capsys: pytest.CaptureFixtur
     assert "Mara residence Lisbon, since 2024-03-03" in shown
     assert "I moved to Lisbon." in shown
     assert " is " in shown
+
+
+def test_explain_says_how_a_question_was_taken_apart(filled: Path) -> None:
+    """Its parts with what they entered by, and the follow-up with what it follows; of other indexes nothing of the kind."""
+    assert run(filled, "index", "add", "hmem").exit_code == 0
+    question = ("search", "Where does Mara's sister work?", "--explain", "--index")
+    shown = run(filled, *question, "hmem").stdout
+    assert "part 1, short: Where does Mara's sister work?; by way of Mara" in shown
+    assert "follow-up of 1, short: Where does Lucía work?; by way of Lucía" in shown
+    assert "+0.00" not in shown
+    assert "part 1" not in run(filled, *question, "memforest").stdout

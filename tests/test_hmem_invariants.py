@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests import hmems
 from tests.test_hmem_parts import LINES, NOW, PLAN, QUESTION, Model, answers, asked, explored, with_model
+from tests.test_hmem_search import asked as searched
 from tests.test_hmem_search import memories, remember, talk
 from tests.worlds import file_of
 
-from memforest import AskResult, Budget, MemForest, Ranking, UserMemory
+from memforest import AskResult, Budget, MemForest, UserMemory
 from memforest.errors import ModelRefusedError, ModelUnavailableError
-from memforest.explore import Explore
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.plans import QuestionPlan
 from memforest.ranking import robustness
@@ -290,21 +290,13 @@ def test_short_has_no_memory_and_long_no_turn_by_itself(tmp_path: Path, seed: in
                 how["reach"] = random.choice(("all", "graph"))
                 if random.random() < 0.4:
                     how["as_of"] = datetime(2024, 3, 1, tzinfo=UTC) + timedelta(days=random.randint(40, 130))
-                found = hmem_query(forest, question, scope=scope, **how)
+                found = searched(forest, question, scope=scope, **how)
                 seen |= {one.kind for one in found.evidence}
                 if scope == "long":
                     assert all(one.fact_id for one in found.evidence if one.kind != "memory")
     assert "memory" not in kinds["short"]
     assert "turn" not in kinds["long"]
     assert kinds["mixed"] == {"turn", "fact", "memory"}
-
-
-def hmem_query(forest: MemForest, question: str, **how: Any) -> Any:
-    """Return what a question brings; all there is."""
-    plain = {name: how.pop(name) for name in ("as_of", "during", "reference_date") if name in how}
-    return forest.query(
-        "u", question, top_k=900, max_facts=0, ranking=Ranking(explore=Explore(**how)), index="hmem", **plain
-    )
 
 
 def test_the_scope_of_each_part_holds_for_what_it_brings(tmp_path: Path) -> None:
@@ -321,12 +313,12 @@ def test_the_scope_of_each_part_holds_for_what_it_brings(tmp_path: Path) -> None
         model = Model(only)
         folder = tmp_path / kept
         with remember(folder, said, chat=model.chat, chat_steps=("plan", "answer")) as forest:
-            found = hmem_query(forest, "What did Ana and Bob buy for the river and the garden?")
+            found = searched(forest, "What did Ana and Bob buy for the river and the garden?")
             assert found.evidence
             assert wrong not in {one.kind for one in found.evidence}
     model = Model(plan)
     with remember(tmp_path / "both", said, chat=model.chat, chat_steps=("plan", "answer")) as forest:
-        both = hmem_query(forest, "What did Ana and Bob buy for the river and the garden?")
+        both = searched(forest, "What did Ana and Bob buy for the river and the garden?")
     assert {one.kind for one in both.evidence} == {"turn", "fact", "memory"}
     assert memories(both)
 

@@ -273,9 +273,8 @@ def _origin(screen: Screen, one: Evidence) -> str:
 
 def _explained(one: Evidence) -> str:
     """Say what the score is made of, and how the leaf was reached."""
-    parts = " ".join(
-        f"{name} {value:+.2f}" for name, value in sorted(one.scores.items(), key=lambda part: -abs(part[1]))
-    )
+    shown = sorted(one.scores.items(), key=lambda part: -abs(part[1]))
+    parts = " ".join(f"{name} {value:+.2f}" for name, value in shown if abs(value) >= 0.005)
     path = " > ".join(clean(step, 40) for step in one.path)
     why = f"\nfirst because: {clean(one.why)}" if one.why else ""
     return f"score {one.score:.3f} = {parts}" + (f"\npath {path}" if path else "") + why
@@ -308,6 +307,27 @@ def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
         yield f"diversity: {done['turns_lowered']} turns lowered for better ones of their sessions"
     if why["rerank"]:
         yield f"rerank: {clean(why['rerank']['model'])} read {why['rerank']['candidates']} candidates"
+
+
+def _taken_apart(trace: Mapping[str, Any]) -> Iterator[str]:
+    """Say which parts a question was taken apart into, what they entered by, and what was asked further."""
+    explored = trace.get("explore")
+    if not explored:
+        return
+    entered = (trace["explain"].get("explored") or {}).get("parts", ())
+    by_id = {one["id"]: one.get("named") or one.get("near") or () for one in entered}
+    for part in explored["sub_queries"]:
+        what = (
+            f"follow-up of {clean(part['follows'], 40)}"
+            if "follows" in part
+            else f"part {clean(part['id'], 40)}"
+        )
+        names = ", ".join(clean(name, 40) for name in by_id.get(part["id"], ()))
+        answer = f"; answered: {clean(part['answer'], 120)}" if part.get("answer") else ""
+        by = f"; by way of {names}" if names else ""
+        yield f"{what}, {part['scope']}: {clean(part['text'], 200)}{by}{answer}"
+    for why in explored["follow_ups"]["refused"]:
+        yield f"no follow-up: {clean(why, 200)}"
 
 
 def _browsed(why: Mapping[str, Any]) -> Iterator[str]:
@@ -356,7 +376,7 @@ def _draw_plan(screen: Screen, result: QueryResult, usage: Usage) -> None:
         "index": result.index,
     }
     screen.line("; ".join(f"{name} {clean(value)}" for name, value in found.items() if value), "dim")
-    for line in _search_notes(result.trace["explain"]):
+    for line in (*_taken_apart(result.trace), *_search_notes(result.trace["explain"])):
         screen.line(line, "dim")
     for line in _spent(usage):
         screen.line(line, "dim")

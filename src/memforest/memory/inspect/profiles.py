@@ -152,7 +152,10 @@ def _keeper(context: ViewContext, name: str | None = None) -> MemoryIndex:
         return found
     adds = " or ".join(f"add_index({one!r})" for one in keeping)
     if name is not None:
-        raise NotFoundError(f"the index {name!r} keeps no profiles; {' and '.join(keeping)} do")
+        which = " and ".join(map(repr, keeping))
+        raise NotFoundError(
+            f"the index {name!r} keeps no profiles; give index={which}, or leave it out for what the graph tells"
+        )
     raise NotFoundError(f"this memory has no index that keeps profiles; {adds} makes one")
 
 

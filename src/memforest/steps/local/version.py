@@ -13,7 +13,7 @@ from importlib.resources import files
 
 __all__ = ["RULES", "rules_version"]
 
-RULES = 3
+RULES = 4
 """Raised when the code of the rules changes what they make."""
 
 _DATA = ("language", "time", "states", "stance", "relations")
