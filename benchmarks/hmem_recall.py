@@ -298,12 +298,14 @@ def run(options: argparse.Namespace, work: Path | None) -> None:
     with contextlib.ExitStack() as stack:
         kept = work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hmem-vectors-")))
         embedder = KeptVectors(model, kept / "vectors.npz")
-        forest, _ = stack.enter_context(memories(conversations, embedder, work and work / "memories"))
-        indexes = prepared(forest, conversations, options.others)
-        if options.show:
-            for conversation in conversations[:2]:
+        if options.show:  # of memories without an index that keeps profiles: what the graph has
+            first = conversations[:2]
+            forest, _ = stack.enter_context(memories(first, embedder, work and work / "shown"))
+            for conversation in first:
                 print("\n".join(shown(forest, conversation)))
             return
+        forest, _ = stack.enter_context(memories(conversations, embedder, work and work / "memories"))
+        indexes = prepared(forest, conversations, options.others)
         count = sum(len(one.questions) for one in asked)
         print(
             f"conversations: {len(asked)}, n = {count}; embedder {embedder.model_id}; no model; seed {options.seed} of the draws"

@@ -30,8 +30,8 @@ def said_in(conversation: Conversation) -> dict[str, str]:
 def shown(forest: MemForest, conversation: Conversation) -> Iterator[str]:
     """Yield the lines about the two who talk in a conversation.
 
-    There is the way between them; that from the second to somebody or something that only the first is related to, by what the
-    graph has of the first; and a profile of each.
+    There is the way between them; the first one of several steps from the second to what the graph relates the first to; and a
+    profile of each.
     """
     memory, said = forest.user(conversation.id), said_in(conversation)
     people = list(dict.fromkeys(turn["speaker"] for one in conversation.sessions for turn in one.turns))[:2]
