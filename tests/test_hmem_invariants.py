@@ -176,47 +176,82 @@ def test_parts_that_wait_for_nothing_are_asked_at_once_and_others_behind_them(tm
     assert begun > gate.events.index(("end", texts[0]))
 
 
+class Watch:
+    """How many transactions are open, how many there were, and how many were when a model was asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open: list[str] = []
+        self.opened = Counter[str]()
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        for kind in ("read", "write"):
+            monkeypatch.setattr(Database, kind, self._counted(kind))
+
+    def _counted(self, kind: str) -> Callable[..., Any]:
+        whole = getattr(Database, kind)
+
+        @contextmanager
+        def inside(database: Database) -> Iterator[Any]:
+            with whole(database) as tx:
+                self.open.append(kind)
+                self.opened[kind] += 1
+                try:
+                    yield tx
+                finally:
+                    self.open.pop()
+
+        return inside
+
+    def chat(self, reply: Callable[[ChatRequest], str]) -> CountingChat:
+        """Return a model that replies so, and notes what is open."""
+
+        def noting(request: ChatRequest) -> str:
+            self.asked.append((str(prompt_of(request)), tuple(self.open)))
+            return reply(request)
+
+        return CountingChat(noting)
+
+
 def test_nothing_is_asked_while_a_transaction_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither for the plan, nor a part, nor a follow-up, nor the answer: each part waits for the one before here."""
-    within: list[int] = []
-    opened = Counter[str]()
-
-    def counted(kind: str) -> Callable[..., Any]:
-        whole = getattr(Database, kind)
-
-        @contextmanager
-        def inside(self: Database) -> Iterator[Any]:
-            with whole(self) as tx:
-                within.append(1)
-                opened[kind] += 1
-                try:
-                    yield tx
-                finally:
-                    within.pop()
-
-        return inside
-
-    seen: list[tuple[str, int]] = []
-
-    def reply(request: ChatRequest) -> str:
-        seen.append((str(prompt_of(request)), len(within)))
-        return model._answer(request)
-
     model = Model(chain(3, each_waits=True), wants_more)
     with with_model(tmp_path, model) as forest:
         forest.close()
-    for kind in ("read", "write"):
-        monkeypatch.setattr(Database, kind, counted(kind))
-    chat = CountingChat(reply)
-    with MemForest(
-        tmp_path, hmems.configured(clock=lambda: NOW, chat=chat, chat_steps=("plan", "answer"))
-    ) as forest:
+    watch = Watch(monkeypatch)
+    config = hmems.configured(
+        clock=lambda: NOW, chat=watch.chat(model._answer), chat_steps=("plan", "answer")
+    )
+    with MemForest(tmp_path, config) as forest:
         forest.ask("u", "Where does Ana work, and what of the boss?", index="hmem")
-    assert Counter(prompt for prompt, _ in seen)["hmem_reason"] == 6
-    assert {number for _, number in seen} == {0}
-    assert opened["read"] > len(seen)
+    assert Counter(prompt for prompt, _ in watch.asked)["hmem_reason"] == 6
+    assert [one for one in watch.asked if one[1]] == []
+    assert watch.opened["read"] > len(watch.asked)
+
+
+def test_no_memory_and_no_profile_is_written_while_a_transaction_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where a question needs memories that are out of date, nor where a profile is wanted."""
+    watch = Watch(monkeypatch)
+    own = {"schedule": (0.3, 0.2, 0.1)}
+    config = hmems.configured(
+        own,
+        clock=lambda: NOW,
+        chat=watch.chat(local_reply),
+        chat_steps=("summarise",),
+        refresh="lazy",
+    )
+    with MemForest(tmp_path, config) as forest:
+        for session, turns in talk(7, 3).items():
+            forest.ingest_session("u", session, turns)
+        before = len(watch.asked)
+        assert memories(searched(forest, "What did Ana buy?", scope="long"))
+        memory = forest.user("u")
+        assert memory.profile("Ana", written=True)
+    made = Counter(prompt for prompt, _ in watch.asked[before:])
+    assert set(made) == {"hmem_memory", "hmem_profile"}
+    assert [one for one in watch.asked if one[1]] == []
 
 
 # -- failures ---------------------------------------------------------------------------------------
@@ -275,9 +310,12 @@ def test_the_budget_of_the_configuration_bounds_all_of_it(tmp_path: Path, most: 
 
 @pytest.mark.parametrize("seed", [11, 12])
 def test_short_has_no_memory_and_long_no_turn_by_itself(tmp_path: Path, seed: int) -> None:
-    """Of random talk, whatever part or moment is asked about, and with every way of looking; MIXED has both kinds."""
+    """Of random talk, whatever part or moment is asked about, and with every way of looking; MIXED has both kinds.
+
+    MIXED comes first: it has the memories written, so that SHORT could find them.
+    """
     random, said = Random(seed), talk(seed, 10)
-    kinds: dict[str, set[str]] = {"short": set(), "long": set(), "mixed": set()}
+    kinds: dict[str, set[str]] = {"mixed": set(), "long": set(), "short": set()}
     with remember(tmp_path, said) as forest:
         for scope, seen in kinds.items():
             for question in (
@@ -313,6 +351,9 @@ def test_the_scope_of_each_part_holds_for_what_it_brings(tmp_path: Path) -> None
         model = Model(only)
         folder = tmp_path / kept
         with remember(folder, said, chat=model.chat, chat_steps=("plan", "answer")) as forest:
+            assert memories(
+                searched(forest, "What did Ana buy?", scope="mixed", planner="off", follow_up="off")
+            )
             found = searched(forest, "What did Ana and Bob buy for the river and the garden?")
             assert found.evidence
             assert wrong not in {one.kind for one in found.evidence}

@@ -88,7 +88,7 @@ def turn_ids(one: Evidence) -> set[str]:
 
 def test_scopes_bring_what_they_say(forest: MemForest) -> None:
     """SHORT has no memory, LONG no turn by itself, MIXED both, and each of the statements."""
-    short, long, mixed = (asked(forest, scope=scope) for scope in ("short", "long", "mixed"))
+    mixed, long, short = (asked(forest, scope=scope) for scope in ("mixed", "long", "short"))
     kinds = [{one.kind for one in found.evidence} for found in (short, long, mixed)]
     assert kinds == [{"fact", "turn"}, {"fact", "memory"}, {"fact", "turn", "memory"}]
     assert {one.level for one in memories(mixed)} <= {1, 2, 3}

@@ -73,7 +73,7 @@ class HMemIndex(Index):
     def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
         """Return the level of each memory with its window and how often it was consolidated, such as ``"week 2024-05/2024-W18, 3 times"``."""
         return {
-            node: f"{LEVELS[level]} {window or ''}" + (f", {n} times" if n else "")
+            node: f"{LEVELS[level]} {window or ''}" + (f", {n} times" if n > 1 else ", once" if n else "")
             for node, level, n, window in rows.names(tx, nodes)
             if level < ROOT
         }
