@@ -64,11 +64,11 @@ FORMS = _hmem(
         "one sub-query, mixed": Explore(planner="off"),
         "without T": Explore(time=0),
         "T as printed": Explore(t="printed"),
-        "entities lead only": Explore(entity=0),
+        "entities lead only": Explore(entity=0, known=0),
         "reach=graph": Explore(reach="graph"),
         "S=cosine": Explore(similarity_of="cosine"),
-        "as in the paper": Explore(similarity_of="cosine", reach="graph", entity=0),
-        "as printed": Explore(similarity_of="cosine", reach="graph", entity=0, t="printed"),
+        "as in the paper": Explore(similarity_of="cosine", reach="graph", entity=0, known=0),
+        "as printed": Explore(similarity_of="cosine", reach="graph", entity=0, known=0, t="printed"),
     }
 )
 """What this package does otherwise than the paper, each by itself and together."""
