@@ -56,12 +56,12 @@ def hull(tx: Tx, node: int) -> Hull | None:
     ).fetchall()
     if not ids:
         return None
-    *sums, n = tx.execute(
+    sums = tx.execute(
         """SELECT min(start_ms), max(end_ms), sum(leaves), max(r_ms), sum(n) + count(*) - 1
            FROM ix_hmem_node WHERE parent = ?""",
         (node,),
     ).fetchone()
-    made = Hull(tuple(one for (one,) in ids), *sums, n)
+    made = Hull(tuple(one for (one,) in ids), *sums)
     tx.execute(
         "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, leaves = ?, r_ms = ?, n = ? WHERE node = ?",
         (*made[1:], node),
