@@ -4,6 +4,7 @@
     python benchmarks/scale.py --tree 1000000            # one tree alone, in a file
     python benchmarks/scale.py --index segtree           # what that index adds, in turns: see below
     python benchmarks/scale.py --index timem --sizes 20000 200000   # likewise, 10k and 100k segments
+    python benchmarks/scale.py --index hmem              # likewise, in facts
 
 One seeded conversation (`synthetic/chat.py`) is ingested through the public API, the local extractor included, as far
 as each size asks, into a memory of its own. These are then measured in turn, so that a busy machine is as busy for
@@ -30,6 +31,9 @@ memforest of the same memory and of a copy without segtree; `written` is the fir
 With `--index timem` sizes are turns too, half as many segments. *Writing* as above; `written` has an `advance` behind every
 session. *Advancing* over a day, beside the same day in a memory of a month. *Asking*, beside the index memforest of the same
 memory. *Storing*: the tree and its vectors over the vectors. Every pair is measured by turns; look at the ratios.
+
+With `--index hmem` sizes are facts. *Placing*: the last events are taken back and placed again, those of a session at once and one
+alone. *Asking*, beside the index memforest of the same memory, also right after a write. *Storing* and *Writing* as with timem.
 """
 
 from __future__ import annotations
@@ -67,7 +71,7 @@ from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.tree import TreeHead, insert
-from scaling import calendar
+from scaling import calendar, events
 from scaling.segtree import Sizes, report
 from synthetic.chat import Chat
 
@@ -475,7 +479,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the figures there")
     parser.add_argument("--tree", type=int, help="measure one tree alone with that many leaves")
     parser.add_argument("--k", type=int, default=8, help="fan-out of that tree")
-    parser.add_argument("--index", choices=["segtree", "timem"], help="measure what that index adds")
+    parser.add_argument("--index", choices=["segtree", "timem", "hmem"], help="measure what that index adds")
     parser.add_argument(
         "--embedder", default=MINILM.name, help="of the memories that are written with --index, or hash"
     )
@@ -500,9 +504,10 @@ def main() -> None:
             embedder = (
                 partial(HashEmbedder, args.dimension) if hashing else partial(open_embedder, args.embedder)
             )
-            if args.index == calendar.INDEX:
+            if args.index in (calendar.INDEX, events.INDEX):
+                made = calendar.report if args.index == calendar.INDEX else events.report
                 print(
-                    calendar.report(
+                    made(
                         directory,
                         args.seed,
                         args.sizes,

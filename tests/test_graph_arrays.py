@@ -365,11 +365,11 @@ def test_only_one_statement_tells_that_two_are_two(monkeypatch: pytest.MonkeyPat
     """What two occurrences of one fact name is near each other, and yet may be one; what one of them names is not."""
     compared: list[Named] = []
 
-    def resolve(named: Sequence[Named], choices: Sequence[Choice]) -> Resolution:
+    def resolved(_: made.Making, named: Sequence[Named], choices: Sequence[Choice]) -> Resolution:
         compared.extend(named)
         return Resolution()
 
-    monkeypatch.setattr(made, "resolve", resolve)
+    monkeypatch.setattr(made.Making, "resolved", resolved)
     snapshot, _ = planted([(frozenset({0, 1, 2}), 1), (frozenset({3, 4}), 2)])
     compared.clear()
     made.make_graph(snapshot, Read(apart=[(201, 1, 50), (201, 1, 52), (201, 2, 51), (201, 2, 52)]))

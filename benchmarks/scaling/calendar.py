@@ -34,6 +34,7 @@ __all__ = [
     "asked",
     "ingested",
     "report",
+    "spent",
     "stored",
     "with_index",
 ]
@@ -67,7 +68,8 @@ def with_index(home: Path, dimension: int) -> Path:
     return full
 
 
-def _spent(run: Callable[[], object]) -> float:
+def spent(run: Callable[[], object]) -> float:
+    """Return the processor time of a call, in ms."""
     began = process_time()
     run()
     return (process_time() - began) * 1000
@@ -102,9 +104,9 @@ def ingested(directory: Path, seed: int, sessions: int, embedder: Callable[[], E
             turns += len(said) if number >= FIRST else 0
             for step in range(3):
                 at = (number + step) % 3
-                took = _spent(partial(forests[at].ingest_session, USER, name, said))
+                took = spent(partial(forests[at].ingest_session, USER, name, said))
                 if at == 2:
-                    took += _spent(forests[at].user(USER).advance)
+                    took += spent(forests[at].user(USER).advance)
                 if number >= FIRST:
                     spent[at].append(took)
     finally:
@@ -163,10 +165,10 @@ def advanced(full: Path, young: Path, talk: TurningTalk, days: int, dimension: i
                 forests[at].ingest_session(USER, f"day {day}", turns, infer=False)
                 memory = forests[at].user(USER)
                 over = partial(memory.advance, as_of=begins + timedelta(days=1))
-                took[at].append(_spent(over))
+                took[at].append(spent(over))
                 if at == 0:
                     before = look(path_of(homes[0]), meta.generation)
-                    again.append(_spent(over))
+                    again.append(spent(over))
                     wrote += look(path_of(homes[0]), meta.generation) - before
         levels = forests[0].user(USER).stats().indexes[INDEX]["levels"]
     finally:
@@ -209,9 +211,9 @@ def asked(full: Path, talk: TurningTalk, sessions: int, questions: int, dimensio
     with opened(full, dimension) as forest:
         for number, text in enumerate(talk.questions(FIRST + questions, sessions)):
             for name in sorted(times, reverse=bool(number % 2)):
-                spent = _spent(partial(forest.query, USER, text, index=name))
+                took = spent(partial(forest.query, USER, text, index=name))
                 if number >= FIRST:
-                    times[name].append(spent)
+                    times[name].append(took)
     pairs = zip(times[INDEX], times["memforest"], strict=True)
     return Asked(
         look(path_of(full), lambda tx: tx.execute("SELECT count(*) FROM turn").fetchone()[0]),

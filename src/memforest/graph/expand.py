@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memforest.graph.edges import columns_of
 from memforest.graph.known import Graph
 from memforest.search.snapshot import Ints
 
@@ -104,9 +103,9 @@ def _step(
     return reached
 
 
-def _followed(graph: Graph, place: int, most: int, at_ms: int | None) -> Ints:
+def _followed(graph: Graph, place: int, most: int, at_ms: int | None) -> Ints | slice:
     """Return the columns of the edges of a place that are followed."""
-    columns = columns_of(graph.edges, np.array([place]))[1]
-    if at_ms is not None:
-        columns = columns[graph.edges.first_ms[columns] <= at_ms]
-    return columns[:most]
+    span = graph.edges.span(place)
+    if at_ms is None:
+        return slice(span.start, min(span.stop, span.start + most))
+    return span.start + np.flatnonzero(graph.edges.first_ms[span] <= at_ms)[:most]

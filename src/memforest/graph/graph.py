@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from memforest.graph.known import Graph
-from memforest.graph.made import Read, make_graph, read_graph
+from memforest.graph.made import Making, Read, make_graph, read_graph
 from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.store import meta, names, relations
 from memforest.store.tx import Tx
@@ -24,18 +24,32 @@ from memforest.store.tx import Tx
 __all__ = ["Graph", "graph_of", "names_of", "put_graph"]
 
 
+class _Handed:
+    """What a graph leaves to the next one, for the first who takes it."""
+
+    def __init__(self, making: Making) -> None:
+        self._making = [making]
+
+    def take(self) -> Making | None:
+        try:
+            return self._making.pop()
+        except IndexError:
+            return None
+
+
 @dataclass(slots=True)
 class _Kept:
-    """The graph of one snapshot, and of what state it is."""
+    """The graph of one snapshot, of what state it is, and what the last graph has left."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     graph: Graph | None = None
     generation: int = -1
     stamp: object = None
+    left: _Handed | None = None
 
 
-def _carry(_snapshot: Snapshot, _delta: Delta, _kept: _Kept) -> _Kept:
-    return _Kept()
+def _carry(_snapshot: Snapshot, _delta: Delta, kept: _Kept) -> _Kept:
+    return _Kept(left=kept.left)
 
 
 _kept = once_per_snapshot(lambda _snapshot: _Kept(), _carry)
@@ -61,7 +75,9 @@ def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
     with kept.lock:
         stamp = relations.stamp(tx)
         if kept.graph is None or stamp != kept.stamp:
-            kept.graph = make_graph(snapshot, read_graph(tx, snapshot))
+            making = (kept.left and kept.left.take()) or Making()
+            kept.graph = make_graph(snapshot, read_graph(tx, snapshot), making)
+            kept.left = _Handed(making)
             count_bytes(snapshot, kept.graph.nbytes)
         kept.generation, kept.stamp = snapshot.generation, stamp
         return kept.graph

@@ -21,8 +21,8 @@ from memforest.graph.edges import (
 )
 from memforest.graph.known import Graph
 from memforest.graph.named import Choice, Named, Resolution
-from memforest.graph.relations import KnownRelation, Seen, known_relations, state_lines
-from memforest.graph.resolve import resolve
+from memforest.graph.relations import Known, KnownRelation, Seen, known_relations, state_lines
+from memforest.graph.resolve import Resolver
 from memforest.search.snapshot import OPEN, Ints, Lists, Snapshot, ranges
 from memforest.store import choices, names, relations
 from memforest.store import snapshot as rows
@@ -31,7 +31,10 @@ from memforest.store.facts import KINDS
 from memforest.store.tx import Tx
 from memforest.types import EntityKind
 
-__all__ = ["Read", "make_graph", "read_graph"]
+__all__ = ["Making", "Read", "make_graph", "read_graph"]
+
+SHARE = 0.25
+"""Of the entities; when more than this has changed, comparing all is as quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,41 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> Read:
     )
 
 
-def make_graph(snapshot: Snapshot, read: Read) -> Graph:
-    """Return the graph of a snapshot from what was read for it."""
+class Making:
+    """What making a graph leaves to the next one: which entities were one, and what statements made of relations.
+
+    It changes when it is used, so one graph at a time is made with it.
+    """
+
+    def __init__(self) -> None:
+        self._named: dict[int, Named] = {}
+        self._resolver = Resolver()
+        self.relations: Known = {}
+
+    def resolved(self, named: Sequence[Named], choices: Sequence[Choice]) -> Resolution:
+        """Return which entities are one: what has changed since is compared again, where most has not."""
+        now = {one.id: one for one in named}
+        changed = [one for one in named if self._named.get(one.id) != one]
+        gone = self._named.keys() - now.keys()
+        if len(changed) + len(gone) > SHARE * len(now):
+            self._resolver = Resolver(named, choices)
+        else:
+            self._resolver.update(changed, gone, choices)
+        self._named = now
+        return self._resolver.resolution
+
+
+def make_graph(snapshot: Snapshot, read: Read, making: Making | None = None) -> Graph:
+    """Return the graph of a snapshot from what was read for it.
+
+    Args:
+        snapshot: of the memory.
+        read: what is read beside it.
+        making: what an earlier graph has left, of whichever snapshot; it saves work, and the graph is the same.
+    """
+    making = making or Making()
     known = _known_entities(snapshot)
-    resolution = resolve(_named(snapshot, known, read), read.choices)
+    resolution = making.resolved(_named(snapshot, known, read), read.choices)
     stands = np.array([resolution.of(entity) for entity in known.tolist()], dtype=np.int64)
     ids = np.unique(stands)
     place_of = dict(zip(known.tolist(), np.searchsorted(ids, stands).tolist(), strict=True))
@@ -89,7 +123,7 @@ def make_graph(snapshot: Snapshot, read: Read) -> Graph:
         for one in read.relations
         if one.source in place_of and one.target in place_of
     )
-    related = known_relations(seen, lines, by_key, read.occurrence_of, keys)
+    related = known_relations(seen, lines, by_key, read.occurrence_of, keys, making.relations)
     facts = _lists(place, fact, len(ids))
     return Graph(
         ids,
@@ -220,6 +254,8 @@ def _turns_of(snapshot: Snapshot, facts: Lists) -> Lists:
 def _kind(snapshot: Snapshot, entities: Sequence[int]) -> EntityKind:
     """Return the surest kind of entities that are one."""
     kinds = {snapshot.entities[entity].kind for entity in entities}
+    if len(kinds) == 1:
+        return kinds.pop()  # type: ignore[return-value]  # a column of kinds
     return next((kind for kind in KINDS if kind in kinds), "unknown")
 
 

@@ -17,7 +17,7 @@ from memforest.language.telling import UNSPECIFIED, holds_many
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
 
-__all__ = ["KnownRelation", "Seen", "Span", "StateLine", "known_relations", "state_lines"]
+__all__ = ["Known", "KnownRelation", "Seen", "Span", "StateLine", "known_relations", "state_lines"]
 
 Span = tuple[int | None, int | None]
 """[start, end) in UTC ms; no start where it is not known since when, no end where none was told."""
@@ -94,6 +94,15 @@ class _Told:
         self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
         self.latest_ms = max(self.latest_ms, at_ms)
 
+    def add_all(self, some: Iterable[Seen]) -> None:
+        for one in some:
+            self.add(one.fact, one.occurrence, one.at_ms)
+
+
+_Ends = tuple[int, str, int]
+Known = dict[_Ends, tuple[list[Seen], KnownRelation]]
+"""Source, label and target -> the statements that tell of these alone, and the relation that they make."""
+
 
 def state_lines(states: Iterable[StateSeen], place_of: Mapping[int, int]) -> list[StateLine]:
     """Return the timelines of entities, by place and attribute; of an attribute that holds many values one a value.
@@ -135,6 +144,7 @@ def known_relations(
     place_of_key: Mapping[str, int],
     occurrence_of: Mapping[int, int],
     keys: Sequence[str],
+    before: Known | None = None,
 ) -> tuple[KnownRelation, ...]:
     """Return the relations, by the keys of their ends and their label. One of an entity to itself is none.
 
@@ -144,36 +154,62 @@ def known_relations(
         place_of_key: key or alias -> place of the graph.
         occurrence_of: row of a state -> the occurrence that tells of it.
         keys: place -> key.
+        before: what was made of statements before, by which the same is not made again; it is brought up to date.
     """
-    told: dict[tuple[int, str, int], _Told] = {}
+    said: dict[_Ends, list[Seen]] = {}
+    folded: dict[str, str] = {}
     for one in seen:
-        if one.source != one.target and (label := fold(one.label)):
-            told.setdefault((one.source, label, one.target), _Told()).add(one.fact, one.occurrence, one.at_ms)
+        label = folded.get(one.label)
+        if label is None:
+            label = folded[one.label] = fold(one.label)
+        if one.source != one.target and label:
+            said.setdefault((one.source, label, one.target), []).append(one)
+    told = _of_states(lines, place_of_key, occurrence_of)
+    before = {} if before is None else before
+    for ends in before.keys() - said.keys():
+        del before[ends]
+    found: dict[_Ends, KnownRelation] = {}
+    for ends, some in said.items():
+        if ends in told:
+            told[ends].add_all(some)
+        elif (had := before.get(ends)) is not None and had[0] == some:
+            found[ends] = had[1]
+        else:
+            made = _Told()
+            made.add_all(some)
+            found[ends] = _known(*ends, made)
+            before[ends] = some, found[ends]
+    found |= {ends: _known(*ends, one) for ends, one in told.items()}
+    return tuple(found[ends] for ends in sorted(found, key=lambda one: (keys[one[0]], one[1], keys[one[2]])))
+
+
+def _of_states(
+    lines: Iterable[StateLine], place_of_key: Mapping[str, int], occurrence_of: Mapping[int, int]
+) -> dict[_Ends, _Told]:
+    """Return the relations that states tell of."""
+    told: dict[_Ends, _Told] = {}
     for line in lines:
+        by_fact: dict[int, list[StateSeen]] = {}
+        for state in line.states:
+            by_fact.setdefault(state.fact, []).append(state)
         for segment in line.segments:
             target = place_of_key.get(entity_key(segment.value) or "")
             if target is None or target == line.place:
                 continue
             found = told.setdefault((line.place, fold(line.attribute), target), _Told())
             found.spans.append((segment.start_ms, segment.end_ms))
-            for state in _telling(line.states, segment):
+            for state in _telling(by_fact, segment):
                 found.add(state.fact, occurrence_of.get(state.row, 0), state.at_ms)
-    return tuple(
-        _known(*key, one)
-        for key, one in sorted(
-            told.items(), key=lambda item: (keys[item[0][0]], item[0][1], keys[item[0][2]])
-        )
-    )
+    return told
 
 
-def _telling(states: Iterable[StateSeen], segment: Segment) -> list[StateSeen]:
+def _telling(by_fact: Mapping[int, Sequence[StateSeen]], segment: Segment) -> list[StateSeen]:
     """Return the observations behind a segment: of its facts, those that name its value."""
-    facts = set(segment.facts)
     return [
         state
-        for state in states
-        if state.fact in facts
-        and (same_value(state.value, segment.value) or same_value(state.previous or "", segment.value))
+        for fact in set(segment.facts)
+        for state in by_fact.get(fact, ())
+        if (same_value(state.value, segment.value) or same_value(state.previous or "", segment.value))
     ]
 
 

@@ -114,6 +114,10 @@ class Lists:
         start = self.ends[row - 1] if row else 0
         return tuple(self.values[start : self.ends[row]].tolist())
 
+    def of_rows(self, rows: Ints) -> Ints:
+        """Return the values of some rows, one list behind the other."""
+        return self.values[ranges(np.where(rows > 0, self.ends[rows - 1], 0), self.ends[rows])]
+
     @property
     def counts(self) -> Ints:
         """Length of each list."""

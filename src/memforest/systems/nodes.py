@@ -45,8 +45,7 @@ def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
     leaves = leaves_beneath(forest, node)
     facts = forest.item[leaves[forest.kind[leaves] == FACT]]
     cells = leaves[forest.kind[leaves] != FACT]
-    supports = snapshot.turns_of_fact
-    told = supports.values[ranges(supports.ends[facts] - supports.counts[facts], supports.ends[facts])]
+    told = snapshot.turns_of_fact.of_rows(facts)
     return np.unique(np.concatenate([told, ranges(forest.item[cells], forest.item_end[cells])]))
 
 
@@ -56,7 +55,7 @@ def leaves_beneath(forest: Forest, node: int) -> Ints:
     found = [nodes[:0]]
     while len(nodes):
         found.append(nodes[forest.kind[nodes] != INNER])
-        nodes = below.values[ranges(below.ends[nodes] - below.counts[nodes], below.ends[nodes])]
+        nodes = below.of_rows(nodes)
     return np.concatenate(found)
 
 

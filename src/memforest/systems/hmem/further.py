@@ -45,11 +45,16 @@ def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further |
     asked = {token for tokens in spelled for token in tokens}
     named = {place for place, score in seeds(graph, names_in(request)).items() if score == 1}
     found: dict[tuple[int, str], list[int]] = {}
+    labels: dict[str, bool] = {}
     for place in sorted(named, key=lambda one: int(graph.order[one])):
         for number in graph.relations_of[place]:
             one = graph.relations[number]
-            told = lexical_tokens(one.label)
-            if one.source == place and one.target not in named and told and asked.issuperset(told):
+            if one.source != place or one.target in named:
+                continue
+            if one.label not in labels:
+                told = lexical_tokens(one.label)
+                labels[one.label] = bool(told) and asked.issuperset(told)
+            if labels[one.label]:
                 found.setdefault((place, one.label), []).append(number)
     for (place, label), numbers in found.items():
         span = _span(spelled, tuple(lexical_tokens(label)), _tokens(graph, place))
