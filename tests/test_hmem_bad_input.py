@@ -58,7 +58,7 @@ class Naming(LocalExtractor):
         self, names: Sequence[str], relations: Sequence[Relation] = (), states: Sequence[State] = ()
     ) -> None:
         super().__init__()
-        self.told = {
+        self.told: dict[str, Any] = {
             "mentions": tuple(Mention(name, "person", "object") for name in names),
             "relations": tuple(relations),
             "states": tuple(states),
@@ -199,7 +199,9 @@ ORDERS = (
 def test_orders_in_turns_join_nobody(tmp_path: Path, by: str) -> None:
     """Keyless and with a model that reads them: two people stay two, and nothing is decided."""
     chat = CountingChat(local_reply)
-    more = {"chat": chat, "chat_steps": ("extract", "plan", "answer", "summarise")} if by == "model" else {}
+    more: dict[str, Any] = (
+        {"chat": chat, "chat_steps": ("extract", "plan", "answer", "summarise")} if by == "model" else {}
+    )
     with MemForest(tmp_path, hmems.configured(clock=lambda: NOW, **more)) as forest:
         forest.ingest_session("u", "a", said("Ana Costa rows.", "Bruno Lima paints.", day=1, speaker="Iven"))
         forest.ingest_session("u", "b", said(*ORDERS, day=2, speaker="Ana Costa"))

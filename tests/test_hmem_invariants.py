@@ -415,12 +415,12 @@ def graph_is_sound(memory: UserMemory, folder: Path) -> int:
     for one in entities:
         own = [(each.source, each.label.casefold(), each.target) for each in memory.relations(one.name)]
         assert len(own) == len(set(own))
-    for one in relations:
-        behind = {(source.session_id, turn) for source in one.sources for turn in source.turn_ids}
+    for found in relations:
+        behind = {(source.session_id, turn) for source in found.sources for turn in source.turn_ids}
         assert behind
         assert behind <= turns
-        assert one.weight >= 1
-        assert one.source != one.target
+        assert found.weight >= 1
+        assert found.source != found.target
     picture = memory.graph()
     named = [node.name for node in picture.nodes]
     for edge in picture.edges:
