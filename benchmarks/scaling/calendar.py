@@ -92,7 +92,7 @@ class Ingested:
 
 def ingested(directory: Path, seed: int, sessions: int, embedder: Callable[[], Embedder]) -> Ingested:
     """Ingest sessions into a memory without the index, one with it, and one that is advanced too, by turns."""
-    chat, spent = Chat(seed), [list[float]() for _ in range(3)]
+    chat, times = Chat(seed), [list[float]() for _ in range(3)]
     forests = [
         MemForest(directory / str(at), config_of(embedder(), "memforest", *([INDEX] if at else [])))
         for at in range(3)
@@ -108,15 +108,15 @@ def ingested(directory: Path, seed: int, sessions: int, embedder: Callable[[], E
                 if at == 2:
                     took += spent(forests[at].user(USER).advance)
                 if number >= FIRST:
-                    spent[at].append(took)
+                    times[at].append(took)
     finally:
         for forest in forests:
             forest.close()
     ratios = [
-        statistics.median(one / other for one, other in zip(spent[at], spent[0], strict=True))
+        statistics.median(one / other for one, other in zip(times[at], times[0], strict=True))
         for at in (1, 2)
     ]
-    return Ingested(sum(spent[0]) / turns, sum(spent[1]) / turns, ratios[0], ratios[1])
+    return Ingested(sum(times[0]) / turns, sum(times[1]) / turns, ratios[0], ratios[1])
 
 
 # -- advancing --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 from memforest import Config, MemForest
 from memforest.interval import to_ms
-from memforest.models import Embedder
+from memforest.models import MINILM, Embedder, HashEmbedder
 from memforest.search.cache import SnapshotCache
 from memforest.search.forests import embedded_forest, forest_of
 from memforest.store.db import Database
@@ -20,7 +20,7 @@ from memforest.store.tx import Tx
 from memforest.systems.hmem.made import made_by
 from memforest.systems.hmem.receive import trees
 from memforest.systems.hmem.settings import HMemSettings
-from scaling.calendar import FIRST, config_of, opened, spent
+from scaling.calendar import FIRST, config_of, spent
 from scaling.memories import NOW, USER, copied, look, path_of
 from scaling.tables import table
 from synthetic.chat import Chat
@@ -34,6 +34,7 @@ __all__ = [
     "asked",
     "filled",
     "ingested",
+    "opened",
     "placed",
     "report",
     "stored",
@@ -45,6 +46,13 @@ BATCH = 100
 """Sessions handed over at once."""
 A_FACT = 27
 """Statements of a session, about."""
+
+
+def opened(home: Path, dimension: int) -> MemForest:
+    """Open the memory of a directory, by the name of a model whose likenesses were measured: statements are merged, events joined."""
+    embedder = HashEmbedder(dimension)
+    embedder.model_id = MINILM.model_id
+    return MemForest(home, config_of(embedder, "memforest"))
 
 
 def filled(home: Path, chat: Chat, facts: int, dimension: int) -> None:
@@ -199,11 +207,15 @@ def asked(full: Path, chat: Chat, questions: int, writes: int, dimension: int) -
             written[name].append(
                 spent(partial(forest.query, USER, texts[number // 2 % len(texts)], index=name))
             )
+    ms = {name: statistics.median(took) for name, took in times.items()}
+    after = {name: statistics.median(took) for name, took in written.items()}
     return Asked(
         _count(full, "fact"),
-        *(statistics.median(times[name]) for name in times),
+        ms["memforest"],
+        ms[INDEX],
         _ratio(times),
-        *(statistics.median(written[name]) for name in written),
+        after["memforest"],
+        after[INDEX],
         _ratio(written),
     )
 

@@ -108,4 +108,6 @@ def _followed(graph: Graph, place: int, most: int, at_ms: int | None) -> Ints | 
     span = graph.edges.span(place)
     if at_ms is None:
         return slice(span.start, min(span.stop, span.start + most))
-    return span.start + np.flatnonzero(graph.edges.first_ms[span] <= at_ms)[:most]
+    told: Ints = np.flatnonzero(graph.edges.first_ms[span] <= at_ms)[:most]
+    columns: Ints = told + span.start
+    return columns
