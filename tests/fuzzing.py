@@ -58,6 +58,7 @@ from memforest.steps.llm import (
     chatter,
     checks,
     dating,
+    explore_checks,
     grounding,
     joins,
     parse,
@@ -90,7 +91,7 @@ from memforest.systems.memforest.threads import DatedObservation, order_observat
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import make_vocabulary
 from memforest.text import cut, snowball_stem
-from memforest.types import Chunk, Mention, QuestionPlan, SummaryRequest, TreeCard, Turn
+from memforest.types import Chunk, Mention, QuestionPlan, SubQuery, SummaryRequest, TreeCard, Turn
 
 __all__ = ["ADAPTED", "EXEMPT", "NAMES", "random_text", "readers", "text_functions"]
 
@@ -432,6 +433,10 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.llm.checks.check_extraction": _of_model,
     "steps.llm.joins.check_states": _joins,
     "steps.llm.joins.check_relations": _joins,
+    "steps.llm.explore_checks.answer_problem": lambda t: explore_checks.answer_problem(t, (t[:9], *NAMES)),
+    "steps.llm.explore_checks.follow_up_refused": lambda t: explore_checks.follow_up_refused(
+        t, SubQuery("1", t[:40].strip() or "Who?"), explore_checks.anchors_of([t[9:]]), missing=t[:9]
+    ),
     "steps.llm.dating.date_statement": _date_of_model,
     "steps.llm.grounding.support_of": _grounds,
     "steps.llm.grounding.unsupported": _grounds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ class Prompted:
 
     def __init__(self) -> None:
         self.asked: list[SummaryRequest] = []
-        self.versions = dict.fromkeys(PROMPTS, 1)
+        self.versions = Counter(dict.fromkeys(PROMPTS, 1))
         self.fails: dict[str, ModelError] = {}
         self.kind: type[str] = str
 

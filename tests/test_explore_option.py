@@ -44,7 +44,7 @@ def test_what_is_not_given_stays_as_it_was() -> None:
         ("sub_queries=6", "less than or equal to 5"),
         ("scope=wide", "'short', 'long' or 'mixed'"),
         ("tree=off", "should be a valid boolean"),
-        ("similarity=0,time=0,robustness=0", "ranks by nothing"),
+        ("similarity=0,time=0,robustness=0,entity=0", "ranks by nothing"),
     ],
 )
 def test_a_wrong_value_is_wrong_usage(given: str, said: str) -> None:

@@ -215,7 +215,7 @@ def test_of_two_users_neither_is_the_user() -> None:
     ("kind", "named"),
     [
         ("place", "place"), ("CITY ", "place"), ("country", "place"), ("company", "organisation"), ("org", "organisation"), ("person", "person"),
-        ("people", "person"), ("product", "thing"), ("pet", "thing"), ("", "unknown"), ("nonsense", "unknown"),
+        ("people", "person"), ("product", "product"), ("pet", "thing"), ("", "unknown"), ("nonsense", "unknown"),
     ],
 )  # fmt: skip
 def test_a_listed_kind_is_put_in_our_words(kind: str, named: str) -> None:

@@ -88,7 +88,7 @@ def _tables() -> Mapping[str, _Words]:
             joiners=re.compile(rf"\s*(?:{any_of(table['joiners'])})\s*", re.IGNORECASE),
             both=_whole(any_of(table["both"])),
             joint=re.compile(rf"(?<!\w)(?:{any_of(table['joint'])})", re.IGNORECASE),
-            than=re.compile(rf",?\s+(?:{any_of(table['than'])})\s+$", re.IGNORECASE),
+            than=re.compile(rf"(?:,|(?<!\s))\s{{1,8}}(?:{any_of(table['than'])})\s{{1,8}}$", re.IGNORECASE),
             when=table["when"],
             agree=table["agree"],
         )
@@ -279,4 +279,4 @@ def _as(verb: str, words: _Words) -> str:
 
 def _plain(text: str, words: _Words) -> str:
     """Return a sentence without words for both, and without blanks that they leave."""
-    return re.sub(r"\s+([?.!,])", r"\1", " ".join(words.both.sub("", text).split()))
+    return re.sub(r" ([?.!,])", r"\1", " ".join(words.both.sub("", text).split()))

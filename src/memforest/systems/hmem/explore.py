@@ -143,7 +143,8 @@ class _Asking:
 
     async def _planned(self) -> list[SubQuery]:
         """Return the sub-queries, each behind those it depends on."""
-        plan, question = self.request.plan, self.host.question
+        host = self.host
+        plan, question = self.request.plan, host.question
         if not question.strip():
             return [SubQuery("1", "?", scope="mixed")]
         if self.planner == "off":
@@ -160,10 +161,11 @@ class _Asking:
     async def _by_model(self) -> list[SubQuery]:
         from memforest.steps.llm.explore import plan_parts
 
-        people, zone = await self.host.read(lambda tx, snapshot: (tuple(snapshot.speakers), memory_zone(tx)))
+        host = self.host
+        people, zone = await host.read(lambda tx, snapshot: (tuple(snapshot.speakers), memory_zone(tx)))
         made = await plan_parts(
-            self.host.steps,
-            self.host.question,
+            host.steps,
+            host.question,
             people,
             from_ms(self.request.reference_ms),
             zone=zone,
@@ -189,7 +191,8 @@ class _Asking:
         One that cannot be read is the question itself.
         """
         texts = [_with_answers(sub, known) for sub in subs]
-        whole = " ".join(self.host.question.split())
+        host = self.host
+        whole = " ".join(host.question.split())
         others = [text for text in texts if text not in (whole, "?")]
         try:
             read = iter(await self.host.read_questions(others) if others else [])
