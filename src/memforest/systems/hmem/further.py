@@ -6,19 +6,23 @@ is asked for by name: "What does Lucía study?". Source: H-Mem (arXiv 2605.15701
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from memforest.graph.graph import Graph
 from memforest.graph.near import seeds
+from memforest.language.joining import LANGUAGES, load_words
 from memforest.systems.base import Search
 from memforest.systems.hmem.entry import names_in
 from memforest.text import lexical_tokens
 
-__all__ = ["SPAN", "Further", "described"]
+__all__ = ["LINKS", "Further", "described"]
 
-SPAN = 5
-"""Words from the first to the last one that describe an entity: "the sister of my friend Ana"."""
+LINKS = 2
+"""Words between what an entity is and whose: "the sister *of my* Ana"."""
+_LINK = re.compile(r"[^\W\d_]{1,3}")
+_POSSESSIVE = re.compile(r"(?:['’]s|s['’])$", re.IGNORECASE)
 
 
 class Further(NamedTuple):
@@ -41,8 +45,7 @@ def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further |
         at_ms: the present of the question; relations that have ended by then count where no other does.
     """
     words = text.split()
-    spelled = [tuple(lexical_tokens(word)) for word in words]
-    asked = {token for tokens in spelled for token in tokens}
+    asked = {token for word in words for token in lexical_tokens(word)}
     named = {place for place, score in seeds(graph, names_in(request)).items() if score == 1}
     found: dict[tuple[int, str], list[int]] = {}
     labels: dict[str, bool] = {}
@@ -57,7 +60,7 @@ def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further |
             if labels[one.label]:
                 found.setdefault((place, one.label), []).append(number)
     for (place, label), numbers in found.items():
-        span = _span(spelled, tuple(lexical_tokens(label)), _tokens(graph, place))
+        span = _span(words, lexical_tokens(label), _tokens(graph, place))
         if span is None:
             continue
         holding = [at for at in numbers if graph.relations[at].holds_at(at_ms)] or numbers
@@ -73,25 +76,45 @@ def _tokens(graph: Graph, place: int) -> frozenset[str]:
     return frozenset(token for name in graph.names(place) for token in lexical_tokens(name))
 
 
-def _span(
-    spelled: Sequence[tuple[str, ...]], label: Sequence[str], name: frozenset[str]
-) -> tuple[int, int] | None:
-    """Return the first and last of the words that describe an entity: its label and the name beside it; None if they stand apart.
+def _span(words: Sequence[str], label: Sequence[str], name: frozenset[str]) -> tuple[int, int] | None:
+    """Return the first and last of the words that describe an entity, None if they only have its label in them.
 
-    Without a name ("my sister") the label alone describes it.
+    They do with a name in the possessive in front of the label ("Ana's sister"), with one behind it and a small word between
+    ("the sister of Ana"), and where nobody is named with a word for whose it is ("my sister").
     """
-    at = [place for place, tokens in enumerate(spelled) if tokens and set(tokens) <= set(label)]
-    whose = [place for place, tokens in enumerate(spelled) if tokens and set(tokens) <= name]
-    if not at:
-        return None
-    if not whose:
-        return at[0], at[-1]
-    pairs = [(min(one, other), max(one, other)) for one in at for other in whose]
-    first, last = min(pairs, key=lambda pair: pair[1] - pair[0])
-    between = [
-        tokens for tokens in spelled[first + 1 : last] if tokens and not set(tokens) <= name | set(label)
-    ]
-    return None if last - first >= SPAN or between else (first, last)
+    spelled = [frozenset(lexical_tokens(word)) for word in words]
+    of_name = [bool(tokens) and tokens <= name for tokens in spelled]
+    for first in range(len(words)):
+        last = first + len(label) - 1
+        if last >= len(words) or [
+            token for word in words[first : last + 1] for token in lexical_tokens(word)
+        ] != list(label):
+            continue
+        before = first
+        while before and of_name[before - 1]:
+            before -= 1
+        if before < first and _POSSESSIVE.search(words[first - 1]):
+            return before, last
+        behind = last + 1
+        while (
+            behind < len(words)
+            and behind <= last + LINKS
+            and not of_name[behind]
+            and _LINK.fullmatch(words[behind])
+        ):
+            behind += 1
+        if behind > last + 1 and behind < len(words) and of_name[behind]:
+            while behind + 1 < len(words) and of_name[behind + 1]:
+                behind += 1
+            return first, behind
+        if first and not any(of_name) and _owns(words[first - 1]):
+            return first - 1, last
+    return None
+
+
+def _owns(word: str) -> bool:
+    """Return whether a word says whose something is, in one of the languages of `memforest/data/relations`."""
+    return any(load_words(code).is_("owners", word.lower()) for code in LANGUAGES)
 
 
 def _named(words: Sequence[str], span: tuple[int, int], name: str) -> str:
