@@ -192,7 +192,7 @@ def test_a_query_never_sees_half_a_session_and_never_waits(folder: Path) -> None
 
     waits = asyncio.run(run())
     assert waits
-    assert max(waits) < 1
+    assert max(waits) < fast_config().busy_timeout_s / 3  # one that waited for a lock would wait that long
 
 
 WRITER = """

@@ -62,6 +62,7 @@ def further(graph: Graph, text: str, *names: str) -> Further | None:
         ("What does the employer of Ana make?", ("Ana",), "What does the Orrin make?"),
         ("Who met Ana's partner?", ("Ana",), "Who met Carlos?"),
         ("How old is my dog?", ("Ana",), "How old is Rex?"),
+        ("What has Ana bought for her dog?", ("Ana",), "What has Ana bought for Rex?"),
     ],
 )
 def test_the_name_stands_where_the_description_stood(
@@ -83,6 +84,7 @@ def test_the_name_stands_where_the_description_stood(
         ("Where does the dog sleep?", ()),
         ("Which town has Bob visited?", ("Bob",)),
         ("Who visited Bob?", ("Bob",)),
+        ("What has Ana told Bob of his dog?", ("Ana", "Bob")),
         ("", ("Ana",)),
     ],
 )

@@ -117,7 +117,7 @@ def time_overlap_as_printed(
     Example:
         >>> days = np.array([0, 30]) * DAY_MS
         >>> time_overlap_as_printed(days, days + DAY_MS, (0, DAY_MS)).round(3).tolist()
-        [0.999, -6.996]
+        [1.0, -6.996]
     """
     if not 0 <= overlap <= 1 or epsilon_ms <= 0:
         raise ValueError("overlap takes a number from 0 to 1, and epsilon_ms a positive one")

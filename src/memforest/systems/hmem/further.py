@@ -47,6 +47,7 @@ def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further |
     words = text.split()
     asked = {token for word in words for token in lexical_tokens(word)}
     named = {place for place, score in seeds(graph, names_in(request)).items() if score == 1}
+    people = [place for place in named if graph.kinds[place] in ("participant", "person")]
     found: dict[tuple[int, str], list[int]] = {}
     labels: dict[str, bool] = {}
     for place in sorted(named, key=lambda one: int(graph.order[one])):
@@ -60,7 +61,8 @@ def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further |
             if labels[one.label]:
                 found.setdefault((place, one.label), []).append(number)
     for (place, label), numbers in found.items():
-        span = _span(words, lexical_tokens(label), _tokens(graph, place))
+        alone = people in ([place], [])
+        span = _span(words, lexical_tokens(label), _tokens(graph, place), alone=alone)
         if span is None:
             continue
         holding = [at for at in numbers if graph.relations[at].holds_at(at_ms)] or numbers
@@ -76,11 +78,13 @@ def _tokens(graph: Graph, place: int) -> frozenset[str]:
     return frozenset(token for name in graph.names(place) for token in lexical_tokens(name))
 
 
-def _span(words: Sequence[str], label: Sequence[str], name: frozenset[str]) -> tuple[int, int] | None:
+def _span(
+    words: Sequence[str], label: Sequence[str], name: frozenset[str], *, alone: bool
+) -> tuple[int, int] | None:
     """Return the first and last of the words that describe an entity, None if they only have its label in them.
 
     They do with a name in the possessive in front of the label ("Ana's sister"), with one behind it and a small word between
-    ("the sister of Ana"), and where nobody is named with a word for whose it is ("my sister").
+    ("the sister of Ana"), and where nobody else is named (`alone`) with a word for whose it is ("my sister", "her sister").
     """
     spelled = [frozenset(lexical_tokens(word)) for word in words]
     of_name = [bool(tokens) and tokens <= name for tokens in spelled]
@@ -107,7 +111,7 @@ def _span(words: Sequence[str], label: Sequence[str], name: frozenset[str]) -> t
             while behind + 1 < len(words) and of_name[behind + 1]:
                 behind += 1
             return first, behind
-        if first and not any(of_name) and _owns(words[first - 1]):
+        if first and alone and _owns(words[first - 1]):
             return first - 1, last
     return None
 
