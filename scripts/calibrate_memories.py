@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -34,12 +33,9 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.calibrate_scenes import Chat, file_chats, own_chats  # noqa: E402
+from scripts.calibrate_scenes import Chat, cells_of_facts, file_chats, ingested, own_chats  # noqa: E402
 
-from memforest import Config, IngestResult, MemForest  # noqa: E402
-from memforest.memory.directory import file_name  # noqa: E402
 from memforest.models import available  # noqa: E402
-from memforest.store.db import Database  # noqa: E402
 from memforest.systems.memforest import rows  # noqa: E402
 
 TABLE = ROOT / "src" / "memforest" / "data" / "memory_thresholds.json"
@@ -58,25 +54,10 @@ def measure(chat: Chat, embedder: str) -> Likenesses:
     Raises:
         MemForestError: if a session is refused.
     """
-    with tempfile.TemporaryDirectory(prefix="calibrate-") as folder:
-        with MemForest(folder, Config(embedder=embedder)) as forest:
-            for result in forest.ingest_parallel([{"user_id": "u", **one} for one in chat.sessions]):
-                if not isinstance(result, IngestResult):
-                    raise result
-        db = Database(Path(folder) / file_name("u"))
-        try:
-            with db.read() as tx:
-                found = rows.fact_vectors(tx)
-                session = dict(
-                    tx.execute(
-                        """SELECT o.fact, c.session FROM occurrence o JOIN cell c ON c.id = o.cell
-                           ORDER BY o.said_ms DESC, o.tie DESC"""
-                    ).fetchall()
-                )
-        finally:
-            db.close()
+    with ingested(chat, embedder) as tx:
+        found, places = rows.fact_vectors(tx), cells_of_facts(tx)
     vectors = np.stack([one.vector for one in found]).astype(np.float64)
-    of = np.array([session[one.fact] for one in found])
+    of = np.array([places[one.fact][0] for one in found])
     one, other = np.triu_indices(len(vectors), 1)
     alike: Likenesses = (vectors @ vectors.T)[one, other][of[one] != of[other]]
     return alike

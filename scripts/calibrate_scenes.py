@@ -26,7 +26,8 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from memforest.importers import FileSession, read_sessions  # noqa: E402
 from memforest.memory.directory import file_name  # noqa: E402
 from memforest.models import available  # noqa: E402
 from memforest.store.db import Database  # noqa: E402
+from memforest.store.tx import Tx  # noqa: E402
 from memforest.systems.memforest import rows as scene_rows  # noqa: E402
 from temporal.phrasing import load_phrasing  # noqa: E402 - the benchmarks are no package
 from temporal.worlds import make_worlds  # noqa: E402
@@ -111,8 +113,9 @@ def file_chats(path: Path) -> list[Chat]:
     ]
 
 
-def measure(chat: Chat, embedder: str) -> Measured:
-    """Ingest a conversation and compare its facts.
+@contextmanager
+def ingested(chat: Chat, embedder: str) -> Iterator[Tx]:
+    """Ingest a conversation, and give a read transaction of its memory.
 
     Raises:
         MemForestError: if a session is refused.
@@ -125,16 +128,28 @@ def measure(chat: Chat, embedder: str) -> Measured:
         db = Database(Path(folder) / file_name("u"))
         try:
             with db.read() as tx:
-                found = scene_rows.fact_vectors(tx)
-                places = {
-                    row[0]: (row[1], row[2])
-                    for row in tx.execute(
-                        """SELECT o.fact, c.session, c.ordinal FROM occurrence o JOIN cell c ON c.id = o.cell
-                           ORDER BY o.said_ms DESC, o.tie DESC"""
-                    )
-                }
+                yield tx
         finally:
             db.close()
+
+
+def cells_of_facts(tx: Tx) -> dict[int, tuple[int, int]]:
+    """Return the session of each fact, and its dialogue cell there: where it was said first."""
+    found = tx.execute(
+        """SELECT o.fact, c.session, c.ordinal FROM occurrence o JOIN cell c ON c.id = o.cell
+           ORDER BY o.said_ms DESC, o.tie DESC"""
+    )
+    return {row[0]: (row[1], row[2]) for row in found}
+
+
+def measure(chat: Chat, embedder: str) -> Measured:
+    """Ingest a conversation and compare its facts.
+
+    Raises:
+        MemForestError: if a session is refused.
+    """
+    with ingested(chat, embedder) as tx:
+        found, places = scene_rows.fact_vectors(tx), cells_of_facts(tx)
     rows = np.stack([one.vector for one in found]).astype(np.float64)
     background = rows.mean(axis=0)
     alike = (rows - background) @ (rows - background).T / (1 - background @ background)
