@@ -47,6 +47,9 @@ class GraphLife(Life):
         for turn in turns:
             for plain_name, spelled in SPELLED.items():
                 turn["content"] = turn["content"].replace(plain_name, self.random.choice(spelled))
+        # A sentence that somebody repeats goes with the first one's: what is left then has a turn without its statement.
+        contents = [turn["content"] for turn in turns]
+        turns = [turn for at, turn in enumerate(turns) if turn["content"] not in contents[:at]]
         with suppress(SessionConflictError):
             session = f"{self.random.choice((name, 's'))}{number}"
             forest.ingest_session("u", session, turns, replace=replace)
