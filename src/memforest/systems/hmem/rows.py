@@ -19,7 +19,6 @@ __all__ = [
     "Row",
     "above",
     "around",
-    "below",
     "by_founder",
     "by_node",
     "everything",
@@ -27,12 +26,10 @@ __all__ = [
     "first_tables",
     "founders_of",
     "level_sizes",
-    "marks",
     "names",
     "not_under",
     "root_of",
     "windows_of",
-    "years",
 ]
 
 _COLUMNS = (
@@ -143,11 +140,6 @@ def founders_of(tx: Tx, nodes: Collection[int]) -> dict[int, int]:
     return dict(found.fetchall())
 
 
-def below(tx: Tx, node: int) -> list[Row]:
-    """Return the children of a node, in order."""
-    return _read(tx, "WHERE i.parent = ? ORDER BY i.said_ms, i.tie", (node,))
-
-
 def above(tx: Tx, nodes: Collection[int]) -> list[Row]:
     """Return the nodes above some nodes, up to the roots, each once, the lowest level first."""
     return _read(
@@ -164,14 +156,6 @@ def root_of(tx: Tx, year: str) -> Row | None:
     """Return the root of a year."""
     found = _read(tx, "WHERE i.level = ? AND i.within = ?", (ROOT, year))
     return found[0] if found else None
-
-
-def years(tx: Tx) -> list[str]:
-    """Return the keys of the years that there are, in order."""
-    return [
-        row[0]
-        for row in tx.execute("SELECT within FROM ix_hmem_node WHERE level = ? ORDER BY within", (ROOT,))
-    ]
 
 
 def windows_of(tx: Tx, level: int) -> list[str]:
@@ -207,12 +191,6 @@ def around(tx: Tx) -> dict[str, int]:
            (SELECT count(*) FROM (SELECT DISTINCT source, label, target FROM relation))"""
     ).fetchone()
     return dict(zip(("fragments", "entities", "edges"), found, strict=True))
-
-
-def marks(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
-    """Return when nodes were last consolidated, UTC ms, and how often."""
-    found = tx.execute(f"SELECT node, r_ms, n FROM ix_hmem_node WHERE node {AMONG}", (tx.ids(nodes),))
-    return {node: (r_ms, n) for node, r_ms, n in found}
 
 
 def names(tx: Tx, nodes: Collection[int]) -> list[tuple[int, int, int, str | None]]:
