@@ -6,6 +6,10 @@
     │   ├── TimestampError                a time is missing, unreadable or out of range
     │   └── IdempotencyError              an idempotency key came again with another request
     ├── NotFoundError (LookupError)       no such user, session, fact or entity
+    ├── AccessError                       a server does not let the caller do this
+    │   ├── UnauthenticatedError          no key or token, or one that is unknown, expired or revoked
+    │   ├── ForbiddenError                the key or token does not allow it
+    │   └── RateLimitError                too many requests, or too many ingests at once; has `retry_after_s`
     ├── SomeUsersFailedError              an operation over all users failed for some, and is done for the others
     ├── SessionConflictError              a session id came again with other turns
     ├── CorrectionError                   a statement or correction is not in the state that the call supposes
@@ -42,11 +46,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "AccessError",
     "BudgetError",
     "ConfigError",
     "CorrectionError",
     "CorruptStoreError",
     "EmbedderMismatchError",
+    "ForbiddenError",
     "ForeignStoreError",
     "IdempotencyError",
     "IndexStateError",
@@ -57,6 +63,7 @@ __all__ = [
     "ModelRequestError",
     "ModelUnavailableError",
     "NotFoundError",
+    "RateLimitError",
     "ReplyError",
     "SchemaTooNewError",
     "SessionConflictError",
@@ -69,6 +76,7 @@ __all__ = [
     "StoreReplacedError",
     "StoreWriteError",
     "TimestampError",
+    "UnauthenticatedError",
     "WeightsError",
 ]
 
@@ -99,6 +107,31 @@ class IdempotencyError(InputError):
 
 class NotFoundError(MemForestError, LookupError):
     """There is no such user, session, fact or entity."""
+
+
+class AccessError(MemForestError):
+    """A server does not let the caller do this."""
+
+
+class UnauthenticatedError(AccessError):
+    """There is no key or token with the request, or one that is unknown, expired or revoked."""
+
+
+class ForbiddenError(AccessError):
+    """The key or token of the request does not allow this."""
+
+
+class RateLimitError(AccessError):
+    """Too many requests, or too many ingests at once.
+
+    Args:
+        message: which limit.
+        retry_after_s: when to try again, in seconds from now.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class SomeUsersFailedError(MemForestError):

@@ -40,9 +40,16 @@ from memforest.store.discard import discard_unwritten
 from memforest.store.salts import salt_file
 from memforest.text import cut
 
-__all__ = ["MemoryPool"]
+__all__ = ["MemoryPool", "no_memory"]
 
 T = TypeVar("T")
+
+
+def no_memory(user_id: str) -> NotFoundError:
+    """Return the error of a user without a memory; also a server's for one that the caller may not know of."""
+    return NotFoundError(
+        f"user {cut(repr(user_id), 60)} has no memory yet; ingest a session or register_user() first"
+    )
 
 
 class MemoryPool:
@@ -125,9 +132,7 @@ class MemoryPool:
     async def _require(self, user_id: str) -> None:
         """Raise if a user has no memory."""
         if not self._is_open(user_id) and not await asyncio.to_thread(self.exists, user_id):
-            raise NotFoundError(
-                f"user {cut(repr(user_id), 60)} has no memory yet; ingest a session or register_user() first"
-            )
+            raise no_memory(user_id)
 
     async def use(
         self,

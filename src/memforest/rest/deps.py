@@ -1,0 +1,75 @@
+"""What routes depend on: who asks, what that allows, and with which memories."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Annotated, Any, cast
+
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
+
+from memforest.access import Access, Principal, Scope
+from memforest.forest.forest import AsyncMemForest
+
+__all__ = ["Forest", "Who", "access_of", "caller", "credential_of", "needs"]
+
+KEY_HEADER = "X-API-Key"
+SCHEMES = ("bearer", "token")
+"""Schemes of ``Authorization`` that carry a key; ``Token`` is what mem0's client sends."""
+
+_key_scheme = APIKeyHeader(name=KEY_HEADER, auto_error=False, description="a key of `memforest keys create`")
+_bearer_scheme = HTTPBearer(auto_error=False, description="a key, or a token of the configured issuer")
+
+
+def access_of(request: Request) -> Access:
+    """Return what decides on requests of this app."""
+    return cast(Access, request.app.state.access)
+
+
+def credential_of(request: Request) -> str | None:
+    """Return the key or token that came with a request, from any of the headers that carry one."""
+    if key := request.headers.get(KEY_HEADER):
+        return key
+    scheme, credential = get_authorization_scheme_param(request.headers.get("Authorization"))
+    return credential if scheme.lower() in SCHEMES and credential else None
+
+
+async def caller(
+    request: Request,
+    _key: Annotated[object, Security(_key_scheme)] = None,
+    _bearer: Annotated[object, Security(_bearer_scheme)] = None,
+) -> Principal:
+    """Return who asks, counted against the limits.
+
+    Raises:
+        UnauthenticatedError: if no key or token is there that is needed, or it does not hold.
+        RateLimitError: if it is one request too many.
+    """
+    access = access_of(request)
+    who = await access.identify(credential_of(request))
+    await access.count(who)
+    return who
+
+
+Who = Annotated[Principal, Depends(caller)]
+"""Who asks."""
+
+
+def needs(scope: Scope) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Return a dependency that lets only those pass who have a scope."""
+
+    async def check(who: Who) -> None:
+        who.require(scope)
+
+    return check
+
+
+async def forest_of(request: Request, who: Who) -> AsyncIterator[AsyncMemForest]:
+    """Give the memories of the caller's tenant for as long as the request lasts."""
+    async with access_of(request).forest(who) as forest:
+        yield forest
+
+
+Forest = Annotated[AsyncMemForest, Depends(forest_of)]
+"""The memories of the caller's tenant."""
