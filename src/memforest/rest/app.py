@@ -32,10 +32,10 @@ def create_app(
         access: decides on requests in the place of both; without it everybody who reaches the app may do everything.
     """
     if access is None:
-        assert forest_or_dir is not None
-        given = isinstance(forest_or_dir, AsyncMemForest)
-        forest = forest_or_dir if given else AsyncMemForest(forest_or_dir, config)
-        access = OpenAccess(forest, owned=not given)
+        if isinstance(forest_or_dir, AsyncMemForest):
+            access = OpenAccess(forest_or_dir)
+        else:
+            access = OpenAccess(AsyncMemForest(forest_or_dir, config), owned=True)
     decides = access
 
     @asynccontextmanager
