@@ -18,6 +18,8 @@ from concurrent.futures import CancelledError, Future, wait
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from memforest import spans
+
 __all__ = ["HasAsync", "blocking", "run"]
 
 P = ParamSpec("P")
@@ -36,6 +38,7 @@ class _Portal:
         # meanwhile would have a child in which that module is locked for ever.
         for name in ("numpy.ma", "pydantic.fields", "memforest.data"):
             importlib.import_module(name)
+        spans.prepare()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._serve, name="memforest-portal", daemon=True)
         self.thread.start()

@@ -34,6 +34,7 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import FOREST_VERBS, spanned
 from memforest.forest.transfer import Backups
 from memforest.memory.directory import Survey, survey
 from memforest.memory.ingest.redact import redacted
@@ -55,6 +56,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+@spanned(FOREST_VERBS, lambda _forest, given: given.get("user_id", ""))
 class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingForest):
     """Memories of many users, one SQLite file each, in one directory.
 

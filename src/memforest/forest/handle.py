@@ -25,6 +25,7 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.over_time import ReadsOverTime
+from memforest.forest.spanned import MEMORY_VERBS, spanned
 from memforest.forest.transfer import Transfer
 from memforest.interval import floor_ms
 from memforest.memory.ingest.redact import redacted
@@ -57,6 +58,7 @@ __all__ = ["AsyncUserMemory", "UserMemory"]
 T = TypeVar("T")
 
 
+@spanned(MEMORY_VERBS, lambda handle, _given: handle.user_id)
 class AsyncUserMemory(
     CorrectsMemory, DeletesFromMemory, KnowsEntities, MergingVerbs, ReadsOverTime, Transfer
 ):

@@ -12,6 +12,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest.options import check_flags, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import tell_upserted, upserting
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
@@ -102,11 +103,13 @@ async def _ingest(
         return
     try:
         arrivals = {i: await redacted(one, pool.config) for i, one in arrivals.items()}
-        found = await pool.use(
-            user_id,
-            lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
-            first=lambda label: _require_one(arrivals, pool.config, label, results),
-        )
+        with upserting("ingest_parallel", user_id) as current:
+            found = await pool.use(
+                user_id,
+                lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
+                first=lambda label: _require_one(arrivals, pool.config, label, results),
+            )
+            tell_upserted(current, found)
     except MemForestError as exc:
         for i in arrivals:
             results.setdefault(i, exc)

@@ -20,6 +20,7 @@ from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableErro
 from memforest.models.base import ChatModel, ChatReply, ChatRequest
 from memforest.models.ledger import Ledger, counted, current_ledger
 from memforest.models.trace import Trace, TraceError
+from memforest.spans import span
 from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
@@ -78,7 +79,10 @@ class Calls:
             reply: ChatReply | None = None
             error: ModelError | None = None
             try:
-                reply = _checked(await self._model.complete(request), request, self.model_id)
+                with span(f"chat {self.model_id}", self._about(request), kind="client") as current:
+                    reply = _checked(await self._model.complete(request), request, self.model_id)
+                    current.set("gen_ai.usage.input_tokens", reply.prompt_tokens)
+                    current.set("gen_ai.usage.output_tokens", reply.completion_tokens)
                 return reply
             except ModelError as exc:
                 error = exc
@@ -89,6 +93,16 @@ class Calls:
                 seconds = time.perf_counter() - started
                 ledger.record(request.step, reserved, _usage(request, reply, error, seconds))
                 self._write_trace(ledger, request, reply, error, seconds)
+
+    def _about(self, request: ChatRequest) -> dict[str, str | int | float | bool]:
+        """Return what is known of a call before it is made."""
+        return {
+            "gen_ai.operation.name": "chat",
+            # What is behind a function of the caller's is not known here.
+            "gen_ai.provider.name": getattr(self._model, "provider_name", "custom"),
+            "gen_ai.request.model": self.model_id,
+            "memforest.step": request.step,
+        }
 
     def _write_trace(
         self,

@@ -27,6 +27,7 @@ from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts
 from memforest.models.onnx import OnnxModel, known_share, shared_encoder
 from memforest.models.workers import Workers
+from memforest.spans import span
 
 __all__ = ["DEFAULT_CACHE_BYTES", "EmbedderUsage", "LocalEmbedder"]
 
@@ -132,7 +133,8 @@ class LocalEmbedder:
             def keep(made: list[tuple[bytes, _Row]]) -> None:
                 rows.update(made)
 
-            await self._workers.run(self._run, list(missing.items()), keep)
+            with span(f"embeddings {self.model_id}", self._about):
+                await self._workers.run(self._run, list(missing.items()), keep)
         result = np.empty((len(keys), self.dimension), dtype=np.float32)
         for index, key in enumerate(keys):
             result[index] = rows[key]
@@ -151,6 +153,15 @@ class LocalEmbedder:
         with self._lock:
             self._cache = _VectorCache(self._cache_bytes)
         self._workers.close()
+
+    @property
+    def _about(self) -> dict[str, str | int | float | bool]:
+        """What a span says of a run of the model; it runs in this process."""
+        return {
+            "gen_ai.operation.name": "embeddings",
+            "gen_ai.provider.name": "memforest",
+            "gen_ai.request.model": self.model_id,
+        }
 
     def _cached(self, keys: Sequence[bytes]) -> dict[bytes, _Row]:
         with self._lock:

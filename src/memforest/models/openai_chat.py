@@ -35,6 +35,7 @@ class OpenAIChat:
     def __init__(self, endpoint: ChatEndpoint) -> None:
         self.endpoint = endpoint
         self.model_id = endpoint.model
+        self.provider_name = "openai"  # what the endpoint speaks; it need not be theirs
         self._clients = Clients()
         self._steps: dict[str, ChatEndpoint] = {}
         self._dialects: dict[tuple[str | None, str], Dialect] = {}

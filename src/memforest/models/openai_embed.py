@@ -21,6 +21,7 @@ from memforest.models.ledger import counted, current_ledger
 from memforest.models.openai_client import Clients, Target, timeouts
 from memforest.models.openai_dialect import is_about_length
 from memforest.models.openai_errors import Place, complaint, mapped, read_json
+from memforest.spans import span
 from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
@@ -163,7 +164,10 @@ class OpenAIEmbedder:
                 started = time.perf_counter()
                 while True:
                     spoken = self._dialect
-                    got = await self._try(place, spoken, texts)
+                    with span(f"embeddings {self.endpoint.model}", self._about, kind="client") as current:
+                        got = await self._try(place, spoken, texts)
+                        if not isinstance(got, _Dialect):
+                            current.set("gen_ai.usage.input_tokens", got[1])
                     if not isinstance(got, _Dialect):
                         break
                     # Requests under way together complain of different things.
@@ -182,6 +186,15 @@ class OpenAIEmbedder:
         finally:
             current_ledger().add(STEP, replace(used, seconds=time.perf_counter() - started))
         return rows
+
+    @property
+    def _about(self) -> dict[str, str | int | float | bool]:
+        """What is known of a request before it is made."""
+        return {
+            "gen_ai.operation.name": "embeddings",
+            "gen_ai.provider.name": "openai",
+            "gen_ai.request.model": self.endpoint.model,
+        }
 
     async def _try(
         self, place: Place, spoken: _Dialect, texts: Sequence[str]
