@@ -1,0 +1,1 @@
+"""Parts of `serving.py`: what a server costs beside the library in one's own process."""

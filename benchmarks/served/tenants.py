@@ -1,0 +1,69 @@
+"""Many tenants with some users each: files held open, and the resident set, while all are used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from memforest import Config
+from served.http import Connection, call
+from served.processes import Server, command, serving
+
+__all__ = ["crowd"]
+
+LANES = 8
+LOOKS = 10
+
+
+async def crowd(directory: Path, tenants: int, users: int, config: Config) -> list[Mapping[str, object]]:
+    """Let each tenant's users add a turn and ask for it, in a shuffled order, and return what was seen on the way."""
+    keys = {f"tenant {n}": _key(directory, f"tenant {n}") for n in range(tenants)}
+    calls = [(key, f"user {n}") for key in keys.values() for n in range(users)]
+    rng = random.Random(5)
+    rng.shuffle(calls)
+    rows: list[Mapping[str, object]] = []
+    options = ["--rate", "0"]
+    with serving(directory, options, MEMFOREST_EMBEDDER=str(config.embedder)) as server:
+        began = time.perf_counter()
+        size = max(len(calls) // LOOKS, 1)
+        for at in range(0, len(calls), size):
+            waiting = calls[at : at + size]
+            await asyncio.gather(*(_lane(server, waiting) for _ in range(LANES)))
+            rows.append(
+                {
+                    "memories used": min(at + size, len(calls)),
+                    "open files": server.open_files,
+                    "resident MB": server.resident_mb,
+                    "seconds": time.perf_counter() - began,
+                }
+            )
+    return rows
+
+
+async def _lane(server: Server, waiting: list[tuple[str, str]]) -> None:
+    while waiting:
+        key, user = waiting.pop()
+        name = user.replace(" ", "%20")
+        async with Connection(server.host, server.port, key) as connection:
+            body = {"content": f"I live in {user}burg.", "timestamp": "2025-05-05T10:00:00Z"}
+            await call(connection, "POST", f"/v1/users/{name}/messages", body)
+            found = await call(connection, "POST", f"/v1/users/{name}/search", {"question": "live where?"})
+            if not found["evidence"]:
+                raise RuntimeError(f"{user} was not found again")
+
+
+def _key(directory: Path, tenant: str) -> str:
+    made = subprocess.run(
+        command("keys", "create", "bench", "--tenant", tenant, "--scope", "read,write", "--dir", str(directory), "--json"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(made.stdout)
+    key: str = told.get("data", told)["key"]
+    return key
