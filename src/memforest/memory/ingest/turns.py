@@ -14,13 +14,13 @@ from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
+from memforest.limits import MAX_ID_CHARS, MAX_METADATA_DEPTH, ROLE_ALIASES, ROLES
 from memforest.memory.ingest.fields import CAPTION, ID, KNOWN, SPEAKER, TEXT, TIME_KEYS, Withheld
 from memforest.memory.numeric_order import month_first_warning
 from memforest.text import cut, is_binary_looking
-from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
+from memforest.types import Refused, TimeSource, Turn
 
 __all__ = [
-    "ROLES",
     "Arrival",
     "Reading",
     "TurnReader",
@@ -29,14 +29,6 @@ __all__ = [
     "read_addition",
     "read_arrival",
 ]
-
-_ALIASES = {"human": "user", "ai": "assistant"}
-ROLES = frozenset((*TURN_ROLES[1:], *_ALIASES))
-"""Roles of chat protocols. A person's name belongs in ``speaker``."""
-
-MAX_ID_CHARS = 1024
-MAX_METADATA_DEPTH = 64
-"""Lists and mappings within each other that metadata may hold; what reads it level by level must not run out of stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +270,7 @@ class TurnReader:
                 f"turn {index} has the unknown role {shown(role)}; use one of {', '.join(sorted(ROLES))}, "
                 "and put a person's name in 'speaker'"
             )
-        return _ALIASES.get(folded, folded)
+        return ROLE_ALIASES.get(folded, folded)
 
     def _speaker(self, item: Mapping[str, Any], role: str | None, index: int) -> str:
         named = _first(item, SPEAKER)
