@@ -85,7 +85,10 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         self.config = config or load_default_config()
         check_indexes(self.config)
         self._max_workers = max_workers
-        self._pool = MemoryPool(self.directory, self.config)
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> MemoryPool:
+        return MemoryPool(self.directory, self.config)
 
     # -- users --------------------------------------------------------------------------------
 
