@@ -25,6 +25,7 @@ from memforest.access import Access, AccessSettings, KeyedAccess, Principal
 from memforest.access import known as known_module
 from memforest.access.keys import KEY_FILE, KeyStore, MadeKey, id_of, read_lifetime, read_scopes
 from memforest.access.known import LOOK_EVERY_S, NOTE_EVERY_S, KnownKeys
+from memforest.access.rows import KeyRow
 from memforest.errors import (
     InputError,
     NotFoundError,
@@ -382,11 +383,17 @@ def test_the_file_is_read_only_when_it_has_changed(
     store: KeyStore, ticking: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A storm of unknown keys reads nothing; looks that find nothing new read no rows."""
-    watch, reads = Watch(), []
+    watch = Watch()
+    reads: list[float] = []
     made = store.create("a")
     server = KeyStore(store.file.path.parent.parent)
     rows = server.file.rows
-    monkeypatch.setattr(server.file, "rows", lambda: reads.append(watch.now) or rows())
+
+    def counted() -> list[KeyRow]:
+        reads.append(watch.now)
+        return rows()
+
+    monkeypatch.setattr(server.file, "rows", counted)
 
     async def work() -> None:
         keys = KnownKeys(server, ticking, watch)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
 from memforest.errors import IssuerUnavailableError
 
 __all__ = ["Fetch", "fetcher"]
 
-Fetch: TypeAlias = Callable[[str], Awaitable[Mapping[str, Any]]]
+Fetch: TypeAlias = Callable[[str], Coroutine[Any, Any, Mapping[str, Any]]]
 """Returns the JSON object at an address, or raises `IssuerUnavailableError`."""
 
 MOST_BYTES = 1 << 20

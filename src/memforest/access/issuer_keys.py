@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -66,10 +67,14 @@ class IssuerKeys:
         Raises:
             IssuerUnavailableError: if nothing is known, or only what is too old, and the issuer does not answer.
         """
-        fitting = self._fitting(kid, algorithm)
-        if (fitting is None or self._age() >= self._settings.keys_max_age_s) and self._may_ask():
+        stale = self._age() >= self._settings.keys_most_age_s
+        if stale or self._fitting(kid, algorithm) is None:
+            async with self._one.turn():  # who needs the answer waits for it, whoever asked
+                if self._may_ask():
+                    await self._ask()
+        elif self._age() >= self._settings.keys_max_age_s and self._may_ask():
             async with self._one.turn():
-                if self._may_ask():  # nobody has asked meanwhile
+                if self._may_ask():
                     await self._ask()
         if self._age() >= self._settings.keys_most_age_s:
             raise IssuerUnavailableError("the issuer of tokens does not answer; no token can be checked")
@@ -91,6 +96,10 @@ class IssuerKeys:
         except (IssuerUnavailableError, ConfigError) as exc:
             _log.warning("the keys of the issuer of tokens were not read: %s", exc)
             return
+        except asyncio.CancelledError:
+            if self._known is None:  # whoever comes next asks at once: nobody can be let in before
+                self._asked = None
+            raise
         self._known = _Known(keys, begun)
         self._made.clear()
 
