@@ -1,6 +1,7 @@
 """Processing the sessions of one call together, from `received` to their results.
 
-What the sessions of a call share (judging, routing, the refresh) counts for the last of them.
+What the sessions of a call share (judging, routing, the refresh) counts for the last of them. A session is finished when
+it is written; those that were processed last are when the call has done the rest.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Batch:
     """Processes stored sessions together (extract, judge, commit, refresh), and makes the result of each.
 
     Args:
-        writer: of the memory.
+        writer: of the memory; its `watch` is told how far the sessions are.
         warnings: said with every result.
     """
 
@@ -69,10 +70,43 @@ class Batch:
         self._failures: list[str] = []
         self._tried = False
         self._repeated: dict[int, IngestResult] = {}
+        self._deferred: dict[int, tuple[ChunkReport, ...]] = {}
+        self._names: dict[int, str | None] = {}
+        """The sessions that are not finished, by place."""
+
+    async def receive(self, at: int, session_id: str | None, work: Awaitable[StoredSession]) -> StoredSession | None:
+        """Await a session's turns to be stored, and tell of it; None when they could not be, which is its result then.
+
+        Args:
+            at: place in the call.
+            session_id: the session, if it has a name yet.
+            work: stores the turns.
+        """
+        try:
+            stored = await work
+        except MemForestError as exc:
+            self._names[at] = session_id
+            self.fail(at, exc)
+            self._tell_finished()
+            return None
+        self.tell_received(at, stored)
+        return stored
+
+    def tell_received(self, at: int, stored: StoredSession) -> None:
+        """Tell that the turns of a session are stored."""
+        self._names[at] = stored.session_id
+        turns = stored.known_turns + stored.new_turns
+        self._writer.watch.received(stored.session_id, turns, len(stored.refused))
 
     def fail(self, at: int, error: MemForestError) -> None:
         """Record an error as the result of a session."""
         self._errors[at] = error
+
+    def _tell_finished(self) -> None:
+        """Tell of the sessions that are not finished yet that they are, or have failed."""
+        names, self._names = self._names, {}
+        for at, name in names.items():
+            self._writer.watch.finished(name, failed=at in self._errors)
 
     def warn(self, problems: Sequence[str]) -> None:
         """Add warnings to the results."""
@@ -101,6 +135,8 @@ class Batch:
         Args:
             stored: place in the call -> the session.
         """
+        self._tell_finished()  # those before
+        self._names = {at: one.session_id for at, one in stored.items()}
         self._stored.update(stored)
         open_ = {at: one for at, one in stored.items() if one.new_turns or one.unfinished}
         if not open_:

@@ -31,6 +31,8 @@ class StoredSession:
     row: int
     session_id: str
     new_turns: int = 0
+    known_turns: int = 0
+    """Turns that the caller gave and that were stored before."""
     replaced: bool = False
     """It has overwritten another one."""
     unfinished: bool = False

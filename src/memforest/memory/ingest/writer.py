@@ -24,6 +24,7 @@ from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.parts import commit_in_parts
 from memforest.memory.ingest.repeats import with_first_result
 from memforest.memory.ingest.stored_session import StoredSession, load
+from memforest.memory.progress import NOBODY, Watch
 from memforest.memory.results import IngestResult
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
@@ -42,7 +43,7 @@ __all__ = ["SessionWriter"]
 
 @dataclass(slots=True)
 class SessionWriter:
-    """Writes one memory. `vectors` is None in a memory without an embedder."""
+    """Writes one memory. `vectors` is None in a memory without an embedder; `watch` is told how far a write has come."""
 
     db: Database
     config: Config
@@ -52,6 +53,7 @@ class SessionWriter:
     cache: SnapshotCache
     attached: Attached
     summaries: Summaries
+    watch: Watch = NOBODY
 
     async def process(self, stored: Sequence[StoredSession]) -> list[CommittedSession | SessionConflictError]:
         """Take stored sessions, at least one, to `ingested`: extract their open cells, embed, judge, and commit each.
@@ -68,7 +70,7 @@ class SessionWriter:
             loaded = await asyncio.to_thread(self._load, stored)
         with timer.timed("extract"):
             extracted = await all_of(
-                extract(one, self.steps, self.vectors, self.threshold)
+                extract(one, self.steps, self.vectors, self.threshold, self.watch)
                 for one in loaded
                 if isinstance(one, StoredSession)
             )
@@ -104,11 +106,12 @@ class SessionWriter:
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""
-        return await self.summaries.make(self.vectors, timer)
+        return await self.summaries.make(self.vectors, timer, watch=self.watch)
 
     async def refresh_above(self, trees: Collection[int], timer: Timer) -> Refreshed:
         """Bring the roots of some trees up to date, and so every path that leads to them from what was written."""
-        return await self.summaries.make(self.vectors, timer, await asyncio.to_thread(self._roots, trees))
+        roots = await asyncio.to_thread(self._roots, trees)
+        return await self.summaries.make(self.vectors, timer, roots, watch=self.watch)
 
     async def deferred_trees(self) -> frozenset[int]:
         """Return the trees of deferred indexes that have nodes out of date: they are written behind a write, not with it."""
