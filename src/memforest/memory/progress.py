@@ -126,7 +126,7 @@ class Watch:
     tell: OnProgress | None = None
 
     def received(self, session_id: str | None, stored: int, refused: int = 0) -> None:
-        """Tell that so many turns of a session are stored, and so many refused."""
+        """Tell that so many turns of a session are stored, and so many were refused."""
         self._say("received", session_id, stored, refused, stored + refused)
 
     def extracted(self, session_id: str, done: int, failed: int, total: int) -> None:

@@ -137,9 +137,9 @@ async def extract(
             await embed(_statements(made), "fact")
         tell()
 
-    async def read_in_turn(chunks: Sequence[Chunk]) -> None:
-        for first in range(0, len(chunks), READ_CHUNKS):
-            await read(chunks[first : first + READ_CHUNKS])
+    async def read_in_turn(parts: Sequence[Sequence[Chunk]]) -> None:
+        for part in parts:
+            await read(part)
 
     def tell() -> None:
         failed = sum(one.failure is not None and not one.left for one in outcomes.values())
@@ -151,11 +151,8 @@ async def extract(
         chunks = [chunk for chunk in stored.chunks if chunk.turns]
         silent = len(stored.cells) - len(chunks)
         tell()
-        if steps.extracts_apart and stored.infer:
-            jobs = [read([one]) for one in sorted(chunks, key=_length, reverse=True)]  # the longest takes longest
-        else:
-            jobs = [read_in_turn(chunks)]
-        await all_of((embed(_said(stored), "turn"), *jobs))
+        jobs = _jobs(chunks, apart=steps.extracts_apart and stored.infer)
+        await all_of((embed(_said(stored), "turn"), *(read_in_turn(parts) for parts in jobs)))
         if at_once:
             await embed(_statements(list(outcomes.values())), "fact")
     return ExtractedSession(
@@ -178,6 +175,15 @@ def _with_unspoken(
     turns = (turn for _, turn in stored.span(cell.first, cell.last))
     silent = [Skipped(t.ordinal, cut(t.text), f"role {t.role}") for t in turns if t.role in UNSPOKEN_ROLES]
     return replace(outcome, skipped=tuple(sorted((*outcome.skipped, *silent), key=lambda one: one.turn)))
+
+
+def _jobs(chunks: Sequence[Chunk], *, apart: bool) -> list[list[Sequence[Chunk]]]:
+    """Return what is read side by side: parts of the chunks, of which one is read after the other."""
+    if apart:
+        return [
+            [[one]] for one in sorted(chunks, key=_length, reverse=True)
+        ]  # nothing takes as long as the longest
+    return [[chunks[first : first + READ_CHUNKS] for first in range(0, len(chunks), READ_CHUNKS)]]
 
 
 def _length(chunk: Chunk) -> int:

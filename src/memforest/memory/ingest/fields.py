@@ -8,7 +8,18 @@ from typing import Any, Literal
 
 from memforest.text import cut
 
-__all__ = ["CAPTION", "ID", "KNOWN", "SPEAKER", "TEXT", "TIME_KEYS", "Withheld", "field_of", "tools_called"]
+__all__ = [
+    "CAPTION",
+    "ID",
+    "KNOWN",
+    "SPEAKER",
+    "TEXT",
+    "TIME_KEYS",
+    "Withheld",
+    "field_of",
+    "is_deeper",
+    "tools_called",
+]
 
 TEXT = ("content", "text", "message")
 TIME_KEYS = ("timestamp", "time", "date", "created_at")
@@ -46,3 +57,11 @@ def tools_called(item: Mapping[str, Any]) -> str:
     )
     names = [str(one.get("name")) for one in functions if isinstance(one, Mapping)]
     return f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""
+
+
+def is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and mappings stand within each other more than so many levels deep."""
+    if not isinstance(value, (list, tuple, dict)):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels < 1 or any(is_deeper(part, levels - 1) for part in parts)

@@ -294,7 +294,9 @@ class _KnownTurns:
             return False
         called = f"session {cut(repr(self._session.session_id), 60)} has a message with the id {cut(repr(turn.id), 60)} already"
         if (stored.speaker, stored.text) != (turn.speaker, turn.text):
-            raise InputError(f"{called}, of other content or by another speaker; leave the id out or change it")
+            raise InputError(
+                f"{called}, of other content or by another speaker; leave the id out or change it"
+            )
         if stored.said != turn.said and {stored.time_source, turn.time_source} <= {"given", "naive"}:
             self.notes.append(f"{called}, said at another time; it stays as it is")
         return True

@@ -14,7 +14,17 @@ from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
-from memforest.memory.ingest.fields import CAPTION, ID, KNOWN, SPEAKER, TEXT, TIME_KEYS, Withheld, tools_called
+from memforest.memory.ingest.fields import (
+    CAPTION,
+    ID,
+    KNOWN,
+    SPEAKER,
+    TEXT,
+    TIME_KEYS,
+    Withheld,
+    is_deeper,
+    tools_called,
+)
 from memforest.memory.numeric_order import month_first_warning
 from memforest.text import cut, is_binary_looking
 from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
@@ -91,7 +101,7 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
     for key, one in value.items():
         try:
             json.dumps({key: one}, allow_nan=False, ensure_ascii=False).encode()
-            too_deep = _is_deeper(one, MAX_METADATA_DEPTH - 1)
+            too_deep = is_deeper(one, MAX_METADATA_DEPTH - 1)
         except RecursionError:
             too_deep = True
         except (TypeError, ValueError):
@@ -104,14 +114,6 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
                 "it as a JSON text"
             )
     return dict(value)
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Return whether lists and mappings stand within each other more than so many levels deep."""
-    if not isinstance(value, (list, tuple, dict)):
-        return False
-    parts = value.values() if isinstance(value, dict) else value
-    return levels < 1 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
 def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | None:

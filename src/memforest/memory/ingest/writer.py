@@ -15,6 +15,7 @@ from datetime import datetime
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
+from memforest.memory.chunks import ChunkReport
 from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.catch_up import catch_up
 from memforest.memory.ingest.commit import CommittedSession
@@ -94,6 +95,11 @@ class SessionWriter:
                 except SessionConflictError as exc:
                     found.append(exc)
         return found
+
+    async def open_chunks(self, stored: StoredSession) -> tuple[ChunkReport, ...]:
+        """Return the chunks of a session that are to be read, or failed before."""
+        loaded = await asyncio.to_thread(self._load, [stored])
+        return tuple(chunk for one in loaded if isinstance(one, StoredSession) for chunk in one.open_chunks)
 
     async def first_result(self, result: IngestResult, write: WriteKey) -> IngestResult:
         """Return a result as that of the first call with its idempotency key."""
