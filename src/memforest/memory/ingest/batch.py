@@ -43,7 +43,8 @@ def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]
         together: several at once; else each by itself.
     """
     turns = [len(one.turns) if isinstance(one.turns, Sized) else 0 for one in arrivals]
-    return groups_of_turns(turns, [one.session_id for one in arrivals], together=together)
+    names = [one.session_id if isinstance(one.session_id, str) else None for one in arrivals]  # as they came
+    return groups_of_turns(turns, names, together=together)
 
 
 def groups_of_turns(turns: Sequence[int], names: Sequence[str | None], *, together: bool) -> list[list[int]]:

@@ -125,6 +125,7 @@ async def extract(
     at_once = maker is not None and is_remote(maker.embedder)
     outcomes: dict[int, ChunkOutcome] = {}
     found: dict[bytes, NDArray[np.float32]] = {}
+    told: list[int] = []
 
     async def embed(texts: Sequence[str], kind: str) -> None:
         if maker is not None:
@@ -143,9 +144,10 @@ async def extract(
 
     def tell() -> None:
         failed = sum(one.failure is not None and not one.left for one in outcomes.values())
-        tried = silent + sum(not one.left for one in outcomes.values())
-        if stored.cells:
-            watch.extracted(stored.session_id, tried - failed, failed, len(stored.cells))
+        done = silent + sum(one.failure is None for one in outcomes.values())
+        if stored.cells and told != [done, failed]:
+            told[:] = [done, failed]
+            watch.extracted(stored.session_id, done, failed, len(stored.cells))
 
     with keeping(spent):
         chunks = [chunk for chunk in stored.chunks if chunk.turns]
