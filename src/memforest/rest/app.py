@@ -12,7 +12,7 @@ from memforest import __version__
 from memforest.access import Access, OpenAccess
 from memforest.config import Config
 from memforest.forest.forest import AsyncMemForest
-from memforest.rest import problems
+from memforest.rest import compat, problems
 from memforest.rest.routes import ROUTERS
 
 __all__ = ["create_app"]
@@ -46,6 +46,6 @@ def create_app(
     app = FastAPI(title="memforest", version=__version__, openapi_url="/openapi.json", lifespan=lifespan)
     app.state.access = access
     problems.install(app)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *compat.ROUTERS):
         app.include_router(router)
     return app
