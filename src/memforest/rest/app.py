@@ -14,7 +14,7 @@ from memforest import __version__
 from memforest.access import Access, OpenAccess
 from memforest.config import Config
 from memforest.forest.forest import AsyncMemForest
-from memforest.rest import openapi, problems
+from memforest.rest import compat, openapi, problems
 from memforest.rest.asgi import Around
 from memforest.rest.routes import ROUTERS
 
@@ -70,6 +70,6 @@ def create_app(
     app.add_middleware(Around, origins=origins)
     if origins:
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *compat.ROUTERS):
         app.include_router(router)
     return app
