@@ -2,8 +2,8 @@
 
 from fastapi import APIRouter
 
-from memforest.rest.routes import users
+from memforest.rest.routes import jobs, users
 
 __all__ = ["ROUTERS"]
 
-ROUTERS: tuple[APIRouter, ...] = (users.router,)
+ROUTERS: tuple[APIRouter, ...] = (users.router, jobs.router)
