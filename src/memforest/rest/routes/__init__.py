@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from memforest.rest.routes import asking, entities, facts, over_time, sessions, upkeep, users
+from memforest.rest.routes import asking, entities, facts, jobs, over_time, sessions, upkeep, users
 
 __all__ = ["ROUTERS"]
 
@@ -19,4 +19,5 @@ ROUTERS: tuple[APIRouter, ...] = (
     over_time.changes,
     upkeep.upkeep,
     upkeep.indexes,
+    jobs.router,
 )
