@@ -71,10 +71,11 @@ COMMANDS = {
     "rebuild": ("rebuilding", "Make anew what is derived: what is stale, one index, or every vector."),
     "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
+    "mcp": ("memforest.server.mcp_command", "Give an agent this memory, by the Model Context Protocol."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),
 }
-"""Command name -> module of this package, and the line that ``memforest --help`` shows, kept here so that
+"""Command name -> module of this package, or the whole name of one elsewhere, and the line that ``memforest --help`` shows, kept here so that
 help imports no command."""
 
 INTERRUPTED = 130
@@ -94,7 +95,8 @@ class Root(click.Group):
             if not ctx.resilient_parsing and (near := difflib.get_close_matches(cmd_name, COMMANDS, 1)):
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
-        module = importlib.import_module(f"memforest.cli.{COMMANDS[cmd_name][0]}")
+        name = COMMANDS[cmd_name][0]
+        module = importlib.import_module(name if "." in name else f"memforest.cli.{name}")
         attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command: click.Command = getattr(module, attribute)
         return command
