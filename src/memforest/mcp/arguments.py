@@ -6,13 +6,9 @@ from typing import Annotated, Any, Optional
 
 from pydantic import BaseModel, Field
 
-__all__ = ["AsOf", "Cursor", "During", "Id", "Limit", "Message", "Tokens", "TopK", "User", "given", "window"]
+from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, STORED_ROLES
 
-MAX_BODY_BYTES = 10_000_000
-MAX_ID_CHARS = 1_024
-MAX_PAGE = 1_000
-MAX_TOP_K = 1_000
-ROLES = ("user", "assistant", "system", "developer", "tool", "function")
+__all__ = ["AsOf", "Cursor", "During", "Id", "Limit", "Message", "Tokens", "TopK", "User", "given", "window"]
 
 Id = Annotated[str, Field(max_length=MAX_ID_CHARS)]
 User = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
@@ -30,7 +26,7 @@ TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
 class Message(BaseModel):
     """A message of a conversation, as the core takes it."""
 
-    role: str = Field("user", json_schema_extra={"enum": list(ROLES)})
+    role: str = Field("user", json_schema_extra={"enum": list(STORED_ROLES)})
     content: str
     speaker: str = ""
     timestamp: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
@@ -32,7 +32,7 @@ __all__ = ["ask_memory", "get_timeline", "list_facts", "search_memory"]
 
 
 async def search_memory(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     query: str,
     as_of: AsOf = "",
@@ -56,7 +56,7 @@ async def search_memory(
 
 
 async def ask_memory(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     question: str,
     as_of: AsOf = "",
@@ -78,7 +78,7 @@ async def ask_memory(
 
 
 async def get_timeline(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     entity: Id,
     attribute: Id = "",
@@ -94,7 +94,7 @@ async def get_timeline(
 
 
 async def list_facts(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     entity: Id = "",
     session_id: Id = "",

@@ -5,7 +5,7 @@ Source: https://developers.openai.com/apps-sdk/build/mcp-server
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote as percent
 from urllib.parse import unquote
 
@@ -29,7 +29,7 @@ AROUND = 2
 TOP_K = 10
 
 
-async def search(ctx: Context[Any, Any], *, query: str, user: User) -> Annotated[CallToolResult, Hits]:
+async def search(ctx: Context, *, query: str, user: User) -> Annotated[CallToolResult, Hits]:
     """Search memory; returns ids for fetch."""
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.search(query, top_k=TOP_K)
@@ -38,7 +38,7 @@ async def search(ctx: Context[Any, Any], *, query: str, user: User) -> Annotated
     return said_result(data, data.model_dump_json())
 
 
-async def fetch(ctx: Context[Any, Any], *, id: str, user: User) -> Annotated[CallToolResult, Fetched]:
+async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResult, Fetched]:
     """Return what an id of search stands for, quoted."""
     kind, _, rest = id.partition(":")
     parts = [unquote(one) for one in rest.split(":")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from mcp.server.mcpserver import Context
 
@@ -39,7 +39,7 @@ class Desk:
         self.user = user
         self.fixed = fixed
 
-    async def who(self, ctx: Context[Any, Any] | None) -> Principal:
+    async def who(self, ctx: Context | None) -> Principal:
         """Return who calls: whom the HTTP app has identified, elsewhere whom `Access` takes a call without a key for.
 
         Raises:
@@ -71,9 +71,7 @@ class Desk:
         return bound
 
     @asynccontextmanager
-    async def memory(
-        self, ctx: Context[Any, Any], given: str, scope: Scope
-    ) -> AsyncIterator[AsyncUserMemory]:
+    async def memory(self, ctx: Context, given: str, scope: Scope) -> AsyncIterator[AsyncUserMemory]:
         """Give the memory that a call is about, for as long as it lasts.
 
         Raises:
@@ -93,13 +91,11 @@ class Desk:
                 raise NotFoundError(NOBODY) from None
 
 
-def desk_of(ctx: Context[Any, Any]) -> Desk:
+def desk_of(ctx: Context) -> Desk:
     """Return the desk of the server that a call came to."""
     return cast("MemoryServer", ctx.mcp_server).desk
 
 
-def memory_of(
-    ctx: Context[Any, Any], user: str, scope: Scope
-) -> AbstractAsyncContextManager[AsyncUserMemory]:
+def memory_of(ctx: Context, user: str, scope: Scope) -> AbstractAsyncContextManager[AsyncUserMemory]:
     """Return a context with the memory that a call is about; see `Desk.memory`."""
     return desk_of(ctx).memory(ctx, user, scope)

@@ -23,7 +23,7 @@ from starlette.routing import Route, Router
 
 from memforest.access import ALL_SCOPES, Access, Principal
 from memforest.errors import AccessError, RateLimitError, UnauthenticatedError
-from memforest.mcp.arguments import MAX_BODY_BYTES
+from memforest.limits import MAX_BODY_BYTES
 from memforest.mcp.desk import PRINCIPAL
 from memforest.mcp.server import MemoryServer
 from memforest.mcp.toolsets import Profile

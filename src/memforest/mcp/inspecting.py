@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
@@ -32,9 +32,7 @@ MAX_DEPTH = 10
 MAX_NODES = 200
 
 
-async def get_fact(
-    ctx: Context[Any, Any], *, fact_id: Id, user: User
-) -> Annotated[CallToolResult, FactShown]:
+async def get_fact(ctx: Context, *, fact_id: Id, user: User) -> Annotated[CallToolResult, FactShown]:
     """Return one fact with its sources and all that happened to it."""
     async with memory_of(ctx, user, "read") as memory:
         fact = await memory.get(fact_id)
@@ -55,7 +53,7 @@ async def get_fact(
 
 
 async def list_sessions(
-    ctx: Context[Any, Any], *, cursor: Cursor = "", limit: Limit = 20, user: User
+    ctx: Context, *, cursor: Cursor = "", limit: Limit = 20, user: User
 ) -> Annotated[CallToolResult, Sessions]:
     """List conversations with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
@@ -66,7 +64,7 @@ async def list_sessions(
 
 
 async def browse_tree(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     scope: Annotated[Id, Field(description="A session or entity; all if left out")] = "",
     index: Id = "",
@@ -85,7 +83,7 @@ async def browse_tree(
     return said_result(data, quoted(lines, "There are no trees."))
 
 
-async def memory_stats(ctx: Context[Any, Any], *, user: User) -> Annotated[CallToolResult, StatsShown]:
+async def memory_stats(ctx: Context, *, user: User) -> Annotated[CallToolResult, StatsShown]:
     """Count what is remembered."""
     async with memory_of(ctx, user, "read") as memory:
         stats = await memory.stats()

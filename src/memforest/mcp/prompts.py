@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from mcp.server.mcpserver import Context
 from pydantic import Field
@@ -19,7 +19,7 @@ MOST_CHANGES = 100
 
 
 async def recall(
-    ctx: Context[Any, Any], question: Annotated[str, Field(description="What to recall")], user: User
+    ctx: Context, question: Annotated[str, Field(description="What to recall")], user: User
 ) -> str:
     """Answer a question from what memory recalls."""
     async with memory_of(ctx, user, "read") as memory:
@@ -31,7 +31,7 @@ async def recall(
 
 
 async def what_changed(
-    ctx: Context[Any, Any],
+    ctx: Context,
     since: Annotated[str, Field(description="ISO 8601")],
     user: User,
     until: Annotated[str, Field(description="ISO 8601; now if left out")] = "",
@@ -46,11 +46,10 @@ async def what_changed(
 
 def _line(one: Change) -> str:
     count = f" {one.count}" if one.count > 1 else ""
-    about = [quote(text) for text in (one.text or one.session_id or "",) if text]
+    about = [quote(text) for text in (one.text or one.session_id,) if text]
     superseded = f" instead of {', '.join(quote(text) for text in one.superseded)}" if one.superseded else ""
-    return (
-        f"{one.at:%Y-%m-%d %H:%M} UTC, {' '.join([one.kind + count, one.what, *about]).strip()}{superseded}"
-    )
+    words = [word for word in (one.kind + count, one.what, *about) if word]
+    return f"{one.at:%Y-%m-%d %H:%M} UTC, {' '.join(words)}{superseded}"
 
 
 PROMPTS = (recall, what_changed)

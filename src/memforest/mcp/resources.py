@@ -24,7 +24,7 @@ def profile_address(user_id: str) -> str:
     return PROFILE.replace("{user}", percent(user_id, safe=""))
 
 
-async def profile(ctx: Context[Any, Any], user: str) -> str:
+async def profile(ctx: Context, user: str) -> str:
     """What is known of who takes part, by now."""
     async with memory_of(ctx, user, "read") as memory:
         found = await memory.profile()
@@ -32,14 +32,14 @@ async def profile(ctx: Context[Any, Any], user: str) -> str:
     return quoted(lines[:MOST], "There is no profile yet.")
 
 
-async def timeline(ctx: Context[Any, Any], user: str, entity: str) -> str:
+async def timeline(ctx: Context, user: str, entity: str) -> str:
     """How a person, place or thing changed over time."""
     async with memory_of(ctx, user, "read") as memory:
         page, _ = await pages.timeline(memory, entity, None, MOST, None)
     return quoted([timeline_line(one) for one in page], "Nothing is known of that time.")
 
 
-async def session(ctx: Context[Any, Any], user: str, session_id: str) -> str:
+async def session(ctx: Context, user: str, session_id: str) -> str:
     """What was said in a session."""
     async with memory_of(ctx, user, "read") as memory:
         page = await pages.turns(memory, session_id, MOST)

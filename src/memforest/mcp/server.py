@@ -22,9 +22,6 @@ from mcp.types import (
     INVALID_PARAMS,
     CallToolResult,
     GetPromptResult,
-    ListResourcesResult,
-    ListToolsResult,
-    Resource,
     TextContent,
 )
 from pydantic import ValidationError
@@ -92,9 +89,7 @@ class MemoryServer(MCPServer[Any]):
         for prompt in PROMPTS:
             self.add_prompt(Prompt.from_function(without(prompt, "user") if self.desk.fixed else prompt))
 
-    async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
-    ) -> Any:
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> Any:
         """Call a tool; every error is a result that says in one sentence what to do."""
         known = self._arguments.get(name)
         if known is None:
@@ -115,7 +110,7 @@ class MemoryServer(MCPServer[Any]):
             return _failed(f"{name} could not ask the person; try again.")
 
     async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context | None = None
     ) -> Any:
         """Return a prompt; an error is a protocol error with one sentence.
 
@@ -134,31 +129,31 @@ class MemoryServer(MCPServer[Any]):
             raise MCPError(INVALID_PARAMS, text) from None
         return found
 
-    async def _as_allowed(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def _as_allowed(self, ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
         """List to a caller the tools that their key allows, and the profile of the user that it is for.
 
         Calling and reading are checked by themselves.
         """
         result = await call_next(ctx)
-        if not isinstance(result, (ListToolsResult, ListResourcesResult)):
+        if ctx.method not in ("tools/list", "resources/list") or not isinstance(result, dict):
             return result
         try:
             who = await self.desk.who(Context(request_context=ctx, mcp_server=self))
         except MemForestError:
             who = Principal(scopes=frozenset())
-        if isinstance(result, ListToolsResult):
-            tools = [one for one in result.tools if self._purposes[one.name].scope in who.scopes]
-            return result.model_copy(update={"tools": tools})
+        if ctx.method == "tools/list":
+            tools = [one for one in result["tools"] if self._purposes[one["name"]].scope in who.scopes]
+            return {**result, "tools": tools}
         user = self.desk.bound(who)
         if user is None or "read" not in who.scopes:
             return result
-        profile = Resource(
-            uri=profile_address(user),
-            name="profile",
-            description=TEMPLATES[0][1].__doc__,
-            mime_type="text/plain",
-        )
-        return result.model_copy(update={"resources": [*result.resources, profile]})
+        profile = {
+            "uri": profile_address(user),
+            "name": "profile",
+            "description": TEMPLATES[0][1].__doc__,
+            "mimeType": "text/plain",
+        }
+        return {**result, "resources": [*result["resources"], profile]}
 
 
 def _guarded(read: Any) -> Any:

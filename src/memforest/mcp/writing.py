@@ -32,7 +32,7 @@ ASKED_CHARS = 300
 
 
 async def add_memory(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     content: Annotated[str, Field(description="One text by the user; or give messages")] = "",
     messages: Optional[list[Message]] = None,  # noqa: UP045  # as in `arguments`
@@ -78,7 +78,7 @@ async def add_memory(
 
 
 @asynccontextmanager
-async def _progress(ctx: Context[Any, Any]) -> AsyncIterator[Any]:
+async def _progress(ctx: Context) -> AsyncIterator[Any]:
     """Give what the core calls as a write goes on; the client is told in order, and a slow one holds nothing up."""
     came: asyncio.Queue[Any] = asyncio.Queue()
 
@@ -106,7 +106,7 @@ class Consent(BaseModel):
     forget: bool = Field(title="Forget it", description="Yes, forget this.")
 
 
-def can_ask(ctx: Context[Any, Any]) -> bool:
+def can_ask(ctx: Context) -> bool:
     """Return whether the client lets a person answer a form, and the connection can carry it."""
     capabilities = ctx.client_capabilities
     asks = None if capabilities is None else capabilities.elicitation
@@ -115,7 +115,7 @@ def can_ask(ctx: Context[Any, Any]) -> bool:
     return ctx.session.can_send_request or (ctx.protocol_version or "") >= "2026-07-28"
 
 
-async def consent(ctx: Context[Any, Any]) -> Consent | Elicit[Consent]:
+async def consent(ctx: Context) -> Consent | Elicit[Consent]:
     """Ask the person where the client can; elsewhere the host decides, by the hint that the tool is destructive."""
     params: Mapping[str, Any] = ctx.request_context.params or {}
     arguments: Mapping[str, Any] = params.get("arguments") or {}
@@ -147,7 +147,7 @@ def _target(session_id: str, turn_id: str) -> dict[str, Any]:
 
 
 async def forget_memory(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     fact_id: Annotated[Id, Field(description="Hides this fact; can be undone")] = "",
     session_id: Annotated[Id, Field(description="Erases this session for good")] = "",
@@ -170,7 +170,7 @@ async def forget_memory(
 
 
 async def correct_memory(
-    ctx: Context[Any, Any],
+    ctx: Context,
     *,
     fact_id: Id = "",
     text: Annotated[str, Field(description="What holds instead")] = "",
