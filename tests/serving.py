@@ -23,7 +23,18 @@ from memforest.models import HashEmbedder
 from memforest.rest import create_app
 from memforest.testing import FrozenClock
 
-__all__ = ["PROBLEM", "Client", "KeyedForest", "LATER", "TURNS", "app_of", "as_text", "key_of", "served", "told"]
+__all__ = [
+    "LATER",
+    "PROBLEM",
+    "TURNS",
+    "Client",
+    "KeyedForest",
+    "app_of",
+    "as_text",
+    "key_of",
+    "served",
+    "told",
+]
 
 PROBLEM = "application/problem+json"
 NOON = "2024-06-01T12:00:00Z"
