@@ -35,13 +35,15 @@ def test_errors_are_those_of_python_where_it_has_one(python: type[Exception], ou
 @pytest.mark.parametrize("kind", PLAIN)
 def test_an_error_is_its_message(kind: type[MemForestError]) -> None:
     """Sent to another process or copied it is the same, with all that it knows."""
-    known = {"status": 503, "retries": 4, "reply": "{"}
+    known = {"status": 503, "retries": 4, "reply": "{", "retry_after_s": 7.5}
     takes = {name: known[name] for name in inspect.signature(kind.__init__).parameters if name in known}
     error = kind("what was wrong", **takes)
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is kind
         assert (str(again), vars(again)) == ("what was wrong", takes)
-    assert vars(kind("m")) == {name: {"status": None, "retries": 0, "reply": ""}[name] for name in takes}
+    assert vars(kind("m")) == {
+        name: {"status": None, "retries": 0, "reply": "", "retry_after_s": 1.0}[name] for name in takes
+    }
 
 
 def test_every_error_says_in_a_line_what_it_is_of() -> None:

@@ -22,9 +22,9 @@ from memforest.errors import (
     ModelUnavailableError,
     ReplyError,
 )
+from memforest.limits import QUESTION_CHARS
 from memforest.models.ledger import Ledger, keeping
 from memforest.plans import QuestionPlan, SubQuery
-from memforest.steps.base import QUESTION_CHARS
 from memforest.steps.choose import Steps, choose_steps
 from memforest.steps.llm.explore import (
     ALL_CHARS,

@@ -21,7 +21,7 @@ from tests.patterns import Used, attacks, patterns
 
 from memforest import MemForest
 from memforest.language.operator import read_operator
-from memforest.steps.base import QUESTION_CHARS
+from memforest.limits import QUESTION_CHARS
 from memforest.steps.local.plan import plan_question
 
 LENGTH = 6_400 if "MEMFOREST_SOAK_SEEDS" in os.environ else 3_200

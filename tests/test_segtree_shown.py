@@ -24,7 +24,7 @@ from tests.worlds import fast_config
 from memforest import MemForest
 from memforest.cli import inspecting, main
 from memforest.errors import ConfigError, NotFoundError
-from memforest.memory.inspect.trees import MOST_LEVELS
+from memforest.limits import MAX_TREE_DEPTH
 from memforest.memory.results import TreeView
 
 BOTH = ("memforest", "segtree")
@@ -141,8 +141,8 @@ def test_a_very_high_tree_is_unfolded_as_far_as_views_are(tmp_path: Path, run: R
         tmp_path / "f", talk, leaves="turns", tau=1.0, fall=1.0, height_max=0, fan_out_max=0
     ) as forest:
         (view,) = forest.user("u").tree(index="segtree", depth=100_000)
-        assert view.level > MOST_LEVELS
-        assert view.level - min(node.level for node in nodes(view) if node.level) >= MOST_LEVELS - 1
+        assert view.level > MAX_TREE_DEPTH
+        assert view.level - min(node.level for node in nodes(view) if node.level) >= MAX_TREE_DEPTH - 1
     shown = json.loads(run("tree", "--index", "segtree", "--depth", "9999", "--json").stdout)
     assert shown["status"] == "ok"
     assert run("tree", "--index", "segtree", "--depth", "9999", terminal=True).exit_code == 0

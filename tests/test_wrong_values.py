@@ -191,6 +191,13 @@ WRONG_TIME: tuple[Any, ...] = (True, "soon", [], {}, b"x", float("nan"), object(
 WRONG_PATH: tuple[Any, ...] = (None, 5, "", b"x", ["x"])
 WRONG_WINDOW: tuple[Any, ...] = (5, "2024", ("2024-01-01",), ("soon", "later"), ("2024-01-02", "2024-01-01"))
 WRONG_MAPPING: tuple[Any, ...] = (5, "a=b", ["a"])
+
+
+async def begun(_progress: object) -> None:
+    """An async function, which nothing would await."""
+
+
+WRONG_HOOK: tuple[Any, ...] = (5, "bar", [], begun)
 IMPORT: dict[str, tuple[Any, ...]] = {
     "file": (None, 5, b"x", {}, [], [5], object()),
     "format": ("", "diary", *WRONG_TEXT),
@@ -200,6 +207,7 @@ IMPORT: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("infer", "replace", "dry_run"), WRONG_FLAG),
     "budget": WRONG_BUDGET,
     "on_session": WRONG_TEXT,
+    "on_progress": WRONG_HOOK,
 }
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "encrypt": {"progress": (5, "bar")},
@@ -215,8 +223,16 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
         "metadata": WRONG_MAPPING,
         "budget": WRONG_BUDGET,
         "idempotency_key": ("", *WRONG_TEXT),
+        "defer": (None, *WRONG_FLAG),
+        "on_progress": WRONG_HOOK,
     },
-    "ingest_parallel": {"requests": (None, 5, "x", {}), "refresh": WRONG_MAYBE, "budget": WRONG_BUDGET},
+    "ingest_parallel": {
+        "requests": (None, 5, "x", {}),
+        "refresh": WRONG_MAYBE,
+        "budget": WRONG_BUDGET,
+        "defer": (None, *WRONG_FLAG),
+        "on_progress": WRONG_HOOK,
+    },
     "query_parallel": {"requests": (None, 5, "x", {})},
     "backup": {"directory": WRONG_PATH, "user_id": ("", *WRONG_TEXT), "overwrite": WRONG_FLAG},
     "restore": {"source": WRONG_PATH},
@@ -252,7 +268,7 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
         "load_existing": WRONG_FLAG,
     },
     "has_user": {"user_id": (None, "", *WRONG_TEXT)},
-    "resume": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
+    "resume": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET, "on_progress": WRONG_HOOK},
     "flush": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
     "rebuild": {
         "user_id": ("", *WRONG_TEXT),
@@ -286,6 +302,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "metadata": WRONG_MAPPING,
         "budget": WRONG_BUDGET,
         "idempotency_key": ("", *WRONG_TEXT),
+        "on_progress": WRONG_HOOK,
     },
     "get": {"fact_id": (None, *WRONG_TEXT)},
     "turns": {"session_id": (None, *WRONG_TEXT)},

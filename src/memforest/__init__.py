@@ -25,6 +25,7 @@ if typing.TYPE_CHECKING:
         TimestampError,
     )
     from memforest.forest import AsyncMemForest, AsyncUserMemory, ImportResult, MemForest, UserMemory
+    from memforest.memory.progress import IngestProgress
     from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Source
     from memforest.models import CallableEmbedder, CallableReranker, Embedder, Reranker
 
@@ -43,6 +44,7 @@ __all__ = [
     "EmbeddingEndpoint",
     "Evidence",
     "ImportResult",
+    "IngestProgress",
     "IngestResult",
     "InputError",
     "MemForest",
@@ -76,6 +78,7 @@ _HOMES = {
         "TimestampError",
     ),
     "memforest.forest": ("AsyncMemForest", "AsyncUserMemory", "ImportResult", "MemForest", "UserMemory"),
+    "memforest.memory.progress": ("IngestProgress",),
     "memforest.memory.results": ("AskResult", "Evidence", "IngestResult", "QueryResult", "Source"),
     "memforest.models": ("CallableEmbedder", "CallableReranker", "Embedder", "Reranker"),
 }

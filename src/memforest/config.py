@@ -22,6 +22,7 @@ from memforest.endpoint import Budget
 from memforest.errors import ConfigError
 from memforest.explore import Explore
 from memforest.keys import Key, KeySetting
+from memforest.limits import MAX_TOP_K, MAX_TURN_CHARS
 from memforest.model_settings import PORTS, ChatSetting, EmbedderSetting, RerankerSetting
 from memforest.ports import Answerer, Extractor, Placer, Planner, Summariser
 from memforest.recall import Recall
@@ -144,7 +145,7 @@ class Config(Settings):
     summary_words: Annotated[int, Bound(ge=8)] | None = None
     """Most words of a node's summary, at least 8; None is 60, and 200 where `chat` summarises (reference
     configuration)."""
-    max_turn_chars: Count = 100_000
+    max_turn_chars: Count = MAX_TURN_CHARS
     """A longer turn is refused alone, with a reason that names this setting."""
     busy_timeout_s: Annotated[float, Bound(ge=0)] = 30.0
     """How long a write waits for another process that is writing the same memory."""
@@ -154,8 +155,8 @@ class Config(Settings):
     max_cache_mb: Whole = 512
     """Megabytes of arrays that the memories of one forest keep between queries, over all users. The one
     used longest ago is dropped first and read again by its next query. At least 0."""
-    top_k: Count = 10
-    """Most evidence of a query that names no `top_k` of its own."""
+    top_k: Annotated[int, Bound(ge=1, le=MAX_TOP_K)] = 10
+    """Most evidence of a query that names no `top_k` of its own, 1 to 1000."""
     reranker: RerankerSetting = None
     """A second look at the best candidates, with question and candidate read together: None for none,
     ``"local"`` (the weights of the extra ``[bge]``), an object with the `Reranker` port, or a plain function from a

@@ -9,7 +9,8 @@
     ├── AccessError                       a server does not let the caller do this
     │   ├── UnauthenticatedError          no key or token, or one that is unknown, expired or revoked
     │   ├── ForbiddenError                the key or token does not allow it
-    │   └── RateLimitError                too many requests, or too many ingests at once; has `retry_after_s`
+    │   ├── RateLimitError                too many requests, or too many ingests at once; has `retry_after_s`
+    │   └── IssuerUnavailableError        the issuer of tokens cannot be reached, so none can be checked
     ├── SomeUsersFailedError              an operation over all users failed for some, and is done for the others
     ├── SessionConflictError              a session id came again with other turns
     ├── CorrectionError                   a statement or correction is not in the state that the call supposes
@@ -57,6 +58,7 @@ __all__ = [
     "IdempotencyError",
     "IndexStateError",
     "InputError",
+    "IssuerUnavailableError",
     "MemForestError",
     "ModelError",
     "ModelRefusedError",
@@ -129,9 +131,13 @@ class RateLimitError(AccessError):
         retry_after_s: when to try again, in seconds from now.
     """
 
-    def __init__(self, message: str, *, retry_after_s: float) -> None:
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class IssuerUnavailableError(AccessError):
+    """The issuer of tokens cannot be reached, or says nothing usable: no token can be checked, and none is taken."""
 
 
 class SomeUsersFailedError(MemForestError):

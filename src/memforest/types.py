@@ -12,6 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal
 
+from memforest.limits import STORED_ROLES
 from memforest.plans import (
     Complexity,
     OperatorKind,
@@ -76,8 +77,8 @@ EntityKind = Literal[
 """What an entity is. A participant is a person who speaks; a ``"thing"`` is none of the others, and of an ``"unknown"`` nobody
 said (H-Mem, arXiv 2605.15701 §3.2, has one kind, other, for both)."""
 
-TURN_ROLES = ("", "user", "assistant", "system", "developer", "tool", "function")
-"""The roles of chat protocols that a turn may have; the first is none."""
+TURN_ROLES = ("", *STORED_ROLES)
+"""The roles that a turn may have; the first is none."""
 UNSPOKEN_ROLES = frozenset(TURN_ROLES[3:])
 """Roles of turns that are nobody's words: instructions to a model, and what tools return."""
 

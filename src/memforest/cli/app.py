@@ -71,10 +71,12 @@ COMMANDS = {
     "rebuild": ("rebuilding", "Make anew what is derived: what is stale, one index, or every vector."),
     "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
+    "mcp": ("memforest.server.mcp_command", "Give an agent this memory, by the Model Context Protocol."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),
+    "keys": ("memforest.server.keys_command", "Make, list and revoke the keys of a server."),
 }
-"""Command name -> module of this package, and the line that ``memforest --help`` shows, kept here so that
+"""Command name -> module of this package, or of another with dots, and the line that ``memforest --help`` shows, kept here so that
 help imports no command."""
 
 INTERRUPTED = 130
@@ -94,7 +96,8 @@ class Root(click.Group):
             if not ctx.resilient_parsing and (near := difflib.get_close_matches(cmd_name, COMMANDS, 1)):
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
-        module = importlib.import_module(f"memforest.cli.{COMMANDS[cmd_name][0]}")
+        where = COMMANDS[cmd_name][0]
+        module = importlib.import_module(where if "." in where else f"memforest.cli.{where}")
         attribute = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command: click.Command = getattr(module, attribute)
         return command

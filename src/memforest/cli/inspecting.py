@@ -129,10 +129,10 @@ def _write_page(
 ) -> None:
     """Write the forest as a page, whole or not at all."""
     from memforest.cli.page import NO_PICTURE, page_of, replace_file, shown_of
-    from memforest.memory.inspect.trees import MOST_LEVELS
+    from memforest.limits import MAX_TREE_DEPTH
 
     memory = call.memory(forest)
-    found = memory.tree(scope, index=index, depth=MOST_LEVELS if depth is None else depth, limit=limit)
+    found = memory.tree(scope, index=index, depth=MAX_TREE_DEPTH if depth is None else depth, limit=limit)
     there = None
     if scope is None:
         kinds = memory.stats().trees

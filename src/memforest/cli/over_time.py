@@ -12,6 +12,7 @@ from memforest.cli.call import Call, moment_options, pass_call, read_pairs, shar
 from memforest.cli.completing import complete_entities, complete_sessions
 from memforest.cli.fact_table import draw_facts
 from memforest.cli.screen import Screen, clean, columns, counted, in_words, sources
+from memforest.limits import MAX_PAGE
 
 if TYPE_CHECKING:
     from memforest.memory.results import Change, ChangePage, Diff, FactPage, TimelineEntry
@@ -42,7 +43,7 @@ __all__ = ["changes", "diff", "draw_changes", "draw_diff", "draw_timeline", "fac
 @click.option("--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END.")
 @moment_options
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Most facts on the page."
+    "--limit", type=click.IntRange(1, MAX_PAGE), default=20, show_default=True, help="Most facts on the page."
 )
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
@@ -126,7 +127,11 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
 @click.argument("since")
 @click.argument("until", required=False)
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Most changes on the page."
+    "--limit",
+    type=click.IntRange(1, MAX_PAGE),
+    default=20,
+    show_default=True,
+    help="Most changes on the page.",
 )
 @click.option("--after", metavar="NEXT", help="Go on behind the page that named it.")
 @shared_options

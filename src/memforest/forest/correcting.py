@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_text, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.limits import MAX_FACT_CHARS
 from memforest.memory.correct import Update
 from memforest.memory.corrected import CorrectionView, HistoryEntry
 from memforest.memory.inspect.history import history
 
 __all__ = ["CorrectsMemory"]
-
-MOST_CHARS = 4_000
-"""Most characters of a corrected statement: a statement is a sentence or a few."""
 
 
 class CorrectsMemory:
@@ -137,6 +135,6 @@ def _read_text(text: str | None) -> str | None:
         return None
     if not text.strip():
         raise InputError("the text is empty; forget(fact_id) hides a statement without another in its place")
-    if len(text) > MOST_CHARS:
-        raise InputError(f"the text has {len(text)} characters; a statement has {MOST_CHARS} at most")
+    if len(text) > MAX_FACT_CHARS:
+        raise InputError(f"the text has {len(text)} characters; a statement has {MAX_FACT_CHARS} at most")
     return text.strip()

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from memforest.config import Config
 from memforest.default_config import load_default_config
 from memforest.endpoint import Budget
-from memforest.errors import InputError, MemForestError
+from memforest.errors import InputError
 from memforest.forest import requests as calls
 from memforest.forest.asking import AsyncAsking
 from memforest.forest.deleting import DeletesUsers
@@ -25,22 +25,19 @@ from memforest.forest.handle import AsyncUserMemory
 from memforest.forest.import_verbs import import_file
 from memforest.forest.merging import MergingForest
 from memforest.forest.options import (
-    TimeLike,
     check_flags,
     check_forest,
-    check_refresh,
     read_budget,
     read_rebuild,
-    read_time,
 )
 from memforest.forest.pool import MemoryPool
 from memforest.forest.spanned import FOREST_VERBS, spanned
 from memforest.forest.transfer import Backups
+from memforest.forest.writing import WritesMemories
 from memforest.memory.directory import Survey, survey
-from memforest.memory.ingest.redact import redacted
-from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
+from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
-from memforest.memory.results import FlushResult, IngestResult
+from memforest.memory.results import FlushResult
 from memforest.systems.registry import check_indexes
 from memforest.text import cut
 
@@ -57,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 @spanned(FOREST_VERBS, lambda _forest, given: given.get("user_id", ""))
-class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingForest):
+class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingForest, WritesMemories):
     """Memories of many users, one SQLite file each, in one directory.
 
     One object serves event loops in several threads, at once or one after the other. Closing it ends the calls under
@@ -85,7 +82,10 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         self.config = config or load_default_config()
         check_indexes(self.config)
         self._max_workers = max_workers
-        self._pool = MemoryPool(self.directory, self.config)
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> MemoryPool:
+        return MemoryPool(self.directory, self.config)
 
     # -- users --------------------------------------------------------------------------------
 
@@ -146,123 +146,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
 
     # -- writing ------------------------------------------------------------------------------
 
-    async def ingest_session(
-        self,
-        user_id: str,
-        session_id: str,
-        turns: Sequence[Any],
-        *,
-        timestamp: TimeLike | None = None,
-        infer: bool = True,
-        replace: bool = False,
-        metadata: Mapping[str, Any] | None = None,
-        refresh: bool | None = None,
-        budget: Budget | None = None,
-        idempotency_key: str | None = None,
-    ) -> IngestResult:
-        """Store a session and make memory of it; durable when it returns.
-
-        The same session again is a no-op, a longer version appends what is new, a different one is an
-        error unless `replace`. An unknown user is registered.
-
-        Args:
-            user_id: whose memory.
-            session_id: the session's id, unique in the memory.
-            turns: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp`` and an
-                optional ``id``; other keys are kept as metadata.
-            timestamp: the time of turns that have none of their own.
-            infer: extract statements; False stores the turns as they are.
-            replace: overwrite a stored session that differs.
-            metadata: kept with the session.
-            refresh: True makes all summaries that are out of date before it returns; False leaves them until they are
-                read, or to `flush` or `resume`; None does what `Config.refresh` says.
-            budget: what may be spent on models; `Config.ingest_budget` when not given. What it does not reach is
-                named in the result and left to `resume`. Summaries that are made behind the write get what is left of it.
-            idempotency_key: a name of this write, kept for as long as its session. A call that comes again with it writes
-                nothing, finishes what was interrupted, and returns what the first one did; see `IngestResult.repeated`.
-
-        Raises:
-            IdempotencyError: if the key was given with another request before.
-            InputError: if a turn is malformed (TimestampError: its time), or none has text; nothing was stored, and an
-                unknown user stays unknown. A turn whose text is missing or cannot be text is refused alone: see
-                `IngestResult.refused`.
-            SessionConflictError: if the session is stored with other turns.
-            StoreError: if the file cannot be written.
-        """
-        check_flags("ingest_session", infer=infer, replace=replace)
-        check_refresh("ingest_session", refresh)
-        read_budget("ingest_session", budget)
-        arrival = Arrival(
-            session_id,
-            turns,
-            timestamp=read_time(timestamp, self.config, "timestamp"),
-            infer=infer,
-            replace=replace,
-            metadata=metadata,
-            idempotency_key=idempotency_key,
-        )
-        arrival = await redacted(arrival, self.config)
-        [result] = await self._pool.use(
-            user_id,
-            lambda memory: memory.ingest([arrival], refresh=refresh, budget=budget),
-            first=lambda label: read_arrival(arrival, self.config, label),
-        )
-        if isinstance(result, MemForestError):
-            raise result
-        return result
-
-    async def ingest_parallel(
-        self,
-        requests: Sequence[Mapping[str, Any]],
-        *,
-        refresh: bool | None = None,
-        budget: Budget | None = None,
-    ) -> list[IngestResult | MemForestError]:
-        """Ingest many sessions and return their results in order; a failed one returns its error.
-
-        Users are worked on in parallel. With a chat model the
-        chunks of all sessions of a user are extracted together, and their statements judged together; without one
-        the sessions of a user are written one after the other. What sessions share is part of the `usage` of the
-        user's last one.
-
-        Args:
-            requests: mappings with the arguments of `ingest_session`, but for the two that follow.
-            refresh: True makes all summaries that are out of date at the end; False leaves them until they are read, or to
-                `flush` or `resume`; None does what `Config.refresh` says.
-            budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
-        """
-        calls.check_requests("ingest_parallel", requests)
-        check_refresh("ingest_parallel", refresh)
-        read_budget("ingest_parallel", budget)
-        results: dict[int, IngestResult | MemForestError] = {}
-        jobs = calls.ingest_jobs(requests, self._pool, results, refresh=refresh, budget=budget)
-        await calls.run_bounded(self._max_workers, jobs)
-        return [results[i] for i in range(len(requests))]
-
     import_file = import_file
-
-    async def resume(self, user_id: str | None = None, *, budget: Budget | None = None) -> list[IngestResult]:
-        """Finish what interrupted or failed writes left, for one user or for all.
-
-        Sessions received but not ingested, chunks that failed or were left, missing vectors, indexes that are behind
-        (one that cannot go on is named in the results or in the log) and their due jobs, summaries out of date.
-
-        Args:
-            user_id: whose; None for all users.
-            budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
-
-        Raises:
-            SomeUsersFailedError: if it failed for some of all users. The others are done; their results are `.results`.
-            NotFoundError: if the user has no memory.
-        """
-        read_budget("resume", budget)
-        finished: list[IngestResult] = []
-
-        async def one(memory: Memory) -> None:
-            finished.extend(await memory.resume(budget))
-
-        await for_all("resume", user_id, self._pool, one, results=finished)
-        return finished
 
     async def flush(self, user_id: str | None = None, *, budget: Budget | None = None) -> FlushResult:
         """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.

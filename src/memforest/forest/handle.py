@@ -27,9 +27,7 @@ from memforest.forest.options import (
 from memforest.forest.over_time import ReadsOverTime
 from memforest.forest.spanned import MEMORY_VERBS, spanned
 from memforest.forest.transfer import Transfer
-from memforest.interval import floor_ms
-from memforest.memory.ingest.redact import redacted
-from memforest.memory.ingest.turns import Arrival, read_addition
+from memforest.forest.writing import AddsToMemory
 from memforest.memory.inspect import fact_views, views
 from memforest.memory.inspect.stored import Stale, TurnView
 from memforest.memory.inspect.trees import Wanted
@@ -40,7 +38,6 @@ from memforest.memory.results import (
     FactView,
     FlushResult,
     IndexView,
-    IngestResult,
     QueryResult,
     RepairReport,
     SessionView,
@@ -60,58 +57,9 @@ T = TypeVar("T")
 
 @spanned(MEMORY_VERBS, lambda handle, _given: handle.user_id)
 class AsyncUserMemory(
-    CorrectsMemory, DeletesFromMemory, KnowsEntities, MergingVerbs, ReadsOverTime, Transfer
+    AddsToMemory, CorrectsMemory, DeletesFromMemory, KnowsEntities, MergingVerbs, ReadsOverTime, Transfer
 ):
     """A handle on one user's memory; made by `AsyncMemForest.user`."""
-
-    async def add(
-        self,
-        content: str | Mapping[str, Any] | Sequence[Any],
-        *,
-        session_id: str | None = None,
-        timestamp: TimeLike | None = None,
-        infer: bool = True,
-        metadata: Mapping[str, Any] | None = None,
-        budget: Budget | None = None,
-        idempotency_key: str | None = None,
-    ) -> IngestResult:
-        """Add something said just now: a text (by the user), a message, or a list of messages.
-
-        What has no time of its own is stamped with the clock's and flagged so.
-
-        Args:
-            content: text or messages as for `AsyncMemForest.ingest_session`.
-            session_id: appended to this session; one session a day when not given.
-            timestamp: the time of messages that have none.
-            infer: False stores the text verbatim, without extraction.
-            metadata: kept with a new session.
-            budget: what may be spent on models; `Config.ingest_budget` when not given.
-            idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
-                one did. See `AsyncMemForest.ingest_session`.
-
-        Raises:
-            IdempotencyError: if the key was given with another request before.
-            InputError: if a message is malformed, or none has text; nothing was stored, and an unknown user stays
-                unknown. One whose text is missing or cannot be text is refused alone: see `IngestResult.refused`.
-            StoreError: if the file cannot be written.
-        """
-        check_flags("add", infer=infer)
-        read_budget("add", budget)
-        messages: Sequence[Any]
-        if isinstance(content, str):
-            messages = [{"role": "user", "content": content}]
-        else:
-            messages = [content] if isinstance(content, Mapping) else content
-        when = read_time(timestamp, self._pool.config, "timestamp")
-
-        config = self._pool.config
-        given = Arrival(session_id, messages, when, infer, metadata=metadata, idempotency_key=idempotency_key)
-        new = await redacted(given, config)
-        return await self._pool.use(
-            self.user_id,
-            lambda memory: memory.append(new, budget=budget),
-            first=lambda label: read_addition(new, config, label, floor_ms(config.clock())),
-        )
 
     import_file = import_into_memory
 

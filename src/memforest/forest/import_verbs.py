@@ -11,11 +11,13 @@ from memforest.config import Config
 from memforest.display import shown
 from memforest.endpoint import Budget
 from memforest.errors import InputError
+from memforest.forest import requests as calls
 from memforest.forest.imported import ImportResult
 from memforest.forest.importing import FileLike, ImportRequest, OnSession, import_files
 from memforest.forest.options import TimeLike, check_flags, check_function, read_budget, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.memory.ingest.turns import check_id
+from memforest.memory.progress import OnProgress, as_raised
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,6 +38,7 @@ class ImportOptions(TypedDict, total=False):
     dry_run: bool
     budget: Budget | None
     on_session: OnSession | None
+    on_progress: OnProgress | None
 
 
 class HasPool(Protocol):
@@ -79,13 +82,16 @@ async def import_file(  # noqa: D417 - a method, whose self is not described
         dry_run: store nothing, and return what would be.
         budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
         on_session: called after each session that was stored, or could not be; must not raise.
+        on_progress: called with an `IngestProgress`: first, for each memory, with the turns that the files hold for it, then as
+            by `ingest_session`.
 
     Raises:
         InputError: if a file cannot be read at all or its format or date order is not known, two files have one session, or
             nothing says whose memory it is. Nothing was stored.
         StoreError: if a file of a memory cannot be written; what was counted is stored.
     """
-    return await import_files(self._pool, _request(self._pool.config, user_id, file, default_user, options))
+    request = _request(self._pool.config, user_id, file, default_user, options)
+    return await as_raised(import_files(self._pool, request))
 
 
 async def import_into_memory(
@@ -97,7 +103,8 @@ async def import_into_memory(
         InputError: as there, and if the files hold the memories of several users.
         StoreError: if the file of the memory cannot be written; what was counted is stored.
     """
-    return await import_files(self._pool, _request(self._pool.config, self.user_id, file, None, options))
+    request = _request(self._pool.config, self.user_id, file, None, options)
+    return await as_raised(import_files(self._pool, request))
 
 
 def _request(
@@ -114,6 +121,7 @@ def _request(
         if (value := getattr(request, name)) is not None:
             check_id(value, name)
     check_function("import_file", "on_session", request.on_session)
+    calls.check_hook("import_file", request.on_progress)
     if request.day_first is not None:
         check_flags("import_file", day_first=request.day_first)
     return replace(

@@ -28,6 +28,7 @@ from memforest.importers import ChatFile, FileSession, ReadOptions, Skips, open_
 from memforest.memory.ingest.fields import TIME_KEYS
 from memforest.memory.ingest.turns import TurnReader, check_id
 from memforest.memory.inspect import views
+from memforest.memory.progress import OnProgress, Watch
 from memforest.memory.results import IngestResult
 from memforest.types import Refused, Turn
 
@@ -60,6 +61,7 @@ class ImportRequest:
     dry_run: bool = False
     budget: Budget = field(default_factory=Budget)
     on_session: OnSession | None = None
+    on_progress: OnProgress | None = None
 
 
 async def import_files(pool: MemoryPool, request: ImportRequest) -> ImportResult:
@@ -253,6 +255,8 @@ class _Run:
             for memory in self.memories.values():
                 if memory.turns:
                     await self._pool.use(memory.user, calls.only_open, label=request.display_name)
+        for memory in self.memories.values():
+            Watch(memory.user, request.on_progress).received(None, memory.turns)
         for one in self.chats:
             batches = self._batches(one)
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:
@@ -288,8 +292,10 @@ class _Run:
             [self._arrival(user, session) for user, session in batch],
             self._pool,
             results,
-            refresh=None,
-            budget=self._request.budget.less(memory.model_calls, memory.model_tokens),
+            {
+                "budget": self._request.budget.less(memory.model_calls, memory.model_tokens),
+                "on_progress": self._request.on_progress,
+            },
         )
         await calls.run_bounded(1, jobs)
         for at, (_, session) in enumerate(batch):

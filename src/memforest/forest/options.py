@@ -15,12 +15,12 @@ from memforest.display import shown
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms, to_ms
+from memforest.limits import MAX_TOP_K, QUESTION_CHARS
 from memforest.memory.open import check_embedder, check_key
 from memforest.memory.progress import Report, no_report
 from memforest.memory.query.query_path import Query
 from memforest.memory.rebuild import Rebuild
 from memforest.settings import brief, instead, with_article
-from memforest.steps.base import QUESTION_CHARS
 from memforest.systems.moments import Moment
 from memforest.systems.registry import known, make_index
 
@@ -115,7 +115,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
     query_time, reference_date = options.get("query_time"), options.get("reference_date")
     if query_time is not None and reference_date is not None:
         raise InputError("query_time and reference_date are two names of one argument; give one of them")
-    top_k = read_count("top_k", options.get("top_k"), config.top_k, 1)
+    top_k = read_count("top_k", options.get("top_k"), config.top_k, 1, MAX_TOP_K)
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
     return Query(
         question=question[:QUESTION_CHARS],
@@ -125,7 +125,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
         during=read_window(options.get("during"), config),
         moment=read_moment(options.get("said_by"), options.get("known_at"), config),
         top_k=top_k,
-        max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0),
+        max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0, MAX_TOP_K),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
         index=read_indexes(options.get("index")),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
@@ -283,16 +283,18 @@ def read_budget(verb: str, value: object) -> Budget | None:
     return found
 
 
-def read_count(name: str, value: object, default: int | None, least: int) -> Any:
+def read_count(name: str, value: object, default: int | None, least: int, most: int | None = None) -> Any:
     """Return a whole number, `default` for None.
 
     Raises:
-        InputError: if it is no whole number, or smaller than `least`.
+        InputError: if it is no whole number, smaller than `least`, or larger than `most`.
     """
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(f"{name}={shown(value)}: give a whole number of at least {least}")
+    if most is not None and value > most:
+        raise InputError(f"{name}={shown(value)}: give a whole number of at most {most:,}")
     return value
 
 

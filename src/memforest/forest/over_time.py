@@ -22,6 +22,7 @@ from memforest.forest.options import (
 )
 from memforest.forest.pool import MemoryPool
 from memforest.interval import to_ms
+from memforest.limits import MAX_PAGE
 from memforest.memory.inspect import changes, fact_views
 from memforest.memory.inspect.profiles import GRAPH
 from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges, TimelineEntry
@@ -101,7 +102,7 @@ class ReadsOverTime:
             NotFoundError: if there is no such entity or session.
         """
         read_count("offset", offset, None, 0)
-        read_count("limit", limit, None, 1)
+        read_count("limit", limit, None, 1, MAX_PAGE)
         check_text("list", "entity", entity)
         check_text("list", "session_id", session_id)
         check_text("list", "verdict", verdict)
@@ -230,7 +231,7 @@ class ReadsOverTime:
         Raises:
             InputError: if `limit` is out of range, `until` is not after `since`, or `after` is no `next`.
         """
-        read_count("limit", limit, None, 1)
+        read_count("limit", limit, None, 1, MAX_PAGE)
         check_text("changes", "after", after)
         config = self._pool.config
         start, end = read_time(since, config, "since"), read_time(until, config, "until")
@@ -238,8 +239,6 @@ class ReadsOverTime:
             raise InputError("changes(since) takes a time, not None")
         if end is not None and end <= start:
             raise InputError("changes(since, until) takes a since before its until")
-        if limit > 1000:
-            raise InputError(f"limit={limit}: give a whole number of 1 to 1000")
         return await self._view(changes.changes_since, start, end, limit, after)
 
     async def diff(

@@ -1,8 +1,6 @@
 """The memories of one directory: opened at first use, kept while in use, within bounds when idle.
 
-Two bounds hold over all of them: open files (`Config.max_open_files`) and bytes of cached snapshots
-(`Config.max_cache_mb`). The memory used longest ago goes first. One in use is never touched, so callers at work
-may exceed both for as long as they work.
+Two bounds hold over all of them, and over those of further pools that share them (`memforest.forest.bounds`).
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from memforest.errors import (
     StoreError,
     StoreReplacedError,
 )
+from memforest.forest.bounds import Bounds, close_all
 from memforest.forest.scheduler import Scheduler
 from memforest.keys import Key
 from memforest.memory.behind import OneAtATime
@@ -35,7 +34,7 @@ from memforest.memory.erase.verb import remove_memory
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.open import label_of, open_memory
-from memforest.steps.choose import choose_steps
+from memforest.steps.choose import Steps, choose_steps
 from memforest.store.discard import discard_unwritten
 from memforest.store.salts import salt_file
 from memforest.text import cut
@@ -53,19 +52,35 @@ def no_memory(user_id: str) -> NotFoundError:
 
 
 class MemoryPool:
-    """Opens and keeps memories by user id."""
+    """Opens and keeps memories by user id.
 
-    def __init__(self, directory: Path, config: Config) -> None:
+    Args:
+        directory: where their files are.
+        config: see `Config`.
+        bounds: shared with other pools; None for bounds of its own.
+        steps: shared with other pools, and closed by whoever made them; None for those of the configuration.
+    """
+
+    def __init__(
+        self, directory: Path, config: Config, *, bounds: Bounds | None = None, steps: Steps | None = None
+    ) -> None:
         self.directory = directory
         self.config = config
-        self._steps = choose_steps(config)
-        # Several event loops, each in a thread of its own, may use one pool. Nothing is awaited under the lock.
-        self._lock = threading.Lock()
+        self._own_steps = steps is None
+        self._steps = choose_steps(config) if steps is None else steps
+        self._bounds = bounds or Bounds(config)
         self._open: OrderedDict[str, Memory] = OrderedDict()
         self._busy: dict[str, int] = {}
         self._opening: weakref.WeakValueDictionary[str, OneAtATime] = weakref.WeakValueDictionary()
         self._scheduler = self._new_scheduler()
+        with self._lock:
+            self._bounds.pools.add(self)
         _alive.add(self)
+
+    @property
+    def _lock(self) -> threading.Lock:
+        # Several event loops, each in a thread of its own, may use one pool. Nothing is awaited under the lock.
+        return self._bounds.lock
 
     def _new_scheduler(self) -> Scheduler:
         return Scheduler(self.config.advance_every_s, lambda: self.opened, self._advance_open)
@@ -157,8 +172,7 @@ class MemoryPool:
         if memory is None:
             memory, surplus = await self._opened(user_id, label, first)
         try:
-            for other in [*surplus, *self._beyond_bounds()]:
-                await asyncio.to_thread(other.close)
+            await close_all([*surplus, *self._bounds.beyond()])
             return await verb(memory)
         except (StoreReplacedError, EmbedderMismatchError):
             # The next call opens what is there now; whoever else is at work on this one gets an error too.
@@ -284,6 +298,7 @@ class MemoryPool:
 
     def _in_use(self, user_id: str) -> None:
         self._open.move_to_end(user_id)
+        self._bounds.touch(self._open[user_id])
         self._busy[user_id] = self._busy.get(user_id, 0) + 1
 
     def _give_back(self, user_id: str) -> None:
@@ -292,40 +307,32 @@ class MemoryPool:
             if not self._busy[user_id]:
                 del self._busy[user_id]
 
-    def _beyond_bounds(self) -> list[Memory]:
-        """Remove idle memories beyond the bounds, least recently used first; return those to be closed."""
-        with self._lock:
-            idle = [user for user, one in self._open.items() if user not in self._busy and not one.at_work]
-            surplus = self._cached_bytes() - self.config.max_cache_mb * 1_000_000
-            for user in idle:
-                if surplus <= 0:
-                    break
-                surplus -= self._open[user].drop_cache()
-            surplus = self._open_files() - self.config.max_open_files
-            closing = []
-            for user in idle:
-                if surplus <= 0:
-                    break
-                closing.append(self._open.pop(user))
-                surplus -= closing[-1].open_files
-            return closing
+    def idle(self) -> list[tuple[str, Memory]]:
+        """Return the open memories that nobody uses and nothing is made for, with their users; called under the lock."""
+        return [(user, one) for user, one in self._open.items() if user not in self._busy and not one.at_work]
+
+    def give_up(self, user_id: str) -> Memory:
+        """Take an open memory out of the pool, to be closed; called under the lock."""
+        return self._open.pop(user_id)
 
     @property
     def open_files(self) -> int:
         """Files that the open memories hold, their logs included."""
         with self._lock:
-            return self._open_files()
+            return self.count_files()
 
     @property
     def cached_bytes(self) -> int:
         """Bytes of the snapshots that the open memories keep, about."""
         with self._lock:
-            return self._cached_bytes()
+            return self.count_bytes()
 
-    def _open_files(self) -> int:
+    def count_files(self) -> int:
+        """Return `open_files`; called under the lock."""
         return sum(memory.open_files for memory in self._open.values())
 
-    def _cached_bytes(self) -> int:
+    def count_bytes(self) -> int:
+        """Return `cached_bytes`; called under the lock."""
         return sum(memory.cached_bytes for memory in self._open.values())
 
     async def close(self) -> None:
@@ -336,11 +343,12 @@ class MemoryPool:
             self._open.clear()
         for memory in closing:
             await memory.end()
-        await self._steps.close()
+        if self._own_steps:
+            await self._steps.close()
 
     def _after_fork_in_child(self) -> None:
         # The parent's connections are not for us (see `memforest.store.db`); memories are opened anew.
-        self._lock = threading.Lock()
+        self._bounds.lock = threading.Lock()
         self._open = OrderedDict()
         self._busy = {}
         self._opening = weakref.WeakValueDictionary()

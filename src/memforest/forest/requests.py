@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
-from memforest.forest.options import check_flags, read_time
+from memforest.forest.options import check_flags, check_function, check_refresh, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.forest.spanned import tell_upserted, upserting
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
+from memforest.memory.progress import OnProgress
 from memforest.memory.results import IngestResult
 from memforest.settings import with_article
 
-__all__ = ["check_requests", "ingest_jobs", "only_open", "request_problem", "result_or_error", "run_bounded"]
+__all__ = [
+    "IngestOptions",
+    "check_deferring",
+    "check_hook",
+    "check_requests",
+    "ingest_jobs",
+    "only_open",
+    "request_problem",
+    "result_or_error",
+    "run_bounded",
+]
 
 T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
 """Place of a request -> what became of it."""
+
+
+class IngestOptions(TypedDict, total=False):
+    """What holds for all requests of a call; see `AsyncMemForest.ingest_parallel`."""
+
+    refresh: bool | None
+    budget: Budget | None
+    on_progress: OnProgress | None
+    defer: bool
+
 
 ARRIVAL = ("user_id", *(name for name in Arrival.__dataclass_fields__ if name != "redacted"))
 
@@ -45,6 +67,33 @@ def request_problem(request: object, needed: Sequence[str], known: Sequence[str]
     except InputError as exc:
         return exc
     return None
+
+
+def check_hook(verb: str, on_progress: object) -> None:
+    """Raise unless `on_progress` is a plain function or None: nothing awaits what it returns.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    check_function(verb, "on_progress", on_progress)
+    if inspect.iscoroutinefunction(on_progress):
+        raise InputError(
+            f"{verb}(on_progress=...) takes a plain function, not an async one; let it begin a task"
+        )
+
+
+def check_deferring(verb: str, defer: object, refresh: object) -> None:
+    """Raise unless `defer` is a flag, and `refresh` one or None, which does not ask for what is put off.
+
+    Raises:
+        InputError: if they are something else.
+    """
+    check_flags(verb, defer=defer)
+    check_refresh(verb, refresh)
+    if defer and refresh:
+        raise InputError(
+            f"{verb}: defer=True leaves the summaries to resume, so refresh=True cannot be; leave one out"
+        )
 
 
 async def result_or_error(job: Awaitable[T]) -> T | MemForestError:
@@ -71,9 +120,7 @@ def ingest_jobs(
     requests: Sequence[Mapping[str, Any]],
     pool: MemoryPool,
     results: Results,
-    *,
-    refresh: bool | None,
-    budget: Budget | None,
+    options: IngestOptions,
 ) -> Iterator[Awaitable[None]]:
     """Return one job for each user that the requests of `ingest_parallel` name; the jobs fill in the results."""
     by_user: dict[str, dict[int, Arrival]] = {}
@@ -86,7 +133,7 @@ def ingest_jobs(
         except MemForestError as exc:
             results[i] = exc
     for user_id, arrivals in by_user.items():
-        yield _ingest(user_id, arrivals, pool, results, refresh=refresh, budget=budget)
+        yield _ingest(user_id, arrivals, pool, results, options)
 
 
 async def _ingest(
@@ -94,9 +141,7 @@ async def _ingest(
     arrivals: Mapping[int, Arrival],
     pool: MemoryPool,
     results: Results,
-    *,
-    refresh: bool | None,
-    budget: Budget | None,
+    options: IngestOptions,
 ) -> None:
     """Ingest the sessions of one user."""
     if not arrivals:
@@ -106,7 +151,7 @@ async def _ingest(
         with upserting("ingest_parallel", user_id) as current:
             found = await pool.use(
                 user_id,
-                lambda memory: memory.ingest(list(arrivals.values()), refresh=refresh, budget=budget),
+                lambda memory: memory.ingest(list(arrivals.values()), **options),
                 first=lambda label: _require_one(arrivals, pool.config, label, results),
             )
             tell_upserted(current, found)

@@ -14,6 +14,7 @@ from memforest.importers.drafts import Draft, by_day, in_time_order, session_of
 from memforest.importers.parts import FileSession, ReadOptions
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
+from memforest.limits import ROLES
 
 __all__ = ["read", "recognises"]
 
@@ -28,7 +29,6 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "messageid", "msgid", "turnid"),
 }  # fmt: skip
 """What a column is -> the names that it may have, in order of preference; case and signs do not count."""
-_ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function", "human", "ai"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _turn(row: Sequence[str], header: _Header) -> dict[str, Any]:
         turn["timestamp"] = f"{turn['timestamp']} {row[header.clock].strip()}".strip()
     for what in ("speaker", "role"):
         value = str(turn.get(what, ""))
-        if value.casefold() in _ROLES:
+        if value.casefold() in ROLES:
             turn.setdefault("role", value.casefold())
             if what == "speaker":
                 del turn["speaker"]

@@ -35,7 +35,7 @@ class ChunkReport(Result):
 
     turn_ids: tuple[str, ...]
     status: Literal["extracted", "verbatim", "failed", "left"]
-    """``"left"``: not tried, as the budget was used up."""
+    """``"left"``: not tried, as the budget was used up or the session was deferred."""
     skipped: tuple[tuple[str, str], ...] = ()
     """(turn id, reason) of every piece that became no statement."""
     failure: str | None = None

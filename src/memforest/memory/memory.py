@@ -23,7 +23,7 @@ from memforest.memory.correct import Corrector
 from memforest.memory.erase import deleting
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.targets import Target
-from memforest.memory.ingest.batch import Batch, Refresh, groups_of
+from memforest.memory.ingest.batch import Batch, Refresh, groups_of, groups_of_turns
 from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
@@ -34,6 +34,7 @@ from memforest.memory.jobs import run_due
 from memforest.memory.merge.names import Owner
 from memforest.memory.merge.report import MergeResult
 from memforest.memory.merge.run import MergeOptions, Other, merge_memory
+from memforest.memory.progress import NOBODY, OnProgress, Watch
 from memforest.memory.readable import ReadableMemory
 from memforest.memory.rebuild import Rebuild, rebuild
 from memforest.memory.results import (
@@ -70,32 +71,38 @@ class Memory(ReadableMemory):
         refresh: bool | None = None,
         budget: Budget | None = None,
         extractor: Extractor | None = None,
+        on_progress: OnProgress | None = None,
+        defer: bool = False,
     ) -> list[IngestResult | MemForestError]:
         """Store sessions and make memory of them; see `AsyncMemForest.ingest_session` and `ingest_parallel`.
 
         An extractor that asks a model for every chunk gets the chunks of all sessions at once; the local one gets
         one session after the other, each written before the next is read. Another one than the memory's may be given.
         """
-        with self._summaries.writing():
-            return await self._writes("ingest", budget, lambda: self._ingest(arrivals, refresh, extractor))
+        batch = Batch(self._writer(extractor, self._watch(on_progress)), self._warnings)
 
-    async def _ingest(
-        self, arrivals: Sequence[Arrival], refresh: bool | None, extractor: Extractor | None
-    ) -> list[IngestResult | MemForestError]:
-        batch = Batch(self._writer(extractor), self._warnings)
+        async def work() -> list[IngestResult | MemForestError]:
+            await (self._receive(batch, arrivals) if defer else self._ingest(batch, arrivals, refresh))
+            if batch.replaced:
+                # The log still holds what was overwritten in the file.
+                await asyncio.to_thread(purge, self.db)
+            return [batch.result(at) for at in range(len(arrivals))]
+
+        with self._summaries.writing():
+            return await self._writes("ingest", budget, work)
+
+    async def _receive(self, batch: Batch, arrivals: Sequence[Arrival]) -> None:
+        """Store sessions, each in a transaction of its own, and leave them to `resume`."""
+        for at, arrival in enumerate(arrivals):
+            if (stored := await batch.receive(at, arrival, self._receiver)) is not None:
+                await batch.defer(at, stored)
+        await batch.finish_deferred()
+
+    async def _ingest(self, batch: Batch, arrivals: Sequence[Arrival], refresh: bool | None) -> None:
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
-            stored: dict[int, StoredSession] = {}
-            for at in group:
-                try:
-                    stored[at] = await self._receiver.receive(arrivals[at])
-                except MemForestError as exc:
-                    batch.fail(at, exc)
-            await batch.process(stored)
+            found = {at: await batch.receive(at, arrivals[at], self._receiver) for at in group}
+            await batch.process({at: stored for at, stored in found.items() if stored is not None})
         await self._finish(batch, refresh)
-        if batch.replaced:
-            # The log still holds what was overwritten in the file.
-            await asyncio.to_thread(purge, self.db)
-        return [batch.result(at) for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None) -> None:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
@@ -109,12 +116,15 @@ class Memory(ReadableMemory):
             ledger = current_ledger()
             await self._summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens), batch.placed)
 
-    async def append(self, arrival: Arrival, *, budget: Budget | None = None) -> IngestResult:
+    async def append(
+        self, arrival: Arrival, *, budget: Budget | None = None, on_progress: OnProgress | None = None
+    ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         stored = await self._receiver.append(arrival)
+        batch = Batch(self._writer(watch=self._watch(on_progress)), self._warnings)
+        batch.tell_received(stored)
 
         async def finish() -> IngestResult:
-            batch = Batch(self._writer(), self._warnings)
             await batch.process({0: stored})
             await self._finish(batch, None)
             return batch.only()
@@ -145,7 +155,10 @@ class Memory(ReadableMemory):
             work = partial(merge_memory, self._writer(), owner, there, options)
             return await self._writes("merge", budget, work)
 
-    def _writer(self, extractor: Extractor | None = None) -> SessionWriter:
+    def _watch(self, on_progress: OnProgress | None) -> Watch:
+        return Watch(self.user_id, on_progress)
+
+    def _writer(self, extractor: Extractor | None = None, watch: Watch = NOBODY) -> SessionWriter:
         return SessionWriter(
             self.db,
             self.config,
@@ -155,6 +168,7 @@ class Memory(ReadableMemory):
             self._cache,
             self._attached,
             self._summaries,
+            watch,
         )
 
     async def correct(self, work: Callable[[Corrector], Awaitable[T]]) -> T:
@@ -187,19 +201,24 @@ class Memory(ReadableMemory):
         """Wait for what goes on behind writes, and bring every dirty node up to date; see `AsyncUserMemory.flush`."""
         return await self._summaries.flush(budget)
 
-    async def resume(self, budget: Budget | None = None) -> list[IngestResult]:
-        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, indexes, due jobs, dirty nodes."""
-        return await self._writes("resume", budget, self._resume)
+    async def resume(
+        self, budget: Budget | None = None, on_progress: OnProgress | None = None
+    ) -> list[IngestResult]:
+        """Finish what an interrupted write left: sessions, failed chunks, missing vectors, indexes, due jobs, dirty nodes.
 
-    async def _resume(self) -> list[IngestResult]:
+        One call at a time does so in this process: what another one is at work on is not asked for twice.
+        """
+        async with self._resuming.turn():
+            work = partial(self._resume, self._writer(watch=self._watch(on_progress)))
+            return await self._writes("resume", budget, work)
+
+    async def _resume(self, writer: SessionWriter) -> list[IngestResult]:
         left = await asyncio.to_thread(self._unfinished)
-        writer = self._writer()
         batch = Batch(writer, self._warnings)
-        size = len(left) if self._steps.extracts_apart else 1
-        for first in range(0, len(left), max(size, 1)):
-            part = enumerate(left[first : first + size], first)
+        turns, names = [one.turns for one in left], [one.session_id for one in left]
+        for group in groups_of_turns(turns, names, together=self._steps.extracts_apart):
             await batch.process(
-                {at: StoredSession(one.row, one.session_id, unfinished=True) for at, one in part}
+                {at: StoredSession(left[at].row, left[at].session_id, unfinished=True) for at in group}
             )
         await writer.fill_vectors()
         behind = await writer.catch_up()

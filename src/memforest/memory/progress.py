@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
-__all__ = ["Progress", "Report", "no_report"]
+from memforest.memory.plain import Result
+
+__all__ = [
+    "NOBODY",
+    "IngestProgress",
+    "OnProgress",
+    "Progress",
+    "Report",
+    "Stage",
+    "Watch",
+    "as_raised",
+    "no_report",
+]
+
+T = TypeVar("T")
 
 Report = Callable[[str, int, int], object]
 """Called with what is being made ("vectors", "sessions", ...), how many of them are done, and how many there are in all."""
@@ -39,3 +54,101 @@ class Progress:
         self.done += count
         self.total = max(self.total, self.done)
         self.report(self.what, self.done, self.total)
+
+
+# -- writes ---------------------------------------------------------------------------------------
+
+Stage = Literal["received", "extracted", "refreshed", "finished"]
+"""What an `IngestProgress` counts."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class IngestProgress(Result):
+    """How far a write has come, in counts: nothing of what was said is in it.
+
+    ``"received"``: the turns of a session that are stored (those that were stored before among them), and those that were
+    refused. ``"extracted"``: the chunks of a session that were read, and those that failed; first of all with how many were
+    to be read. What the budget does not reach is neither, so the counts may end below the total. ``"refreshed"``: the
+    summaries of the memory that are up to date, of those that were out of date; `session_id` is None. ``"finished"``: the
+    session is written, or has failed; `total` is 1. The last sessions of a call are finished when the call has done all that
+    it does. Of an import, ``"received"`` with a `session_id` of None comes first: how many turns the files hold.
+    """
+
+    stage: Stage
+    user_id: str
+    session_id: str | None
+    done: int
+    failed: int
+    total: int
+
+    def _line(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.stage} {self.done} of {self.total}{failed}"
+
+
+OnProgress = Callable[[IngestProgress], object]
+"""Called with how far a write has come, in the thread of its event loop; what it raises ends the write."""
+
+
+class _HookRaised(Exception):
+    """Carries what a caller's function has raised past those that deal with errors of a write."""
+
+    def __init__(self, raised: Exception) -> None:
+        super().__init__(str(raised))
+        self.raised = raised
+
+
+async def as_raised(work: Awaitable[T]) -> T:
+    """Return what a write returns; what an `OnProgress` has raised in it comes out as it was raised.
+
+    Raises:
+        Exception: just that.
+    """
+    try:
+        return await work
+    except _HookRaised as exc:
+        raised = exc.raised
+    raise raised
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Tells the caller of a write how far it has come.
+
+    To be used on the event loop alone: in the worker threads transactions are open.
+
+    Args:
+        user_id: whose memory is written.
+        tell: the caller's function; None tells nobody.
+    """
+
+    user_id: str = ""
+    tell: OnProgress | None = None
+
+    def received(self, session_id: str | None, stored: int, refused: int = 0) -> None:
+        """Tell that so many turns of a session are stored, and so many were refused."""
+        self._say("received", session_id, stored, refused, stored + refused)
+
+    def extracted(self, session_id: str, done: int, failed: int, total: int) -> None:
+        """Tell how many chunks of a session were read."""
+        self._say("extracted", session_id, done, failed, total)
+
+    def refreshed(self, done: int, failed: int, total: int) -> None:
+        """Tell how many summaries are up to date again."""
+        self._say("refreshed", None, done, failed, total)
+
+    def finished(self, session_id: str | None, *, failed: bool) -> None:
+        """Tell that a session is written, or has failed."""
+        self._say("finished", session_id, int(not failed), int(failed), 1)
+
+    def _say(self, stage: Stage, session_id: str | None, done: int, failed: int, total: int) -> None:
+        if self.tell is None:
+            return
+        try:
+            self.tell(IngestProgress(stage, self.user_id, session_id, done, failed, total))
+        except Exception as exc:
+            raise _HookRaised(exc) from exc
+
+
+NOBODY = Watch()
+"""Tells nobody."""

@@ -16,6 +16,7 @@ from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import StoreError
 from memforest.interval import from_ms, to_ms
+from memforest.memory.behind import OneAtATime
 from memforest.memory.filing import written
 from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.receive import Receiver
@@ -83,6 +84,7 @@ class ReadableMemory:
         self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
         self._cell_turns = opened.cell_turns
+        self._resuming = OneAtATime()
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)

@@ -19,6 +19,7 @@ from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
 from memforest.memory.behind import Behind, OneAtATime, Writes
+from memforest.memory.progress import NOBODY, Watch
 from memforest.memory.results import FlushResult
 from memforest.memory.timing import Timer
 from memforest.memory.usage import usage
@@ -115,25 +116,32 @@ class Summaries:
     # -- with a write, or by a verb ---------------------------------------------------------------
 
     async def make(
-        self, maker: VectorMaker | None, timer: Timer, nodes: Collection[int] | None = None
+        self,
+        maker: VectorMaker | None,
+        timer: Timer,
+        nodes: Collection[int] | None = None,
+        *,
+        watch: Watch = NOBODY,
     ) -> Refreshed:
         """Refresh nodes with what is dirty beneath them, or all nodes, as part of the operation under way."""
         async with self._turns.turn():
             if nodes is not None:
                 await self._early.present()
-                return await self._make(maker, timer, nodes)
-            done, in_hand = await self._make_others(maker, timer)
+                return await self._make(maker, timer, nodes, watch=watch)
+            done, in_hand = await self._make_others(maker, timer, watch)
             if in_hand and not done.failures:
                 await self._early.present()
-                done = done.plus((await self._make_others(maker, timer))[0])
+                done = done.plus((await self._make_others(maker, timer, watch))[0])
             return done
 
-    async def _make_others(self, maker: VectorMaker | None, timer: Timer) -> tuple[Refreshed, frozenset[int]]:
+    async def _make_others(
+        self, maker: VectorMaker | None, timer: Timer, watch: Watch
+    ) -> tuple[Refreshed, frozenset[int]]:
         """Bring everything up to date but the trees that are in hand, and return those too."""
         with self._lock:
             in_hand = self._in_hand
             self._next_early &= in_hand  # the others are made here
-        return await self._make(maker, timer, None, but=in_hand), in_hand
+        return await self._make(maker, timer, None, but=in_hand, watch=watch), in_hand
 
     async def _make(
         self,
@@ -141,10 +149,11 @@ class Summaries:
         timer: Timer,
         nodes: Collection[int] | None,
         but: Collection[int] = (),
+        watch: Watch = NOBODY,
     ) -> Refreshed:
         def refresh(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
             by, without = self._steps.summariser, self._attached.paced
-            refresher = Refresher(self._db, self.describe, by, embed, model, without)
+            refresher = Refresher(self._db, self.describe, by, embed, model, without, watch.refreshed)
             return refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes)
 
         return await self._run(maker, timer, refresh)

@@ -44,6 +44,13 @@ class IngestResult(Result):
     repeated: bool = False
     """The call came again with its idempotency key: nothing was written, and this is what the first one did, as far as
     that is still there. What the first one cost, and its warnings, are not kept."""
+    deferred: bool = False
+    """The call was to store the turns and no more (``defer=True``): `left` are the chunks that `resume` makes memory of."""
+
+    @property
+    def replayed(self) -> bool:
+        """The same as `repeated`, by another name."""
+        return self.repeated
 
     @property
     def unchanged(self) -> bool:
@@ -67,7 +74,7 @@ class IngestResult(Result):
 
     @property
     def left(self) -> tuple[ChunkReport, ...]:
-        """The chunks that the budget did not reach; their turns are stored, and `resume` goes on with them."""
+        """The chunks that were not tried, as the budget did not reach them or the session was deferred; `resume` goes on with them."""
         return tuple(chunk for chunk in self.chunks if chunk.status == "left")
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import openai
 
-__all__ = ["CUT", "BoundedClient"]
+__all__ = ["CUT", "BoundedClient", "HttpError"]
 
 CUT = "memforest.cut"
 """The extension of a response whose body was longer than the bound, and is left out."""
@@ -27,6 +27,8 @@ _ENCODINGS = "gzip, deflate"
 MB at worst before it is counted."""
 _http: Any = sys.modules[openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]]
 """The HTTP package that this version of the client stands on: `httpx`, from version 3 on `httpx2`."""
+HttpError: type[Exception] = _http.HTTPError
+"""What that package raises when there is no usable reply."""
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from memforest.errors import ModelError
+from memforest.errors import BudgetError, ModelError
 from memforest.ports import Summariser, is_remote
 from memforest.refresh.made import Job, Made, Refreshed, keep_unchanged, made_of, put, summarised, unchanged
 from memforest.refresh.requests import Describe, inputs_of
@@ -52,6 +52,7 @@ class Refresher:
         embed: makes vectors, or None in a memory without an embedder.
         model: id of the embedder.
         without: names indexes whose nodes are neither made nor counted.
+        report: called on the event loop with how many nodes are up to date, how many failed, and how many were not.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Refresher:
         embed: Embed | None,
         model: str | None = None,
         without: Callable[[Tx], Collection[str]] = lambda tx: (),
+        report: Callable[[int, int, int], object] = lambda done, failed, total: None,
     ) -> None:
         self._db = db
         self._describe = describe
@@ -69,6 +71,7 @@ class Refresher:
         self._embed = embed
         self._model = model
         self._without = without
+        self._report = report
 
     async def refresh(self, *, but: Collection[int] = ()) -> Refreshed:
         """Bring every dirty node up to date, as far as the steps succeed; those of the trees in `but` are left.
@@ -113,19 +116,22 @@ class Refresher:
     async def _make_texts(self, order: _Order, vectors: NodeVectors, done: Refreshed) -> None:
         """Make and commit the texts of nodes, each when its children have theirs."""
         under_way: dict[asyncio.Task[list[str | ModelError]], list[Job]] = {}
-        ready = order.first
+        ready, failed = order.first, 0
         try:
             while ready or under_way:
+                self._report(order.clean, failed, order.total)
                 with timed(done, "store_ms"):
                     jobs = await asyncio.to_thread(self._read, order, ready, vectors)
                 under_way |= {self._begin(jobs_): jobs_ for jobs_ in self._together(jobs)}
                 if not under_way:
-                    return
+                    break
                 with timed(done, "summarise_ms"):
                     ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                failed += sum(_is_failure(text) for task in ended for text in task.result())
                 made = [one for task in ended for one in made_of(under_way.pop(task), task.result(), done)]
                 with timed(done, "store_ms"):
                     ready = order.after(await self._commit(made, vectors, done))
+            self._report(order.clean, failed, order.total)
         except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
         finally:
@@ -191,6 +197,7 @@ class _Order:
     """
 
     def __init__(self, dirty: Mapping[int, tuple[int, ...]]) -> None:
+        self.total, self.clean = len(dirty), 0
         self._above: dict[int, int] = {}
         self._waits: dict[int, int] = {}
         for node, children in dirty.items():
@@ -204,15 +211,21 @@ class _Order:
         return [node for node, waits in self._waits.items() if not waits]
 
     def after(self, clean: Iterable[int]) -> list[int]:
-        """Return the nodes whose last dirty children these were; each node is returned once."""
+        """Count nodes as clean and return those whose last dirty children they were; each node is returned once."""
         found = []
         for node in clean:
+            self.clean += 1
             above = self._above.get(node)
             if above is not None:
                 self._waits[above] -= 1
                 if not self._waits[above]:
                     found.append(above)
         return found
+
+
+def _is_failure(text: str | ModelError) -> bool:
+    """Return whether a summary could not be made; one that the budget did not reach was not tried."""
+    return isinstance(text, ModelError) and not isinstance(text, BudgetError)
 
 
 # -- reading --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from fastapi.security.utils import get_authorization_scheme_param
 from memforest.access import Access, Principal, Scope
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Forest", "Who", "access_of", "caller", "credential_of", "needs"]
+__all__ = ["Forest", "Ingesting", "Who", "access_of", "caller", "credential_of", "needs"]
 
 KEY_HEADER = "X-API-Key"
 SCHEMES = ("bearer", "token")
@@ -73,3 +73,13 @@ async def forest_of(request: Request, who: Who) -> AsyncIterator[AsyncMemForest]
 
 Forest = Annotated[AsyncMemForest, Depends(forest_of)]
 """The memories of the caller's tenant."""
+
+
+async def ingesting_of(request: Request, who: Who) -> AsyncIterator[None]:
+    """Count the request among the ingests of the caller's tenant for as long as it lasts."""
+    async with access_of(request).ingesting(who):
+        yield
+
+
+Ingesting = Depends(ingesting_of)
+"""Of a route that ingests: one too many is refused."""

@@ -15,7 +15,6 @@ from memforest.ports import Answer, Answerer, AnswerEvidence, Extractor, Placer,
 from memforest.types import BrowsePlan, Equivalence, QuestionPlan, TreeCard
 
 __all__ = [
-    "QUESTION_CHARS",
     "Answer",
     "AnswerEvidence",
     "Answerer",
@@ -28,10 +27,6 @@ __all__ = [
     "Planner",
     "Summariser",
 ]
-
-
-QUESTION_CHARS = 2_000
-"""Characters of a question that are read; a longer one is cut where it comes in, so that all steps see the same."""
 
 
 class Judge(Protocol):

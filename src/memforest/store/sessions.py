@@ -34,6 +34,7 @@ __all__ = [
     "set_status",
     "speakers",
     "stored_times",
+    "turn_with_id",
     "turns",
     "unfinished",
     "waiting",
@@ -155,6 +156,14 @@ def known_ids(tx: Tx, session: int, ids: Sequence[str]) -> set[str]:
 def has_turn(tx: Tx, session: int, turn_id: str) -> bool:
     """Return whether a session has a turn of this id."""
     return bool(known_ids(tx, session, [turn_id]))
+
+
+def turn_with_id(tx: Tx, session: int, turn_id: str) -> Turn | None:
+    """Return the turn of a session with that id, or None."""
+    at = tx.execute(
+        "SELECT ordinal FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id)
+    ).fetchone()
+    return None if at is None else turns(tx, session, at[0], at[0])[0][1]
 
 
 def unfinished(tx: Tx) -> list[int]:

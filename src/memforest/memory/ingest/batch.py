@@ -1,16 +1,19 @@
 """Processing the sessions of one call together, from `received` to their results.
 
-What the sessions of a call share (judging, routing, the refresh) counts for the last of them.
+What the sessions of a call share (judging, routing, the refresh) counts for the last of them. A session is finished when
+it is written; those that were processed last are when the call has done the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from copy import copy
 from typing import Literal
 
 from memforest.errors import MemForestError, ModelError
+from memforest.memory.chunks import ChunkReport
 from memforest.memory.ingest.commit import CommittedSession
+from memforest.memory.ingest.receive import Receiver
 from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.ingest.turns import Arrival
 from memforest.memory.ingest.writer import SessionWriter
@@ -22,7 +25,7 @@ from memforest.refresh.made import Refreshed
 from memforest.text import cut
 from memforest.types import Refused
 
-__all__ = ["Batch", "Refresh", "groups_of"]
+__all__ = ["Batch", "Refresh", "groups_of", "groups_of_turns"]
 
 Refresh = Literal["all", "path", "nothing"]
 """What a write brings up to date before it returns."""
@@ -39,15 +42,23 @@ def groups_of(arrivals: Sequence[Arrival], *, together: bool) -> list[list[int]]
         arrivals: in the order of the call.
         together: several at once; else each by itself.
     """
+    turns = [len(one.turns) if isinstance(one.turns, Sized) else 0 for one in arrivals]
+    names = [one.session_id if isinstance(one.session_id, str) else None for one in arrivals]  # as they came
+    return groups_of_turns(turns, names, together=together)
+
+
+def groups_of_turns(turns: Sequence[int], names: Sequence[str | None], *, together: bool) -> list[list[int]]:
+    """Return which sessions go through the steps together, by their numbers of turns and their names; see `groups_of`."""
     groups: list[list[int]] = []
-    for at, arrival in enumerate(arrivals):
-        last = groups[-1] if groups else []
-        turns = sum(len(arrivals[other].turns) for other in last)
-        again = any(arrivals[other].session_id == arrival.session_id for other in last)
-        if last and together and not again and turns < MOST_TURNS_AT_ONCE:
-            last.append(at)
+    size, inside = 0, set[str | None]()
+    for at, (count, name) in enumerate(zip(turns, names, strict=True)):
+        if groups and together and name not in inside and size < MOST_TURNS_AT_ONCE:
+            groups[-1].append(at)
         else:
             groups.append([at])
+            size, inside = 0, set()
+        size += count
+        inside.add(name)
     return groups
 
 
@@ -55,7 +66,7 @@ class Batch:
     """Processes stored sessions together (extract, judge, commit, refresh), and makes the result of each.
 
     Args:
-        writer: of the memory.
+        writer: of the memory; its `watch` is told how far the sessions are.
         warnings: said with every result.
     """
 
@@ -69,10 +80,49 @@ class Batch:
         self._failures: list[str] = []
         self._tried = False
         self._repeated: dict[int, IngestResult] = {}
+        self._deferred: dict[int, tuple[ChunkReport, ...]] = {}
+        self._unfinished: dict[int, str] = {}
+        """The sessions that were processed last, by place."""
 
     def fail(self, at: int, error: MemForestError) -> None:
         """Record an error as the result of a session."""
         self._errors[at] = error
+
+    async def receive(self, at: int, arrival: Arrival, receiver: Receiver) -> StoredSession | None:
+        """Store the turns of a session and tell of it; None if they could not be, which is the session's result then.
+
+        Args:
+            at: place in the call.
+            arrival: the session.
+            receiver: of the memory.
+        """
+        try:
+            stored = await receiver.receive(arrival)
+        except MemForestError as exc:
+            self.fail(at, exc)
+            self._writer.watch.finished(arrival.session_id, failed=True)
+            return None
+        if stored.replaced:
+            self._writer.db.unfinished = True  # the log still holds what was overwritten in the file
+        self.tell_received(stored)
+        return stored
+
+    def tell_received(self, stored: StoredSession) -> None:
+        """Tell how many turns of a session are stored."""
+        turns = stored.known_turns + stored.new_turns
+        self._writer.watch.received(stored.session_id, turns, len(stored.refused))
+
+    async def defer(self, at: int, stored: StoredSession) -> None:
+        """Leave a session as it was received; its result names the chunks that are to be read."""
+        self._stored[at] = stored
+        open_ = stored.new_turns or stored.unfinished
+        self._deferred[at] = await self._writer.open_chunks(stored) if open_ else ()
+
+    def _tell_finished(self) -> None:
+        """Tell that the sessions that were processed last are written, or have failed."""
+        last, self._unfinished = self._unfinished, {}
+        for at, name in last.items():
+            self._writer.watch.finished(name, failed=at in self._errors)
 
     def warn(self, problems: Sequence[str]) -> None:
         """Add warnings to the results."""
@@ -101,6 +151,8 @@ class Batch:
         Args:
             stored: place in the call -> the session.
         """
+        self._tell_finished()  # of those before
+        self._unfinished = {at: one.session_id for at, one in stored.items()}
         self._stored.update(stored)
         open_ = {at: one for at, one in stored.items() if one.new_turns or one.unfinished}
         if not open_:
@@ -116,6 +168,11 @@ class Batch:
                 self._committed[at] = committed
             else:
                 self.fail(at, committed)
+
+    async def finish_deferred(self) -> None:
+        """Make the results of sessions that were received and no more."""
+        self._refreshed = await self._writer.refresh_nothing()
+        await self._read_repeated()
 
     async def finish(self, *, refresh: Refresh) -> None:
         """Make the vectors of reworded and corrected facts, advance indexes that lag, and refresh the summaries that are wanted.
@@ -140,6 +197,11 @@ class Batch:
         else:
             self._refreshed = await self._writer.refresh_nothing()
         self._tried = refresh != "nothing"
+        await self._read_repeated()
+        self._tell_finished()
+
+    async def _read_repeated(self) -> None:
+        """Read what the first calls of those that came again with their keys have done."""
         for at, one in self._stored.items():
             if one.repeats is not None and at not in self._errors:
                 self._repeated[at] = await self._writer.first_result(self._own_result(at), one.repeats)
@@ -159,7 +221,8 @@ class Batch:
             added=tuple(done.added),
             merged=tuple(done.merged),
             superseded=tuple(done.superseded),
-            chunks=done.chunks,
+            chunks=self._deferred.get(at, done.chunks),
+            deferred=at in self._deferred,
             refused=stored.refused,
             redacted=stored.redacted,
             replaced=stored.replaced,

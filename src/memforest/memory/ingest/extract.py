@@ -17,6 +17,7 @@ from memforest.facts.canonical import Said, Same
 from memforest.interval import to_ms
 from memforest.memory.chunks import MOST_REFUSED, ChunkReport, RefusedStatement
 from memforest.memory.ingest.stored_session import StoredSession
+from memforest.memory.progress import NOBODY, Watch
 from memforest.memory.vectors import VectorMaker
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import is_remote
@@ -27,6 +28,9 @@ from memforest.text import DATA_RUN, cut
 from memforest.types import UNSPOKEN_ROLES, Candidate, Chunk, ChunkOutcome, Skipped
 
 __all__ = ["ExtractedSession", "extract"]
+
+READ_CHUNKS = 64
+"""Chunks that are read together without a model, so that progress shows in a long session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +101,31 @@ class ExtractedSession:
 
 
 async def extract(
-    stored: StoredSession, steps: Steps, vectors: VectorMaker | None, threshold: float | None
+    stored: StoredSession,
+    steps: Steps,
+    vectors: VectorMaker | None,
+    threshold: float | None,
+    watch: Watch = NOBODY,
 ) -> ExtractedSession:
     """Extract statements from the open cells of a session, and embed its turns and statements.
 
     Turns are embedded while the extractor works. So are a chunk's statements by a local embedder, while a model
-    reads the other chunks; one behind an endpoint gets them all at once.
+    reads the other chunks; one behind an endpoint gets them all at once. Without a model, some chunks are read after
+    the others.
 
     Args:
         stored: the session, loaded.
         steps: with the extractor.
         vectors: None in a memory without an embedder.
         threshold: least cosine of a near merge.
+        watch: told of the chunks that were read.
     """
     spent = current_ledger().part()
     maker = None if vectors is None else vectors.anew()
     at_once = maker is not None and is_remote(maker.embedder)
     outcomes: dict[int, ChunkOutcome] = {}
     found: dict[bytes, NDArray[np.float32]] = {}
+    told: list[int] = []
 
     async def embed(texts: Sequence[str], kind: str) -> None:
         if maker is not None:
@@ -125,12 +136,25 @@ async def extract(
         outcomes.update(zip((chunk.ordinal for chunk in chunks), made, strict=True))
         if not at_once:
             await embed(_statements(made), "fact")
+        tell()
+
+    async def read_in_turn(parts: Sequence[Sequence[Chunk]]) -> None:
+        for part in parts:
+            await read(part)
+
+    def tell() -> None:
+        failed = sum(one.failure is not None and not one.left for one in outcomes.values())
+        done = silent + sum(one.failure is None for one in outcomes.values())
+        if stored.cells and told != [done, failed]:
+            told[:] = [done, failed]
+            watch.extracted(stored.session_id, done, failed, len(stored.cells))
 
     with keeping(spent):
         chunks = [chunk for chunk in stored.chunks if chunk.turns]
-        groups = [[chunk] for chunk in chunks] if steps.extracts_apart and stored.infer else [chunks]
-        groups.sort(key=_length, reverse=True)  # nothing else takes as long as the longest
-        await all_of((embed(_said(stored), "turn"), *(read(group) for group in groups)))
+        silent = len(stored.cells) - len(chunks)
+        tell()
+        jobs = _jobs(chunks, apart=steps.extracts_apart and stored.infer)
+        await all_of((embed(_said(stored), "turn"), *(read_in_turn(parts) for parts in jobs)))
         if at_once:
             await embed(_statements(list(outcomes.values())), "fact")
     return ExtractedSession(
@@ -155,8 +179,17 @@ def _with_unspoken(
     return replace(outcome, skipped=tuple(sorted((*outcome.skipped, *silent), key=lambda one: one.turn)))
 
 
-def _length(chunks: Sequence[Chunk]) -> int:
-    return sum(len(turn.text) for chunk in chunks for turn in chunk.turns)
+def _jobs(chunks: Sequence[Chunk], *, apart: bool) -> list[list[Sequence[Chunk]]]:
+    """Return what is read side by side: parts of the chunks, of which one is read after the other."""
+    if apart:
+        return [
+            [[one]] for one in sorted(chunks, key=_length, reverse=True)
+        ]  # nothing takes as long as the longest
+    return [[chunks[first : first + READ_CHUNKS] for first in range(0, len(chunks), READ_CHUNKS)]]
+
+
+def _length(chunk: Chunk) -> int:
+    return sum(len(turn.text) for turn in chunk.turns)
 
 
 def _said(stored: StoredSession) -> list[str]:

@@ -6,7 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["CAPTION", "ID", "KNOWN", "SPEAKER", "TEXT", "TIME_KEYS", "Withheld", "field_of"]
+from memforest.text import cut
+
+__all__ = [
+    "CAPTION",
+    "ID",
+    "KNOWN",
+    "SPEAKER",
+    "TEXT",
+    "TIME_KEYS",
+    "Withheld",
+    "field_of",
+    "is_deeper",
+    "tools_called",
+]
 
 TEXT = ("content", "text", "message")
 TIME_KEYS = ("timestamp", "time", "date", "created_at")
@@ -34,3 +47,21 @@ def field_of(key: object) -> Literal["text", "speaker", "metadata"] | None:
     if key in SPEAKER:
         return "speaker"
     return None if key in KNOWN else "metadata"
+
+
+def tools_called(item: Mapping[str, Any]) -> str:
+    """Return which tools a message without text calls, for showing, as far as it names them."""
+    calls = item.get("tool_calls")
+    functions = (
+        [one.get("function") for one in calls if isinstance(one, Mapping)] if isinstance(calls, list) else []
+    )
+    names = [str(one.get("name")) for one in functions if isinstance(one, Mapping)]
+    return f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""
+
+
+def is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and mappings stand within each other more than so many levels deep."""
+    if not isinstance(value, (list, tuple, dict)):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels < 1 or any(is_deeper(part, levels - 1) for part in parts)

@@ -75,8 +75,8 @@ class Receiver:
         def read(tx: Tx) -> Reading:
             found = sessions.find_session(tx, session_id)
             first, floor = (0, None) if found is None else (found.next, from_ms(found.end_ms))
-            taken = None if found is None else partial(sessions.has_turn, tx, found.row)
-            return read_addition(
+            known = None if found is None else _KnownTurns(tx, found)
+            reading = read_addition(
                 arrival,
                 self.config,
                 self.label,
@@ -84,8 +84,10 @@ class Receiver:
                 day_first=order_of(tx, self.config),
                 first=first,
                 floor=floor,
-                is_taken=taken,
+                is_taken=None if found is None else partial(sessions.has_turn, tx, found.row),
+                is_known=known,
             )
+            return reading if known is None else replace(reading, notes=(*reading.notes, *known.notes))
 
         return await self._in_thread(arrival, read, write, append=True)
 
@@ -137,6 +139,7 @@ class Receiver:
             problems=(*placings.problems, *self._unknown(reading)),
             refused=reading.refused,
             redacted=arrival.redacted or 0,
+            known_turns=len(reading.turns) + reading.known - stored.new_turns,
             notes=(*reading.notes, *doubts),
         )
 
@@ -156,6 +159,7 @@ class Receiver:
             unfinished=write.session in sessions.unfinished(tx),
             refused=reading.refused,
             redacted=arrival.redacted or 0,
+            known_turns=len(reading.turns),
             notes=reading.notes,
             repeats=write,
         )
@@ -232,8 +236,6 @@ def _store_session(
             f"session {session_id!r} was stored with infer={found.infer}, and a session is read in one way; "
             f"pass infer={found.infer}, or another session_id"
         )
-    if found is not None and append:
-        _refuse_known_ids(tx, found, turns)
     if found is None:
         row = sessions.add_session(tx, session_id, infer=infer, stored_ms=stored_ms, metadata=metadata)
     else:
@@ -265,14 +267,39 @@ def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
     return None
 
 
-def _refuse_known_ids(tx: Tx, found: SessionRow, turns: Sequence[Turn]) -> None:
-    """Raise if the session already has a turn with one of the new ids."""
-    known = sessions.known_ids(tx, found.row, [turn.id for turn in turns])
-    for turn in turns:
-        if turn.id in known:
+class _KnownTurns:
+    """Says which messages that are added to a session are in it already, by their own ids and what they say.
+
+    When they were said is not compared: a message that is sent again may be stamped anew. `notes` tells of those that
+    state another time themselves.
+
+    Args:
+        tx: the open write transaction.
+        session: which they are added to.
+    """
+
+    def __init__(self, tx: Tx, session: SessionRow) -> None:
+        self._tx = tx
+        self._session = session
+        self.notes: list[str] = []
+
+    def __call__(self, turn: Turn) -> bool:
+        """Return whether a turn is stored.
+
+        Raises:
+            InputError: if another one with its id is.
+        """
+        stored = sessions.turn_with_id(self._tx, self._session.row, turn.id)
+        if stored is None:
+            return False
+        called = f"session {cut(repr(self._session.session_id), 60)} has a message with the id {cut(repr(turn.id), 60)} already"
+        if (stored.speaker, stored.text) != (turn.speaker, turn.text):
             raise InputError(
-                f"session {found.session_id!r} has a turn with the id {turn.id!r} already; leave the id out or change it"
+                f"{called}, of other content or by another speaker; leave the id out or change it"
             )
+        if stored.said != turn.said and {stored.time_source, turn.time_source} <= {"given", "naive"}:
+            self.notes.append(f"{called}, said at another time; it stays as it is")
+        return True
 
 
 def _store_turns(

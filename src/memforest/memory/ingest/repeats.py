@@ -48,7 +48,7 @@ class KeyedWrite:
         self, tx: Tx, session: int, read: Sequence[Turn], new: int, replaced: bool, stored_ms: int
     ) -> None:
         """Keep the key with what is stored in this transaction: the last `new` of the turns that were read, of a session."""
-        first = read[-1].ordinal + 1 - new
+        first = read[-1].ordinal + 1 - new if read else 0
         write_keys.add_key(tx, self.key, WriteKey(self.request, session, first, new, replaced, stored_ms))
 
 

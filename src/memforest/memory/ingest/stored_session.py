@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from memforest.config import Config
 from memforest.errors import SessionConflictError
+from memforest.memory.chunks import ChunkReport
 from memforest.memory.ingest.retract import Told
 from memforest.memory.numeric_order import order_of
 from memforest.memory.timing import Timer
@@ -50,6 +51,7 @@ class StoredSession:
     timer: Timer = field(default_factory=Timer)
     infer: bool = True
     redacted: int = 0  # turns that redaction has changed
+    known_turns: int = 0  # turns that were given, and had been stored before
     repeats: WriteKey | None = None
     """The write with the same idempotency key that was done before; this one writes nothing."""
     day_first: bool | None = None
@@ -71,6 +73,18 @@ class StoredSession:
         """The open cells, as an extractor reads them: without the turns that nobody says, which may leave none."""
         speakers = self.speakers
         return [self._chunk(speakers, cell) for cell in self.cells]
+
+    @property
+    def open_chunks(self) -> list[ChunkReport]:
+        """A report of each open cell: left, or failed before."""
+        return [
+            ChunkReport(
+                tuple(turn.id for _, turn in self.span(cell.first, cell.last)),
+                "left" if cell.status == "pending" else "failed",
+                failure=cell.reason,
+            )
+            for cell in self.cells
+        ]
 
     def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
         """Return the turns from ordinal `first` to `last`, both included, with their row ids; some may be deleted."""

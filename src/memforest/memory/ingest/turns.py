@@ -14,13 +14,23 @@ from memforest.config import Config
 from memforest.display import shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
-from memforest.memory.ingest.fields import CAPTION, ID, KNOWN, SPEAKER, TEXT, TIME_KEYS, Withheld
+from memforest.limits import MAX_ID_CHARS, MAX_METADATA_DEPTH, ROLE_ALIASES, ROLES
+from memforest.memory.ingest.fields import (
+    CAPTION,
+    ID,
+    KNOWN,
+    SPEAKER,
+    TEXT,
+    TIME_KEYS,
+    Withheld,
+    is_deeper,
+    tools_called,
+)
 from memforest.memory.numeric_order import month_first_warning
 from memforest.text import cut, is_binary_looking
-from memforest.types import TURN_ROLES, Refused, TimeSource, Turn
+from memforest.types import Refused, TimeSource, Turn
 
 __all__ = [
-    "ROLES",
     "Arrival",
     "Reading",
     "TurnReader",
@@ -29,14 +39,6 @@ __all__ = [
     "read_addition",
     "read_arrival",
 ]
-
-_ALIASES = {"human": "user", "ai": "assistant"}
-ROLES = frozenset((*TURN_ROLES[1:], *_ALIASES))
-"""Roles of chat protocols. A person's name belongs in ``speaker``."""
-
-MAX_ID_CHARS = 1024
-MAX_METADATA_DEPTH = 64
-"""Lists and mappings within each other that metadata may hold; what reads it level by level must not run out of stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
     for key, one in value.items():
         try:
             json.dumps({key: one}, allow_nan=False, ensure_ascii=False).encode()
-            too_deep = _is_deeper(one, MAX_METADATA_DEPTH - 1)
+            too_deep = is_deeper(one, MAX_METADATA_DEPTH - 1)
         except RecursionError:
             too_deep = True
         except (TypeError, ValueError):
@@ -104,14 +106,6 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
                 "it as a JSON text"
             )
     return dict(value)
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Return whether lists and mappings stand within each other more than so many levels deep."""
-    if not isinstance(value, (list, tuple, dict)):
-        return False
-    parts = value.values() if isinstance(value, dict) else value
-    return levels < 1 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
 def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | None:
@@ -130,6 +124,8 @@ class Reading:
     refused: tuple[Refused, ...]
     notes: tuple[str, ...] = ()
     """What a caller should know of how they were read."""
+    known: int = 0
+    """How many turns more were given, and left out as they are stored already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +159,7 @@ class TurnReader:
         first: int = 0,
         floor: datetime | None = None,
         is_taken: Callable[[str], bool] | None = None,
+        is_known: Callable[[Turn], bool] | None = None,
     ) -> Reading:
         """Return the turns in order, numbered from `first` without gaps.
 
@@ -174,6 +171,7 @@ class TurnReader:
             first: the ordinal of the first one.
             floor: no turn may be said before this time.
             is_taken: whether an id is another turn's already; the next number that is free is taken instead.
+            is_known: whether a turn is stored already, and to be left out; raises if another one has its id.
 
         Raises:
             InputError: if a turn is malformed, or none is left; the message gives the position.
@@ -188,7 +186,7 @@ class TurnReader:
         turns: list[Turn] = []
         refused: list[Refused] = []
         seen: dict[str, int] = {}
-        number = first
+        number, known = first, 0
         for index, item in enumerate(raw):
             while is_taken is not None and is_taken(str(number)):
                 number += 1
@@ -202,14 +200,17 @@ class TurnReader:
                     f"turns {seen[turn.id]} and {index} have the same id {turn.id!r}; ids are unique in a session"
                 )
             seen[turn.id] = index
+            if is_known is not None and is_known(turn):
+                known += 1
+                continue
             if floor is not None and turn.said < floor:
                 turn = self.not_before(turn, index, floor, stored=not turns)
             floor = turn.said
             turns.append(turn)
-        if refused and not turns:
+        if refused and not turns and not known:
             more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
-        return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first))
+        return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first), known)
 
     def not_before(self, turn: Turn, index: int, floor: datetime, *, stored: bool = False) -> Turn:
         """Move a time that a turn does not state, as those behind `stored` ones do, up to its predecessor's; refuse another."""
@@ -278,7 +279,7 @@ class TurnReader:
                 f"turn {index} has the unknown role {shown(role)}; use one of {', '.join(sorted(ROLES))}, "
                 "and put a person's name in 'speaker'"
             )
-        return _ALIASES.get(folded, folded)
+        return ROLE_ALIASES.get(folded, folded)
 
     def _speaker(self, item: Mapping[str, Any], role: str | None, index: int) -> str:
         named = _first(item, SPEAKER)
@@ -295,7 +296,7 @@ class TurnReader:
         if caption is not None and str(caption[1]).strip():
             text = f"{text} [image: {str(caption[1]).strip()}]".strip()
         if not text.strip():
-            calls = _called(item)
+            calls = tools_called(item)
             raise _NoTextError(f"has no text{calls or '; leave it out or give it content'}")
         if len(text) > self.max_turn_chars:
             raise _NoTextError(
@@ -353,6 +354,7 @@ def read_addition(
     first: int = 0,
     floor: datetime | None = None,
     is_taken: Callable[[str], bool] | None = None,
+    is_known: Callable[[Turn], bool] | None = None,
 ) -> Reading:
     """Read turns that are added to a session at a time `now`; the other arguments are those of `TurnReader.read`.
 
@@ -363,8 +365,8 @@ def read_addition(
         check_id(arrival.session_id, "session_id")
     json_object(arrival.metadata, "metadata")
     reader = _reader(arrival, config, label, now, day_first=day_first)
-    read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken)
-    if not read.turns:
+    read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken, is_known=is_known)
+    if not (read.turns or read.known):
         raise InputError("there is nothing to add; give a text or at least one message")
     return read
 
@@ -386,13 +388,3 @@ def _joined(content: object) -> str:
         if all(part is None or isinstance(part, str) for part in parts):
             return "\n".join(part for part in parts if part)
     raise _NoTextError(f"has content that is no text or list of text parts, but {type(content).__name__}")
-
-
-def _called(item: Mapping[str, Any]) -> str:
-    """Return which tools a message without text calls, for showing, as far as it names them."""
-    calls = item.get("tool_calls")
-    functions = (
-        [one.get("function") for one in calls if isinstance(one, Mapping)] if isinstance(calls, list) else []
-    )
-    names = [str(one.get("name")) for one in functions if isinstance(one, Mapping)]
-    return f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""

@@ -15,6 +15,7 @@ from datetime import datetime
 from memforest.concurrency import all_of
 from memforest.config import Config
 from memforest.errors import SessionConflictError
+from memforest.memory.chunks import ChunkReport
 from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.catch_up import catch_up
 from memforest.memory.ingest.commit import CommittedSession
@@ -24,6 +25,7 @@ from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.parts import commit_in_parts
 from memforest.memory.ingest.repeats import with_first_result
 from memforest.memory.ingest.stored_session import StoredSession, load
+from memforest.memory.progress import NOBODY, Watch
 from memforest.memory.results import IngestResult
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
@@ -42,7 +44,7 @@ __all__ = ["SessionWriter"]
 
 @dataclass(slots=True)
 class SessionWriter:
-    """Writes one memory. `vectors` is None in a memory without an embedder."""
+    """Writes one memory. `vectors` is None in a memory without an embedder; `watch` is told how far a write has come."""
 
     db: Database
     config: Config
@@ -52,6 +54,7 @@ class SessionWriter:
     cache: SnapshotCache
     attached: Attached
     summaries: Summaries
+    watch: Watch = NOBODY
 
     async def process(self, stored: Sequence[StoredSession]) -> list[CommittedSession | SessionConflictError]:
         """Take stored sessions, at least one, to `ingested`: extract their open cells, embed, judge, and commit each.
@@ -68,7 +71,7 @@ class SessionWriter:
             loaded = await asyncio.to_thread(self._load, stored)
         with timer.timed("extract"):
             extracted = await all_of(
-                extract(one, self.steps, self.vectors, self.threshold)
+                extract(one, self.steps, self.vectors, self.threshold, self.watch)
                 for one in loaded
                 if isinstance(one, StoredSession)
             )
@@ -93,6 +96,11 @@ class SessionWriter:
                     found.append(exc)
         return found
 
+    async def open_chunks(self, stored: StoredSession) -> tuple[ChunkReport, ...]:
+        """Return the chunks of a session that are to be read, or failed before."""
+        loaded = await asyncio.to_thread(self._load, [stored])
+        return tuple(chunk for one in loaded if isinstance(one, StoredSession) for chunk in one.open_chunks)
+
     async def first_result(self, result: IngestResult, write: WriteKey) -> IngestResult:
         """Return a result as that of the first call with its idempotency key."""
 
@@ -104,11 +112,12 @@ class SessionWriter:
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""
-        return await self.summaries.make(self.vectors, timer)
+        return await self.summaries.make(self.vectors, timer, watch=self.watch)
 
     async def refresh_above(self, trees: Collection[int], timer: Timer) -> Refreshed:
         """Bring the roots of some trees up to date, and so every path that leads to them from what was written."""
-        return await self.summaries.make(self.vectors, timer, await asyncio.to_thread(self._roots, trees))
+        roots = await asyncio.to_thread(self._roots, trees)
+        return await self.summaries.make(self.vectors, timer, roots, watch=self.watch)
 
     async def deferred_trees(self) -> frozenset[int]:
         """Return the trees of deferred indexes that have nodes out of date: they are written behind a write, not with it."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms, to_ms
+from memforest.limits import MAX_PAGE
 from memforest.memory.inspect.stored import (
     FactPage,
     FactView,
@@ -78,9 +79,9 @@ def facts_page(
     """
     if verdict not in (None, *VERDICTS[1:]):
         raise InputError(f"there is no verdict {cut(repr(verdict), 40)}; there are {', '.join(VERDICTS[1:])}")
-    if offset < 0 or not 1 <= limit <= 1000:
+    if offset < 0 or not 1 <= limit <= MAX_PAGE:
         raise InputError(
-            f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to 1000"
+            f"offset={offset}, limit={limit}: give an offset of 0 or more and a limit of 1 to {MAX_PAGE}"
         )
     decided = ((fact, context.verdict(fact)) for fact in fact_rows.iter_facts(context.tx))
     if verdict is None:

@@ -12,6 +12,7 @@ from itertools import accumulate, chain, zip_longest
 
 from memforest.errors import InputError, NotFoundError
 from memforest.interval import from_ms
+from memforest.limits import MAX_TREE_DEPTH
 from memforest.memory.inspect.stored import Source, TreeView, turn_sources
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.quoting import Quotes
@@ -22,11 +23,7 @@ from memforest.store.tx import Tx
 from memforest.text import cut, entity_key
 from memforest.tree import Node, TreeHead
 
-__all__ = ["MOST_LEVELS", "Wanted", "shown_nodes", "tree_views"]
-
-MOST_LEVELS = 100
-"""Most levels that are unfolded: views are nested as deep as trees are, and a segment tree whose bounds are switched off may be
-as high as it has leaves."""
+__all__ = ["Wanted", "shown_nodes", "tree_views"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Wanted:
     index: str | None
     """Only the trees of this index."""
     depth: int
-    """Levels below the root to unfold, 0 for the roots alone; at most `MOST_LEVELS` are."""
+    """Levels below the root to unfold, 0 for the roots alone; at most `MAX_TREE_DEPTH` are."""
     limit: int | None
     """Most nodes; None for all. Where roots alone are more than half of it, only the largest trees of each kind are shown."""
 
@@ -133,7 +130,7 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
     """Return the roots and what is below them; a node's children are all there, or none of them is."""
     frontier = tree_rows.nodes_with_ids(tx, roots)
     nodes = dict(frontier)
-    for _ in range(min(depth, MOST_LEVELS)):
+    for _ in range(min(depth, MAX_TREE_DEPTH)):
         opened: list[int] = []
         for node in frontier.values():
             if limit is None or len(nodes) + len(opened) + len(node.children) <= limit:

@@ -22,7 +22,8 @@ from typing import Any
 from memforest.display import shown
 from memforest.errors import InputError
 from memforest.interval import EARLIEST, LATEST
-from memforest.memory.ingest.turns import ROLES, Arrival
+from memforest.limits import ROLES
+from memforest.memory.ingest.turns import Arrival
 from memforest.types import UNSPOKEN_ROLES, Candidate, Chunk, ChunkOutcome, Mention, Precision
 
 __all__ = ["ArtifactExtractor", "Snapshot", "read_snapshot"]

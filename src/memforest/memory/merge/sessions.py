@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import chain, count
 from typing import Literal
 
-from memforest.memory.ingest.turns import MAX_ID_CHARS
+from memforest.limits import MAX_ID_CHARS
 from memforest.memory.merge.names import Names
 from memforest.store import copying
 from memforest.store.provenance import Origin

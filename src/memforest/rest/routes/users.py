@@ -1,18 +1,89 @@
-"""Users."""
+"""Users: whose memories there are."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends
+from typing import Annotated
 
-from memforest.rest.deps import Forest, Who, needs
+from fastapi import Body, Response
+
+from memforest.forest.pool import no_memory
+from memforest.memory.erase.receipt import DeleteReceipt
+from memforest.memory.merge.report import ForestMergeResult, MergeResult
+from memforest.rest.answers import User, answer
+from memforest.rest.bodies import MergeBody, MergeUserForestsBody, RegisterUserBody
+from memforest.rest.deps import Forest, Who
+from memforest.rest.params import DryRun, Memory, UserId, encoded
+from memforest.rest.problems import http_problem
+from memforest.rest.routing import operation, strict_router
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/users", tags=["users"])
+router = strict_router("users")
 
 
-@router.get("", operation_id="list_users", dependencies=[Depends(needs("read"))])
-async def list_users(forest: Forest, who: Who) -> list[str]:
-    """List who has a memory."""
+@router.get("/users", **operation("list_users", list[str], "read"))
+async def list_users(forest: Forest, who: Who) -> Response:
+    """List who has a memory, sorted by id."""
     users = await forest.list_users()
-    return [one for one in users if who.user in (None, one)]
+    return answer([one for one in users if who.user in (None, one)])
+
+
+@router.put(
+    "/users/{user_id}",
+    **operation(
+        "register_user",
+        User,
+        "write",
+        409,
+        body=True,
+        writes=True,
+        responses={201: {"model": User, "description": "The user had no memory."}},
+    ),
+)
+async def register_user(
+    user_id: UserId, forest: Forest, who: Who, body: Annotated[RegisterUserBody | None, Body()] = None
+) -> Response:
+    """Make a user's memory, or open it when there is one."""
+    user = who.user_id(user_id)
+    known = await forest.has_user(user)
+    if known and body is not None and not body.load_existing:
+        return http_problem(409, "the user has a memory already; leave load_existing out to open it")
+    await forest.register_user(user, **({} if body is None else body.options()))
+    return answer(User(user), 200 if known else 201, {"Location": f"/v1/users/{encoded(user)}"})
+
+
+@router.get("/users/{user_id}", **operation("has_user", User, "read"))
+async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
+    """Tell whether a user has a memory: 404 if not."""
+    user = who.user_id(user_id)
+    if not await forest.has_user(user):
+        raise no_memory(user)
+    return answer(User(user))
+
+
+@router.delete("/users/{user_id}", **operation("delete_user", DeleteReceipt, "delete", writes=True))
+async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
+    """Delete a user's memory with all of its files, whatever state they are in, or count what is in it."""
+    return answer(await memory.delete_all(dry_run=dry_run))
+
+
+@router.post(
+    "/users/{user_id}/merge",
+    **operation("merge", MergeResult, "admin", body=True, ingests=True),
+)
+async def merge(memory: Memory, who: Who, body: MergeBody) -> Response:
+    """Merge another user's memory into this one; the other stays as it is."""
+    given = body.options()
+    return answer(await memory.merge(who.user_id(given.pop("from_user")), **given))
+
+
+@router.post(
+    "/merge_user_forests",
+    **operation("merge_user_forests", ForestMergeResult, "admin", body=True, ingests=True),
+)
+async def merge_user_forests(forest: Forest, who: Who, body: MergeUserForestsBody) -> Response:
+    """Merge several users' memories into one, which is made if there is none; the others stay as they are."""
+    given = body.options()
+    for user in (*given["source_user_ids"], given["target_user_id"]):
+        who.user_id(user)
+    return answer(await forest.merge_user_forests(**given))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
+from memforest.limits import QUESTION_CHARS
 from memforest.models.calls import Calls
-from memforest.steps.base import QUESTION_CHARS
 from memforest.steps.llm.prompt import Prompt, load_prompt
 from memforest.steps.llm.replies import BrowseChoice
 from memforest.steps.llm.shown import shown_cards, shown_day

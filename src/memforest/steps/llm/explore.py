@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone, tzinfo
 from typing import Any
 
+from memforest.limits import QUESTION_CHARS
 from memforest.plans import SubQuery
 from memforest.ports import Settled
-from memforest.steps.base import QUESTION_CHARS
 from memforest.steps.choose import Steps
 from memforest.steps.llm.explore_checks import (
     FOLLOW_UP_CHARS,

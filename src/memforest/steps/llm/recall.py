@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from memforest.language.entities import find_mentions
 from memforest.language.language import detect_language
-from memforest.steps.base import QUESTION_CHARS
+from memforest.limits import QUESTION_CHARS
 from memforest.steps.choose import Steps
 from memforest.steps.llm.replies import QuestionNeeds, Sifted
 from memforest.steps.llm.shown import head_and_tail, shown_day, shown_days

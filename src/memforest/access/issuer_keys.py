@@ -1,0 +1,162 @@
+"""The public keys of an issuer: asked for when they are needed, kept for a while, and not asked for at every stranger's word."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memforest.access.fetch import Fetch
+from memforest.access.settings import IssuerSettings, check_reachable
+from memforest.endpoint import check_url
+from memforest.errors import ConfigError, IssuerUnavailableError
+from memforest.memory.behind import OneAtATime
+
+__all__ = ["IssuerKeys"]
+
+_log = logging.getLogger(__name__)
+
+DISCOVERY = "/.well-known/openid-configuration"
+MOST_KEYS = 100
+LEAST_RSA_BITS = 2_048
+"""RFC 7518 section 3.3."""
+_KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+"""First letters of an algorithm -> the kind of its keys. A key of another kind is not tried: that is how a public key is
+taken for a shared secret."""
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "EdDSA": "Ed25519"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the issuer said, and when."""
+
+    keys: tuple[Mapping[str, Any], ...]
+    at: float
+
+
+class IssuerKeys:
+    """Finds the key that a token is said to be signed with.
+
+    The issuer is asked when nothing is known, when what is known is old, and when a token names an unknown key; but never
+    twice within `IssuerSettings.keys_wait_s`.
+
+    Args:
+        settings: of the issuer.
+        monotonic: says how late it is, in seconds.
+        fetch: reads a document.
+    """
+
+    def __init__(self, settings: IssuerSettings, monotonic: Callable[[], float], fetch: Fetch) -> None:
+        self._settings = settings
+        self._monotonic = monotonic
+        self._fetch = fetch
+        self._one = OneAtATime()
+        self._known: _Known | None = None
+        self._asked: float | None = None
+        self._made: dict[tuple[str, str], Any] = {}
+
+    async def find(self, kid: str | None, algorithm: str) -> Any | None:
+        """Return the key of a name for an algorithm, None if the issuer has none.
+
+        Args:
+            kid: the key's name; None finds the only one for the algorithm.
+            algorithm: as the token has it; one that is allowed.
+
+        Raises:
+            IssuerUnavailableError: if nothing is known, or only what is too old, and the issuer does not answer.
+        """
+        stale = self._age() >= self._settings.keys_most_age_s
+        if stale or self._fitting(kid, algorithm) is None:
+            async with self._one.turn():  # who needs the answer waits for it, whoever asked
+                if self._may_ask():
+                    await self._ask()
+        elif self._age() >= self._settings.keys_max_age_s and self._may_ask():
+            async with self._one.turn():
+                if self._may_ask():
+                    await self._ask()
+        if self._age() >= self._settings.keys_most_age_s:
+            raise IssuerUnavailableError("the issuer of tokens does not answer; no token can be checked")
+        fitting = self._fitting(kid, algorithm)
+        return None if fitting is None else self._usable(fitting, algorithm)
+
+    def _age(self) -> float:
+        """Return how old what is known is, in seconds."""
+        return float("inf") if self._known is None else self._monotonic() - self._known.at
+
+    def _may_ask(self) -> bool:
+        return self._asked is None or self._monotonic() - self._asked >= self._settings.keys_wait_s
+
+    async def _ask(self) -> None:
+        """Read the issuer's keys; if that fails, those that are known stay."""
+        self._asked = begun = self._monotonic()
+        try:
+            keys = await self._read()
+        except (IssuerUnavailableError, ConfigError) as exc:
+            _log.warning("the keys of the issuer of tokens were not read: %s", exc)
+            return
+        except asyncio.CancelledError:
+            if self._known is None:  # whoever comes next asks at once: nobody can be let in before
+                self._asked = None
+            raise
+        self._known = _Known(keys, begun)
+        self._made.clear()
+
+    async def _read(self) -> tuple[Mapping[str, Any], ...]:
+        issuer = self._settings.issuer
+        described = await self._fetch(issuer.rstrip("/") + DISCOVERY)
+        if described.get("issuer") != issuer:
+            raise IssuerUnavailableError(
+                "the issuer of tokens calls itself otherwise; --oidc-issuer should be exactly as it does"
+            )
+        where = described.get("jwks_uri")
+        if not isinstance(where, str):
+            raise IssuerUnavailableError("the issuer of tokens names no jwks_uri")
+        check_url(where.partition("?")[0], "jwks_uri of the issuer")
+        check_reachable(where, "jwks_uri of the issuer")
+        keys = (await self._fetch(where)).get("keys")
+        if not isinstance(keys, list):
+            raise IssuerUnavailableError("the issuer of tokens shows no keys")
+        return tuple(key for key in keys[:MOST_KEYS] if isinstance(key, dict))
+
+    def _fitting(self, kid: str | None, algorithm: str) -> Mapping[str, Any] | None:
+        """Return the only key of a name that is for an algorithm; None also if there are several."""
+        found = [
+            key
+            for key in (self._known.keys if self._known is not None else ())
+            if (kid is None or key.get("kid") == kid) and _is_for(key, algorithm)
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _usable(self, key: Mapping[str, Any], algorithm: str) -> Any | None:
+        """Return a key as an object, None if it is none or too weak."""
+        name = (str(key.get("kid")), algorithm)
+        if name not in self._made:
+            self._made[name] = _made(key, algorithm)
+        return self._made[name]
+
+
+def _is_for(key: Mapping[str, Any], algorithm: str) -> bool:
+    """Return whether a key is of the algorithm's kind and meant for signatures (RFC 7517 section 4)."""
+    operations = key.get("key_ops", ["verify"])
+    return (
+        key.get("kty") == _KINDS[algorithm[:2]]
+        and key.get("crv", _CURVES.get(algorithm)) == _CURVES.get(algorithm)
+        and key.get("alg", algorithm) == algorithm
+        and key.get("use", "sig") == "sig"
+        and isinstance(operations, list)
+        and "verify" in operations
+    )
+
+
+def _made(key: Mapping[str, Any], algorithm: str) -> Any | None:
+    import jwt
+
+    try:
+        made = jwt.PyJWK({**key}, algorithm)
+    except (jwt.PyJWTError, ValueError, TypeError, ArithmeticError):
+        return None
+    if key["kty"] == "RSA" and made.key.key_size < LEAST_RSA_BITS:
+        return None
+    return made

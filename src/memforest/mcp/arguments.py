@@ -1,0 +1,47 @@
+"""Arguments that several tools have. A text that is left out is empty: no verb takes an empty one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Optional
+
+from pydantic import BaseModel, Field
+
+from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, STORED_ROLES
+
+__all__ = ["AsOf", "Cursor", "During", "Id", "Limit", "Message", "Tokens", "TopK", "User", "given", "window"]
+
+Id = Annotated[str, Field(max_length=MAX_ID_CHARS)]
+User = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+AsOf = Annotated[str, Field(description="ISO 8601; what was so then")]
+During = Annotated[
+    Optional[list[str]],  # noqa: UP045  # a union written with | is none to what reads annotations on Python 3.10
+    Field(min_length=2, max_length=2, description="[start, end), ISO 8601"),
+]
+Cursor = Annotated[str, Field(description="next_cursor of the last page")]
+Limit = Annotated[int, Field(ge=1, le=MAX_PAGE)]
+Tokens = Annotated[Optional[int], Field(ge=1)]  # noqa: UP045  # as above
+TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
+
+
+class Message(BaseModel):
+    """A message of a conversation, as the core takes it."""
+
+    role: str = Field("user", json_schema_extra={"enum": list(STORED_ROLES)})
+    content: str
+    speaker: str = ""
+    timestamp: str = ""
+    id: Id = ""
+
+    def plain(self) -> dict[str, Any]:
+        """Return the fields that were given, as a mapping."""
+        return {"role": self.role, **{key: value for key, value in self.model_dump().items() if value}}
+
+
+def given(text: str) -> str | None:
+    """Return a text, None for one that was left out."""
+    return text or None
+
+
+def window(during: list[str] | None) -> tuple[str, str] | None:
+    """Return a stretch of time as the core takes it."""
+    return None if during is None else (during[0], during[1])

@@ -1,0 +1,196 @@
+"""MCP over streamable HTTP: an ASGI app to mount, and who calls it.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports,
+https://www.rfc-editor.org/rfc/rfc9728
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl
+from starlette.datastructures import Headers
+from starlette.routing import Route, Router
+
+from memforest.access import ALL_SCOPES, Access, Principal
+from memforest.errors import AccessError, RateLimitError, UnauthenticatedError
+from memforest.limits import MAX_BODY_BYTES
+from memforest.mcp.desk import PRINCIPAL
+from memforest.mcp.server import MemoryServer
+from memforest.mcp.toolsets import Profile
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["LOOPBACK", "AccessVerifier", "HttpApp", "http_app"]
+
+LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
+"""Hosts that requests may name unless others are given: a page of another site cannot reach the server by a name of its own."""
+SESSION_IDLE_S = 1800.0
+SCHEMES = ("bearer", "token")
+
+
+class AccessVerifier(TokenVerifier):
+    """What the SDK asks about bearer tokens, answered by `Access`: keys and, where an issuer is configured, its tokens."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what a token stands for; None if it does not hold."""
+        try:
+            return token_of(await self._access.identify(token))
+        except UnauthenticatedError:
+            return None
+
+
+def token_of(who: Principal) -> AccessToken:
+    """Return a caller as the SDK knows them: whose the sessions are that they open. The token itself is not kept."""
+    client = json.dumps((who.tenant, who.user, who.key))
+    return AccessToken(token="", client_id=client, scopes=sorted(who.scopes))  # on purpose
+
+
+class HttpApp:
+    """The ASGI app that `http_app` makes: for one address, wherever it is mounted.
+
+    It runs within `lifespan`: by itself, where a server sends the events of ASGI's lifespan to it, or in that of the app which it
+    is mounted in, as mounted apps get none. `routes` gives both the address and that of its metadata for such an app.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        servers: tuple[MemoryServer, MemoryServer],
+        security: TransportSecuritySettings,
+        metadata: Sequence[Route],
+        metadata_url: str | None,
+    ) -> None:
+        self._access = access
+        self._metadata = tuple(metadata)
+        self._metadata_url = metadata_url
+        self._servers = servers
+        for server in set(servers):
+            server.streamable_http_app(transport_security=security, max_request_body_size=MAX_BODY_BYTES)
+            server.session_manager.session_idle_timeout = SESSION_IDLE_S
+
+    def routes(self, path: str = "/mcp") -> list[Route]:
+        """Return the routes of an app that this is part of; that app's lifespan has to enter `lifespan`.
+
+        Args:
+            path: the address of the endpoint.
+        """
+        return [Route(path, endpoint=self), *self._metadata]
+
+    @asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
+        """Run the sessions of clients; once. On leaving, all that are open are ended."""
+        async with AsyncExitStack() as stack:
+            for server in dict.fromkeys(self._servers):
+                await stack.enter_async_context(server.session_manager.run())
+            yield
+
+    def alone(self, path: str = "/mcp") -> ASGIApp:
+        """Return an app of its own with this at `path`, whose lifespan is this one's."""
+        return Router(routes=self.routes(path), lifespan=self.lifespan, redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, counted against the limits of its key."""
+        if scope["type"] != "http":
+            return
+        try:
+            who = await self._access.identify(_credential(Headers(scope=scope)))
+            await self._access.count(who)
+        except AccessError as exc:
+            await self._refuse(exc, send)
+            return
+        scope[PRINCIPAL] = who
+        scope["user"] = AuthenticatedUser(token_of(who))
+        free, bound = self._servers
+        manager = (free if who.user is None else bound).session_manager
+        await AuthContextMiddleware(manager.handle_request)(scope, receive, send)
+
+    async def _refuse(self, error: AccessError, send: Send) -> None:
+        """Say in HTTP why a request does not pass.
+
+        Source: https://www.rfc-editor.org/rfc/rfc6750#section-3
+        """
+        headers: dict[str, str] = {}
+        if isinstance(error, RateLimitError):
+            status, name = 429, "rate_limited"
+            headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+        elif isinstance(error, UnauthenticatedError):
+            status, name = 401, "invalid_token"
+            where = f', resource_metadata="{self._metadata_url}"' if self._metadata_url else ""
+            headers["www-authenticate"] = f'Bearer error="{name}"{where}'
+        else:
+            status, name = 403, "insufficient_scope"
+        body = json.dumps({"error": name, "error_description": str(error)}).encode()
+        headers |= {"content-type": "application/json", "content-length": str(len(body))}
+        raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _credential(headers: Headers) -> str | None:
+    """Return the key or token of a request, from the headers that REST reads too."""
+    if key := headers.get("x-api-key"):
+        return key
+    scheme, _, credential = headers.get("authorization", "").partition(" ")
+    return credential.strip() or None if scheme.lower() in SCHEMES else None
+
+
+def http_app(
+    access: Access,
+    *,
+    user: str | None = None,
+    tools: Profile = "default",
+    allowed_hosts: Iterable[str] | None = None,
+    allowed_origins: Iterable[str] | None = None,
+    resource_url: str | None = None,
+    issuer: str | None = None,
+) -> HttpApp:
+    """Return an ASGI app that serves memories over streamable HTTP, in both eras of the protocol.
+
+    A caller whose key is bound to a user gets tools without the argument `user`; for others it is one. Each tool needs the
+    scope of what it does.
+
+    Args:
+        access: decides on requests; it stays the caller's to close.
+        user: the only user that is served to anybody.
+        tools: which tools: "read", "default", "full" or "openai".
+        allowed_hosts: what the header ``Host`` may be, ``"name:*"`` for any port; those of loopback when not given, ``"*"`` for
+            any.
+        allowed_origins: what the header ``Origin`` may be if there is one; those of the hosts when not given.
+        resource_url: the address of this app as clients know it; with `issuer` it has metadata by RFC 9728.
+        issuer: address of the OAuth server whose tokens `access` takes.
+
+    Raises:
+        ConfigError: if there is no such profile of tools.
+    """
+    hosts = LOOPBACK if allowed_hosts is None else tuple(allowed_hosts)
+    origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection="*" not in hosts,
+        allowed_hosts=list(hosts),
+        allowed_origins=origins if allowed_origins is None else list(allowed_origins),
+    )
+    metadata: list[Route] = []
+    metadata_url = None
+    if issuer is not None and resource_url is not None:
+        address = AnyHttpUrl(resource_url)
+        metadata_url = str(build_resource_metadata_url(address))
+        metadata = create_protected_resource_routes(
+            address, [AnyHttpUrl(issuer)], sorted(ALL_SCOPES), "memforest"
+        )
+    bound = MemoryServer(access, user=user, fixed=True, tools=tools)
+    free = bound if user is not None else MemoryServer(access, tools=tools)
+    return HttpApp(access, (free, bound), security, metadata, metadata_url)

@@ -1,0 +1,101 @@
+"""Errors in one sentence that says what to do: no path, no stack, and nothing of the server's insides."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from memforest import errors
+from memforest.display import one_line, shown
+from memforest.text import cut
+
+__all__ = ["of_arguments", "of_error", "of_unknown_argument"]
+
+_log = logging.getLogger("memforest.mcp")
+
+MOST_CHARS = 400
+
+_FIXED: tuple[tuple[type[BaseException], str], ...] = (
+    (errors.StoreLockedError, "Another process is writing to this memory; try again in a moment."),
+    (errors.StoreClosedError, "The server is shutting down; try again when it is back."),
+    (
+        errors.StoreWriteError,
+        "The server cannot write to its disk; ask who runs it to make room, then try again.",
+    ),
+    (
+        errors.StoreError,
+        "The memory's file cannot be used; ask who runs the server to run `memforest doctor`.",
+    ),
+    (errors.BudgetError, "The calls or tokens allowed to one request are used up; ask for less at once."),
+    (errors.ModelUnavailableError, "A model that this needs does not answer; try again later."),
+    (
+        errors.ModelError,
+        "A model that this needs cannot be used; ask who runs the server to check its settings.",
+    ),
+    (errors.ConfigError, "A setting of the server is wrong; ask who runs it to run `memforest doctor`."),
+)
+"""What is said of errors whose message may name paths, endpoints or settings of the server."""
+
+_OWN = (
+    errors.InputError,
+    errors.NotFoundError,
+    errors.AccessError,
+    errors.CorrectionError,
+    errors.SessionConflictError,
+)
+"""Errors about what was asked for: their message says what to do about it."""
+
+
+def of_error(error: BaseException | None, doing: str) -> str:
+    """Return what the model that called is told about an error.
+
+    Args:
+        error: what was raised.
+        doing: the tool, resource or prompt, for what nobody has foreseen; that is logged by its class and place.
+    """
+    if isinstance(error, errors.RateLimitError):
+        return f"Too many requests; try again in {max(1, math.ceil(error.retry_after_s))} s."
+    if isinstance(error, _OWN) and not isinstance(error, errors.ConfigError):
+        return _sentence(str(error))
+    for kind, text in _FIXED:
+        if isinstance(error, kind):
+            _log.warning("%s failed: %s", doing, type(error).__name__)
+            return text
+    _log.error("%s failed: %s", doing, _place(error))
+    return f"{doing} failed inside the server; try again, and tell who runs it if that fails too."
+
+
+def of_arguments(error: ValidationError, known: Iterable[str]) -> str:
+    """Return what is wrong with the arguments of a call: with the first one that is; what was given is not repeated."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "arguments"
+    if first["type"] == "missing":
+        return f"The argument {where} is missing; the arguments are {', '.join(known)}."
+    return _sentence(f"The argument {where} is wrong: {first['msg'][:1].lower()}{first['msg'][1:]}")
+
+
+def of_unknown_argument(name: str, known: Iterable[str]) -> str:
+    """Return that a tool does not have an argument."""
+    return f"There is no argument {one_line(shown(name))}; the arguments are {', '.join(known)}."
+
+
+def _sentence(text: str) -> str:
+    text = cut(one_line(text), MOST_CHARS)
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _place(error: BaseException | None) -> str:
+    """Return the class of an error, and the module and line that it comes from."""
+    found = None if error is None else error.__traceback__
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    where = (
+        ""
+        if found is None
+        else f" in {found.tb_frame.f_globals.get('__name__', '?')}, line {found.tb_lineno}"
+    )
+    return f"{type(error).__name__}{where}"

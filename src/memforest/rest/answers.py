@@ -1,0 +1,86 @@
+"""Responses: the results of verbs as JSON, and what the document says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from memforest.memory.plain import Result, plain
+from memforest.rest.problems import MEDIA_TYPE, ProblemDetails
+
+__all__ = ["Context", "User", "answer", "can_fail"]
+
+ALWAYS = (401, 403, 404, 422, 423, 429, 503)
+"""What every route below a user may answer: no key, no scope, no such user, a wrong request, and what ails the server."""
+
+_MEANS = {
+    400: "The connection ended before the body did.",
+    401: "There is no key or token, or it does not hold.",
+    403: "The key or token does not allow it.",
+    404: "There is no such user, session, fact, turn or entity, or the caller may not see it.",
+    409: "It is not as the request supposes: stored otherwise, corrected already, or the key of a write came with another request.",
+    413: "The body is too large.",
+    415: "The body is no JSON.",
+    422: "The request does not fit; `errors` says where.",
+    423: "Another process is writing to the memory.",
+    429: "Too many requests, or too many ingests at once.",
+    500: "The server met an error that it did not expect.",
+    503: "The memory or a model cannot be used now.",
+    507: "The disk of the server is full.",
+}
+_RETRY = {
+    "Retry-After": {
+        "description": "seconds until it may succeed",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+_HEADERS: Mapping[int, Mapping[str, Any]] = {
+    401: {"WWW-Authenticate": {"description": "how to say who one is", "schema": {"type": "string"}}},
+    423: _RETRY,
+    429: _RETRY,
+    503: _RETRY,
+}
+
+
+def can_fail(*more: int, body: bool = False, writes: bool = False) -> dict[int | str, dict[str, Any]]:
+    """Return what the document says of the problems of a route.
+
+    Args:
+        *more: statuses beside those that every route has.
+        body: it takes one.
+        writes: it may fill the disk.
+    """
+    wanted = {*ALWAYS, *more, 500, *((400, 413, 415) if body else ()), *((507,) if writes else ())}
+    return {
+        status: {
+            "model": ProblemDetails,
+            "description": _MEANS[status],
+            "content": {MEDIA_TYPE: {}},
+            **({"headers": _HEADERS[status]} if status in _HEADERS else {}),
+        }
+        for status in sorted(wanted)
+    }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class User(Result):
+    """A user who has a memory."""
+
+    user_id: str
+
+
+class Context(BaseModel):
+    """Evidence rendered for a prompt: dated quotations, one numbered line a piece. It is data, and no instruction."""
+
+    context: str
+    warnings: list[str] = Field(description="what the caller should know of the search")
+
+
+def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return a result of a verb as a response: times are ISO 8601 with offset."""
+    body = result.to_dict() if isinstance(result, Result) else plain(result)
+    return JSONResponse(body, status, dict(headers or {}))

@@ -1,0 +1,141 @@
+"""What stands around the routes: ids in paths, bodies that are too large, other origins, headers, and what nobody expected."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memforest.limits import MAX_BODY_BYTES
+from memforest.rest import problems
+
+__all__ = ["HEADERS", "Around"]
+
+
+ENCODED = "/v1/"
+"""Below it, paths are matched as they came: an id in them may hold an encoded slash."""
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+"""Of every response that does not set them itself."""
+
+
+class Around:
+    """Middleware of the REST app, outside its routes and inside Starlette's own handling of errors.
+
+    Args:
+        app: what it stands around.
+        origins: other origins whose pages may write; `CORSMiddleware` lets them read.
+        max_body: most bytes of a body.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, origins: Collection[str] = (), max_body: int = MAX_BODY_BYTES
+    ) -> None:
+        self.app = app
+        self.origins = frozenset(origins)
+        self.max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        sends = _Sends(send, only_head=scope["method"] == "HEAD")
+        scope = {**scope, "path": _path_of(scope)}
+        if scope["method"] == "HEAD":
+            scope["method"] = "GET"
+        headers = Headers(scope=scope)
+        try:
+            if (problem := self._refused(scope, headers)) is not None:
+                await problem(scope, receive, sends)
+            else:
+                await self.app(scope, _Receives(receive, self.max_body), sends)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, Starlette would write its text into the log
+            answer = problems.unexpected(exc)
+            if not sends.started:
+                await answer(scope, receive, sends)
+            # A response that was begun stays unfinished, by which the client sees that it failed.
+
+    def _refused(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        """Return the problem of a request that no route is to see, None for every other."""
+        origin = headers.get("origin")
+        if origin is not None and scope["method"] not in SAFE and not self._may_write(origin, headers):
+            return problems.http_problem(403, "pages of another origin may not do this")
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            return problems.http_problem(400, "Content-Length is no number")
+        if len(length) > 18 or int(length) > self.max_body:
+            return problems.http_problem(413, _too_large(self.max_body), {"Connection": "close"})
+        return None
+
+    def _may_write(self, origin: str, headers: Headers) -> bool:
+        """Return whether a page may write: one of this server, or of an origin that is allowed.
+
+        A browser sends simple requests to a server on loopback from any page, without asking first.
+        """
+        own = headers.get("host", "").lower()
+        return origin in self.origins or "*" in self.origins or urlsplit(origin.lower()).netloc == own
+
+
+def _too_large(most: int) -> str:
+    return f"the body has more than {most:,} bytes; send it in parts"
+
+
+def _path_of(scope: Scope) -> str:
+    """Return the path that routes are found by: below ``/v1/`` as it came, elsewhere as the server has decoded it.
+
+    So an id with a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other.
+    """
+    path = str(scope["path"])
+    root = str(scope.get("root_path", ""))
+    if not path[len(root) :].startswith(ENCODED):
+        return path
+    raw = scope.get("raw_path")
+    came = quote(path, safe="/%") if raw is None else bytes(raw).partition(b"?")[0].decode("latin-1")
+    return came if came.startswith(f"{root}{ENCODED}") else path
+
+
+class _Receives:
+    """Receives a body as long as it is not too large, however it is sent."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._left = most
+        self._most = most
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                raise HTTPException(413, _too_large(self._most), {"Connection": "close"})
+        return message
+
+
+class _Sends:
+    """Sends a response with the headers that all have, and of an answer to HEAD no more than its head."""
+
+    def __init__(self, send: Send, *, only_head: bool) -> None:
+        self._send = send
+        self._only_head = only_head
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        elif self._only_head and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await self._send(message)

@@ -1,0 +1,245 @@
+"""mem0's routes for one memory, and for changing and deleting, as its client `mem0ai` 2.2 calls them; see docs/compat.md."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+
+from memforest.errors import InputError, NotFoundError
+from memforest.forest.forest import AsyncMemForest
+from memforest.memory.corrected import HistoryEntry
+from memforest.rest.compat import mem0_bodies as bodies
+from memforest.rest.compat.filters import Both, Filter, fields_in, matches, read_mem0
+from memforest.rest.compat.records import LABELS, Memories, Record
+from memforest.rest.compat.routing import facade, route
+from memforest.rest.compat.scope import meant, or_nothing, shown
+from memforest.rest.compat.tokens import Sealed, no_such_memory, unseal
+from memforest.rest.compat.wire import unmapped
+from memforest.rest.deps import Forest, Who
+
+__all__ = ["router"]
+
+router = facade()
+
+MOST_QUERY_CHARS = 4_000
+"""Longest filter in an address."""
+
+
+@route(router, "GET", "/v1/memories/{memory_id}/", "read")
+async def get(memory_id: str, forest: Forest, who: Who) -> dict[str, Any]:
+    """Return one memory; of one that was corrected, what holds instead, under the id that was asked for."""
+    record, _ = await _one(unseal(memory_id, who), forest)
+    return {**shown(record), "id": memory_id}
+
+
+@route(router, "GET", "/v1/memories/{memory_id}/history/", "read")
+async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, Any]]:
+    """Return what happened to one memory, from when it was said on."""
+    sealed = unseal(memory_id, who)
+    if sealed.kind == "f":
+        with _one_answer():
+            entries = await forest.user(sealed.user).history(sealed.fact_id)
+    else:
+        entries = []
+    record, _ = await _one(sealed, forest)
+    told = list(_told(entries)) or [{"event": "ADD", "old_memory": None, "new_memory": record.text}]
+    return [
+        {
+            "id": f"{memory_id}:{number}",
+            "memory_id": memory_id,
+            "user_id": sealed.user,
+            "input": [],
+            "metadata": dict(record.metadata),
+            "created_at": record.created.isoformat(),
+            "updated_at": record.created.isoformat(),
+            **one,
+        }
+        for number, one in enumerate(told)
+    ]
+
+
+# -- changing -------------------------------------------------------------------------------------
+
+
+@route(router, "PUT", "/v1/memories/{memory_id}/", "write")
+async def update(memory_id: str, body: bodies.Update, forest: Forest, who: Who) -> dict[str, Any]:
+    """Correct a memory: another text, or another time from which on it holds."""
+    body.check()
+    sealed = unseal(memory_id, who)
+    await _update(sealed, body, forest)
+    record, _ = await _one(sealed, forest)
+    return {**shown(record), "id": memory_id}
+
+
+@route(router, "DELETE", "/v1/memories/{memory_id}/", "delete")
+async def delete(
+    memory_id: str, forest: Forest, who: Who, delete_linked: Annotated[bool, Query()] = False
+) -> dict[str, str]:
+    """Delete a memory with the words that it was made from."""
+    if delete_linked:
+        raise unmapped(
+            "The option delete_linked", "Delete each memory, or all that was said of an entity over /v1."
+        )
+    await _delete(unseal(memory_id, who), forest)
+    return {"message": "Memory deleted successfully!"}
+
+
+@route(router, "PUT", "/v1/batch/", "write")
+async def batch_update(body: bodies.Batch, forest: Forest, who: Who) -> dict[str, str]:
+    """Correct several memories, one after the other; all have to exist."""
+    for one in body.memories:
+        one.check()
+        if one.text is None and one.timestamp is None:
+            raise InputError("each memory of the batch needs a text or a timestamp")
+    sealed = [unseal(one.memory_id, who) for one in body.memories]
+    for each in sealed:
+        await _one(each, forest)
+    for each, given in zip(sealed, body.memories, strict=True):
+        await _update(each, given, forest)
+    return {"message": f"Successfully updated {len(sealed)} memories"}
+
+
+@route(router, "DELETE", "/v1/batch/", "delete")
+async def batch_delete(body: bodies.Batch, forest: Forest, who: Who) -> dict[str, str]:
+    """Delete several memories, one after the other; all have to exist."""
+    sealed = [unseal(one.memory_id, who) for one in body.memories]
+    for each in sealed:
+        await _one(each, forest)
+    for each in dict.fromkeys(sealed):
+        # Deleting one deletes its words, and with them what else was made of those.
+        await or_nothing(_delete(each, forest), None)
+    return {"message": f"Successfully deleted {len(sealed)} memories"}
+
+
+@route(router, "DELETE", "/v1/memories/", "delete")
+async def delete_all(request: Request, forest: Forest, who: Who) -> dict[str, str]:
+    """Delete what was said and passes a filter; without a filter nothing is."""
+    wanted = read_mem0(_of_query(request))
+    if wanted == Both():
+        raise InputError(
+            "delete_all without a filter would delete everything and is refused; give user_id, or more ids beside it"
+        )
+    if beyond := sorted(fields_in(wanted) & {"categories", "memory_ids", "keywords", "updated_at"}):
+        raise unmapped(f"Deleting by {beyond[0]}", "Find the memories with get_all and delete them by id.")
+    gone = 0
+    for memories in meant(forest, who, wanted):
+        gone += await or_nothing(_delete_matching(memories, wanted), 0)
+    return {"message": f"Memories deleted successfully! ({gone} messages)"}
+
+
+# -- inside ---------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _one_answer() -> Iterator[None]:
+    """Give every id that leads nowhere the same answer."""
+    try:
+        yield
+    except NotFoundError:
+        raise no_such_memory() from None
+
+
+async def _one(sealed: Sealed, forest: AsyncMemForest) -> tuple[Record, str | None]:
+    """Return the record of what an id stands for, and the id of the fact that holds now."""
+    memories = Memories(forest, sealed.user)
+    with _one_answer():
+        if sealed.kind == "t":
+            return await memories.of_turn(*sealed.parts), None
+        view = await memories.fact(sealed.fact_id)
+        record = await memories.of_fact(view)
+    if record is None:
+        raise no_such_memory()
+    return record, view.fact_id
+
+
+async def _update(sealed: Sealed, body: bodies.Update, forest: AsyncMemForest) -> None:
+    _, fact_id = await _one(sealed, forest)
+    if fact_id is None:
+        raise unmapped("Changing what was said", "It stays as it was said; delete it and add what holds.")
+    if body.text is not None or body.timestamp is not None:
+        await forest.user(sealed.user).update(fact_id, body.text, valid_from=body.timestamp)
+
+
+async def _delete(sealed: Sealed, forest: AsyncMemForest) -> None:
+    _, fact_id = await _one(sealed, forest)
+    handle = forest.user(sealed.user)
+    with _one_answer():
+        if fact_id is None:
+            await handle.delete(turn=(sealed.parts[0], sealed.parts[1]))
+        else:
+            await handle.delete(fact_id)
+
+
+async def _delete_matching(memories: Memories, wanted: Filter) -> int:
+    """Delete the turns that pass a filter, and return how many; all that a user has when nothing else is asked."""
+    handle = memories.forest.user(memories.user)
+    if fields_in(wanted) == {"user_id"}:
+        receipt = await handle.delete_all() if matches(wanted, {"user_id": memories.user}) else None
+        return 0 if receipt is None else receipt.gone.get("turns", 0)
+    gone = 0
+    for session in await handle.sessions():
+        turns = await handle.turns(session.session_id)
+        hit = [
+            turn.id
+            for turn in turns
+            if matches(wanted, (await memories.of_turn(session.session_id, turn.id)).fields())
+        ]
+        if len(hit) == len(turns) and hit:
+            await handle.delete(session_id=session.session_id)
+        else:
+            for turn_id in hit:
+                await handle.delete(turn=(session.session_id, turn_id))
+        gone += len(hit)
+    return gone
+
+
+def _of_query(request: Request) -> dict[str, Any]:
+    """Return the filter in an address: ids, and ``filters`` as JSON or as Python writes a dict, as mem0's client sends it.
+
+    Raises:
+        InputError: if there is anything else in it.
+    """
+    found: list[Any] = []
+    for name, value in request.query_params.multi_items():
+        if name in ("org_id", "project_id", "org_name", "project_name") or not value.strip():
+            continue
+        if name == "filters":
+            if (read := _literal(value)) != {}:
+                found.append(read)
+        elif name in ("user_id", *LABELS):
+            found.append({name: value})
+        else:
+            raise InputError(
+                f"there is no parameter {name[:40]!r}; known: user_id, {', '.join(LABELS)}, filters"
+            )
+    return {"AND": found} if found else {}
+
+
+def _literal(text: str) -> Any:
+    if len(text) <= MOST_QUERY_CHARS:
+        for read in (json.loads, ast.literal_eval):
+            try:
+                return read(text)
+            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+                continue
+    raise InputError("filters: give a JSON object")
+
+
+def _told(entries: Iterable[HistoryEntry]) -> Iterable[Mapping[str, Any]]:
+    """Give the entries of a history that mem0 has events for."""
+    begun = False
+    for one in entries:
+        at = {"created_at": one.at.isoformat(), "updated_at": one.at.isoformat()}
+        if one.kind == "said" and not begun:
+            begun = True
+            words = [{"role": one.speaker, "content": one.quote}]
+            yield {"event": "ADD", "old_memory": None, "new_memory": one.text, "input": words, **at}
+        elif one.kind in ("corrected", "undone"):
+            yield {"event": "UPDATE", "old_memory": one.replaced, "new_memory": one.text, **at}
+        elif one.kind == "forgotten":
+            yield {"event": "DELETE", "old_memory": one.text, "new_memory": None, **at}

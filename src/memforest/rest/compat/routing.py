@@ -1,0 +1,47 @@
+"""How the routes of mem0 are registered: with and without the slash at the end, out of the OpenAPI description."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Depends
+
+from memforest.access import Scope
+from memforest.rest.compat.wire import FacadeRoute
+from memforest.rest.deps import needs
+
+__all__ = ["PREFIX", "facade", "route"]
+
+PREFIX = "/compat/mem0"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def facade() -> APIRouter:
+    """Return a router for routes of mem0."""
+    return APIRouter(prefix=PREFIX, route_class=FacadeRoute, include_in_schema=False)
+
+
+def route(router: APIRouter, method: str, path: str, scope: Scope | None) -> Callable[[F], F]:
+    """Return a decorator that makes a function the answer to a method and path.
+
+    Args:
+        router: that gets the route.
+        method: of HTTP.
+        path: with the slash at the end that mem0's client sends.
+        scope: what the caller must be allowed; None for whoever has a key.
+    """
+
+    def register(function: F) -> F:
+        for one in (path, path.rstrip("/")):
+            router.add_api_route(
+                one,
+                function,
+                methods=[method],
+                dependencies=[] if scope is None else [Depends(needs(scope))],
+                response_model=None,
+            )
+        return function
+
+    return register

@@ -1,0 +1,113 @@
+"""What the facades share on the wire: bodies that refuse unknown fields, and errors as their clients read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import StreamingResponse
+
+from memforest.errors import MemForestError
+from memforest.rest import problems
+
+__all__ = ["FacadeRoute", "Given", "UnmappedError", "unmapped"]
+
+ASKS_NO_MORE = {"x-should-retry": "false"}
+"""Tells OpenAI's client not to repeat what will be answered alike."""
+
+
+class UnmappedError(Exception):
+    """Something that a client asks for and a memory here has no counterpart of; the message names what to use instead."""
+
+
+def unmapped(what: str, instead: str) -> UnmappedError:
+    """Return the error for what is not mapped.
+
+    Args:
+        what: that is not mapped.
+        instead: what to use in its place: a sentence.
+    """
+    return UnmappedError(f"{what} has no counterpart in memforest. {instead}")
+
+
+class Given(BaseModel):
+    """A body whose fields are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+
+class FacadeRoute(APIRoute):
+    """A route whose errors are problems in the form that the facade's client reads."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, which lets no error of ours pass."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except UnmappedError as error:
+                answer: Response = problems.problem(501, "NotMapped", str(error), ASKS_NO_MORE)
+            except RequestValidationError as error:
+                answer = problems.problem(422, "InputError", _what_is_wrong(error))
+            except HTTPException as error:
+                answer = problems.problem(error.status_code, "InputError", "the body is not JSON in UTF-8")
+            except MemForestError as error:
+                answer = await _known(request, error)
+            return _readable(request, answer)
+
+        return handled
+
+
+async def _known(request: Request, error: MemForestError) -> Response:
+    """Return the answer that the app gives to an error everywhere."""
+    handlers = request.app.exception_handlers
+    kind = next((one for one in type(error).__mro__ if one in handlers), None)
+    if kind is None:
+        return problems.problem(problems.status_of(error), type(error).__name__, str(error))
+    answer: Response = await handlers[kind](request, error)
+    return answer
+
+
+def _what_is_wrong(error: RequestValidationError) -> str:
+    """Return the mistakes of a body, by place; the values themselves are not quoted."""
+    places = (
+        (".".join(str(part) for part in one["loc"] if part != "body")[:100], one["msg"])
+        for one in error.errors()[:5]
+    )
+    return "; ".join(f"{where or 'body'}: {what}" for where, what in places)
+
+
+def _readable(request: Request, answer: Response) -> Response:
+    """Return a problem so that the client finds its text.
+
+    mem0's client reads ``detail``, and only of ``application/json``; OpenAI's reads ``error.message`` of any type. Everybody else
+    gets ``application/problem+json``.
+    """
+    if isinstance(answer, StreamingResponse) or not isinstance(answer.body, bytes):
+        return answer
+    body = json.loads(answer.body)
+    kept = {
+        key: value for key, value in answer.headers.items() if key not in ("content-length", "content-type")
+    }
+    media_type = problems.MEDIA_TYPE
+    if "/compat/openai/" in request.url.path:
+        body["error"] = _openai_error(body)
+    elif "Mem0-User-ID" in request.headers:
+        media_type = "application/json"
+    return JSONResponse(body, answer.status_code, kept, media_type)
+
+
+def _openai_error(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "message": body.get("detail", ""),
+        "type": "invalid_request_error" if body.get("status", 500) < 500 else "server_error",
+        "code": body.get("title"),
+        "param": None,
+    }

@@ -1,0 +1,178 @@
+"""The document of the app (OpenAPI 3.1): what FastAPI makes of the routes, and what it cannot know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from memforest.rest.problems import MEDIA_TYPE
+
+__all__ = ["document", "install"]
+
+DESCRIPTION = """Long-term memory for agents: what was said, what is so, and since when.
+
+Errors are problems (RFC 9457), times ISO 8601 with an offset. Ids in paths are percent-encoded, a slash as `%2F`."""
+
+TAGS = {
+    "users": "Whose memories there are.",
+    "sessions": "What was said, as conversations.",
+    "messages": "What is said just now.",
+    "asking": "Evidence and answers.",
+    "facts": "What was understood: statements, how they came about, and their correction.",
+    "timeline": "What was so when.",
+    "trees": "The summaries, from the root down.",
+    "entities": "Whom and what statements name, and how they are linked.",
+    "profiles": "What lasts of a participant or entity.",
+    "changes": "What a memory has learnt since a time, and what differs between two.",
+    "upkeep": "Counts, checks, and what is made anew.",
+    "indexes": "The ways in which a memory is searched.",
+    "transfer": "A whole memory, out and in.",
+}
+
+_FACT = {"fact_id": "$response.body#/facts/0/fact_id"}
+_FACT_AGAIN = {"fact_id": "$request.path.fact_id"}
+_SESSION = {"session_id": "$request.path.session_id"}
+_UNDO = {"undo": {"key": "$response.body#/key"}}
+LINKS: tuple[tuple[str, str, dict[str, dict[str, str]]], ...] = (
+    ("register_user", "user", {"has_user": {}, "stats": {}, "add": {}, "search": {}, "delete_user": {}}),
+    ("ingest_session", "session", {"turns": _SESSION, "delete_session": _SESSION, "search": {}, "list": {}}),
+    ("add", "session", {"turns": {"session_id": "$response.body#/session_id"}, "list": {}}),
+    (
+        "list",
+        "fact",
+        dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT),
+    ),
+    ("get", "fact", dict.fromkeys(("history", "pin", "forget"), _FACT_AGAIN)),
+    ("update", "correction", _UNDO),
+    ("pin", "correction", _UNDO),
+    ("forget", "correction", _UNDO),
+)
+"""Operation -> where its ids lead to."""
+
+_EXTRA = {
+    "VerifyReport": {"ok": {"type": "boolean", "description": "nothing is wrong"}},
+    "RepairReport": {"ok": {"type": "boolean", "description": "nothing is wrong any more"}},
+    "ForestMergeResult": {
+        "source_user_ids": {"type": "array", "items": {"type": "string"}},
+        **{
+            name: {"type": "integer"}
+            for name in (
+                "sessions_added",
+                "facts_inserted",
+                "facts_merged",
+                "trees_copied",
+                "trees_merged",
+                "total_trees",
+            )
+        },
+        "flushed_tree_ids": {"type": "array", "items": {"type": "string"}},
+        "elapsed_sec": {"type": "number"},
+    },
+}
+"""What results say beside their fields; see their `to_dict`."""
+
+
+def install(app: FastAPI) -> None:
+    """Let an app serve this document."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = document(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI has it done
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """Return the document of an app."""
+    made = get_openapi(
+        title=app.title,
+        version=app.version,
+        openapi_version="3.1.0",
+        description=DESCRIPTION,
+        routes=app.routes,
+    )
+    operations = list(_operations(made))
+    used = {tag for one in operations for tag in one.get("tags", ())}
+    made["tags"] = [{"name": name, "description": text} for name, text in TAGS.items() if name in used]
+    made["info"]["license"] = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+    schemas = made["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for one in operations:
+        _only_problems(one)
+        _as_json(one)
+        _link(one)
+    asked = _reached((one.get("requestBody") for one in operations), schemas)
+    told = _reached((one["responses"] for one in operations), schemas)
+    for name in told - asked - {"ProblemDetails"}:
+        _whole(name, schemas[name])
+    return made
+
+
+def _operations(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in made["paths"].values():
+        yield from path.values()
+
+
+def _only_problems(operation: dict[str, Any]) -> None:
+    """Let every error of an operation be a problem, and nothing else."""
+    for status, response in operation["responses"].items():
+        content = response.get("content", {})
+        if status[0] in "45" and MEDIA_TYPE in content:
+            schema = {"$ref": "#/components/schemas/ProblemDetails"}
+            response["content"] = {MEDIA_TYPE: {"schema": schema}}
+
+
+def _as_json(operation: dict[str, Any]) -> None:
+    """Say of a parameter that is JSON what it is."""
+    for one in operation.get("parameters", ()):
+        schema = one.get("schema", {})
+        kind = schema.pop("contentMediaType", None)
+        if kind is not None:
+            del one["schema"]
+            one["content"] = {kind: {"schema": {"type": "object"}}}
+
+
+def _link(operation: dict[str, Any]) -> None:
+    """Say where the ids in a response lead to."""
+    for source, name, targets in LINKS:
+        if operation["operationId"] == source:
+            for status, response in operation["responses"].items():
+                if status in ("200", "201"):
+                    response["links"] = {
+                        f"{target}_by_{name}": {
+                            "operationId": target,
+                            "parameters": {"user_id": "$request.path.user_id", **dict(more)},
+                        }
+                        for target, more in targets.items()
+                    } | response.get("links", {})
+
+
+def _reached(parts: Any, schemas: dict[str, Any]) -> set[str]:
+    """Return the names of the schemas that parts of the document lead to."""
+    found: set[str] = set()
+    queue = list(parts)
+    while queue:
+        part = queue.pop()
+        if isinstance(part, list):
+            queue += part
+        elif isinstance(part, dict):
+            queue += part.values()
+            name = str(part.get("$ref", "")).rpartition("/")[2]
+            if name and name not in found:
+                found.add(name)
+                queue.append(schemas[name])
+    return found
+
+
+def _whole(name: str, schema: dict[str, Any]) -> None:
+    """Say of a result that it has all of its fields, always."""
+    if "properties" in schema:
+        schema["properties"].update(_EXTRA.get(name, {}))
+        schema["required"] = list(schema["properties"])
+        for one in schema["properties"].values():
+            one.pop("default", None)
