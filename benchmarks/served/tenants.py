@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from memforest import Config
+from memforest.access import Scope
+from memforest.access.keys import KeyStore
 from served.http import Connection, call
-from served.processes import Server, command, serving
+from served.processes import Server, serving
 
 __all__ = ["crowd"]
 
@@ -22,8 +22,11 @@ LOOKS = 10
 
 async def crowd(directory: Path, tenants: int, users: int, config: Config) -> list[Mapping[str, object]]:
     """Let each tenant's users add a turn and ask for it, in a shuffled order, and return what was seen on the way."""
-    keys = {f"tenant {n}": _key(directory, f"tenant {n}") for n in range(tenants)}
-    calls = [(key, f"user {n}") for key in keys.values() for n in range(users)]
+    store = KeyStore(directory)
+    scopes = frozenset[Scope](("read", "write"))
+    keys = [store.create(f"key {n}", tenant=f"tenant {n}", scopes=scopes).key for n in range(tenants)]
+    store.close()
+    calls = [(key, f"user {n}") for key in keys for n in range(users)]
     rng = random.Random(5)
     rng.shuffle(calls)
     rows: list[Mapping[str, object]] = []
@@ -56,14 +59,3 @@ async def _lane(server: Server, waiting: list[tuple[str, str]]) -> None:
             if not found["evidence"]:
                 raise RuntimeError(f"{user} was not found again")
 
-
-def _key(directory: Path, tenant: str) -> str:
-    made = subprocess.run(
-        command("keys", "create", "bench", "--tenant", tenant, "--scope", "read,write", "--dir", str(directory), "--json"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    told = json.loads(made.stdout)
-    key: str = told.get("data", told)["key"]
-    return key
