@@ -122,7 +122,7 @@ def _only_problems(operation: dict[str, Any]) -> None:
     """Let every error of an operation be a problem, and nothing else."""
     for status, response in operation["responses"].items():
         content = response.get("content", {})
-        if status[0] in "45" and MEDIA_TYPE in content:
+        if status[0] in "45" and content:
             schema = {"$ref": "#/components/schemas/ProblemDetails"}
             response["content"] = {MEDIA_TYPE: {"schema": schema}}
 
