@@ -23,7 +23,9 @@ WRITES = 0.02
 """Share of the requests of a long run that add a turn."""
 
 
-async def _flight(questions: Sequence[str], width: int, ask: Callable[[int, str], Awaitable[object]]) -> float:
+async def _flight(
+    questions: Sequence[str], width: int, ask: Callable[[int, str], Awaitable[object]]
+) -> float:
     """Ask all questions, so many at once, and return how many a second were answered."""
     waiting = list(reversed(questions))
 

@@ -58,4 +58,3 @@ async def _lane(server: Server, waiting: list[tuple[str, str]]) -> None:
             found = await call(connection, "POST", f"/v1/users/{name}/search", {"question": "live where?"})
             if not found["evidence"]:
                 raise RuntimeError(f"{user} was not found again")
-
