@@ -112,6 +112,14 @@ class KeyFile:
         with self._writing() as conn:
             conn.execute("UPDATE key SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL", (at_ms, key_id))
 
+    def erase(self, key_id: str) -> None:
+        """Take name, tenant and user out of a key's row, and out of the file; that there was a key stays."""
+        with self._writing() as conn:
+            conn.execute("UPDATE key SET name = '', tenant = NULL, user = NULL WHERE id = ?", (key_id,))
+        with self._mapped():
+            # The row was overwritten; the log has it still: https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
+            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def note_use(self, used: Iterable[tuple[str, int]]) -> None:
         """Record when keys were last used, as (id, time); a later time stays."""
         with self._writing() as conn:
