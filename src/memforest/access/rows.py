@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ __all__ = ["KeyFile", "KeyRow"]
 VERSION = 1
 BUSY_S = 10.0
 """How long a statement waits for another process; all of them are short."""
+
+AGAIN_S = 0.01
 
 _SCHEMA = """
 CREATE TABLE key (
@@ -178,11 +181,24 @@ class KeyFile:
             self.path.chmod(0o600)
         conn = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
-            self._set_up(conn)
+            self._settle(conn)
         except BaseException:
             conn.close()
             raise
         return conn
+
+    def _settle(self, conn: sqlite3.Connection) -> None:
+        """Set a connection up; while others do so too, SQLite may say at once that the file is locked, without waiting."""
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._set_up(conn)
+            except sqlite3.OperationalError as exc:
+                if "locked" not in str(exc) or time.monotonic() >= until:
+                    raise
+                time.sleep(AGAIN_S)
+            else:
+                return
 
     def _set_up(self, conn: sqlite3.Connection) -> None:
         conn.execute("PRAGMA journal_mode = wal")
