@@ -196,6 +196,8 @@ class KeyFile:
             except sqlite3.OperationalError as exc:
                 if "locked" not in str(exc) or time.monotonic() >= until:
                     raise
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
                 time.sleep(AGAIN_S)
             else:
                 return
