@@ -89,6 +89,8 @@ class Client:
         return response
 
     def _check(self, method: str, url: str, response: httpx.Response) -> None:
+        if method == "HEAD":
+            return
         kind = response.headers.get("content-type", "").partition(";")[0]
         if response.status_code >= 400:
             assert kind == PROBLEM, response.text
