@@ -29,7 +29,6 @@ TAGS = {
     "changes": "What a memory has learnt since a time, and what differs between two.",
     "upkeep": "Counts, checks, and what is made anew.",
     "indexes": "The ways in which a memory is searched.",
-    "jobs": "Sessions of many users at once, in the background.",
     "transfer": "A whole memory, out and in.",
 }
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, cast
 
-from fastapi import Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
@@ -14,11 +14,10 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError
 from memforest.intake import Intake, JobEvent
 from memforest.rest.deps import Who, needs
-from memforest.rest.routing import strict_router
 
 __all__ = ["router"]
 
-router = strict_router("jobs")
+router = APIRouter(prefix="/v1", tags=["jobs"])
 
 HEARTBEAT_S = 15
 """Seconds between two comments in a stream without events, so that nothing on the way takes it for dead."""
