@@ -71,7 +71,7 @@ async def _known(request: Request, error: MemForestError) -> Response:
     handlers = request.app.exception_handlers
     kind = next((one for one in type(error).__mro__ if one in handlers), None)
     if kind is None:
-        return problems.problem(problems.status_of(error), type(error).__name__, str(error))
+        return problems.answer_of(error)
     answer: Response = await handlers[kind](request, error)
     return answer
 
