@@ -7,12 +7,13 @@ import logging
 import time
 from typing import cast
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse
 
 from memforest.access import Access, Principal
 from memforest.errors import MemForestError
 from memforest.forest.readiness import Readiness
+from memforest.rest.routing import strict_router
 
 __all__ = ["Health", "router"]
 
@@ -23,7 +24,7 @@ CHECK_S = 10.0
 KEEP_S = 5.0
 """How long its outcome holds, however often it is asked for."""
 
-router = APIRouter(tags=["health"])
+router = strict_router("health", "")
 
 
 class Health:

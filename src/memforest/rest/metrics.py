@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, cast
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Depends, Request, Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,7 +19,9 @@ from memforest.access import Access
 from memforest.errors import ForbiddenError
 from memforest.intake import ENDED, Intake
 from memforest.models.ledger import spent_so_far
+from memforest.rest.answers import can_fail
 from memforest.rest.deps import Who, needs
+from memforest.rest.routing import strict_router
 
 __all__ = ["Measured", "Metrics", "Seen", "router"]
 
@@ -31,7 +33,7 @@ UNMATCHED = "unmatched"
 """The route of a request that no route is for: a path is a client's text, and never a label."""
 _ROUTE = "memforest.route"
 
-router = APIRouter(tags=["health"])
+router = strict_router("health", "")
 
 
 class Metrics:
@@ -127,9 +129,11 @@ def _template(scope: Scope) -> str:
     """Return the path of the route of a request, with the names of its parameters in place of their values."""
     mounted = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :]
     path = getattr(scope.get("route"), "path", None)
-    if path is None:
-        return mounted or UNMATCHED
-    return str(mounted + path)
+    if path is not None:
+        return str(mounted + path)
+    asked = scope["path"]
+    fixed = (getattr(one, "path", None) for one in scope["app"].routes) if "app" in scope else ()
+    return mounted or (str(asked) if "{" not in asked and asked in fixed else UNMATCHED)
 
 
 class Measured:
@@ -183,10 +187,11 @@ async def may_measure(who: Who) -> None:
     response_class=Response,
     dependencies=[Depends(needs("admin")), Depends(may_measure)],
     responses={
+        **can_fail(),
         200: {
             "description": "Prometheus's text format",
             "content": {"text/plain": {"schema": {"type": "string"}}},
-        }
+        },
     },
 )
 async def metrics(request: Request) -> Response:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from memforest.access import KeyedAccess, is_loopback
 from memforest.config import Config
 from memforest.mcp.http import LOOPBACK, http_app
 from memforest.rest import create_app
 from memforest.server.settings import ServerSettings
-from memforest.ui import ui_app
 
 __all__ = ["create_server", "served"]
 
@@ -38,15 +40,14 @@ def create_server(
         ConfigError: if a setting needs what is not installed, or `config` names no model that there is.
     """
     settings = settings or ServerSettings()
-    access = access or KeyedAccess(
-        directory, config, settings.access, loopback=is_loopback(settings.host)
-    )
+    access = access or KeyedAccess(directory, config, settings.access, loopback=is_loopback(settings.host))
     app = create_app(access=access, origins=settings.origins)
     app.state.drain_s = settings.jobs_s
     if settings.mcp:
         _add_mcp(app, access, settings)
-    if settings.ui:
-        app.mount("/ui", ui_app(access))
+    if settings.ui and find_spec("memforest.ui.app"):
+        inspector: ASGIApp = import_module("memforest.ui.app").ui_app(access, hosts=settings.hosts)
+        app.mount("/ui", inspector)
     return app
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -13,7 +12,7 @@ import click
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
 from memforest.cli.screen import Screen, clean
-from memforest.errors import ConfigError, StoreWriteError
+from memforest.errors import StoreWriteError
 
 if TYPE_CHECKING:
     from memforest.access import AccessSettings, KeyedAccess
@@ -25,21 +24,47 @@ PORT = 8420
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; any other takes a key.")
-@click.option("--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free.")
-@click.option("--rate", metavar="RATE", help="Most requests of one key, such as 600/minute; 'none' for any number.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; any other takes a key."
+)
+@click.option(
+    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free."
+)
+@click.option(
+    "--rate", metavar="RATE", help="Most requests of one key, such as 600/minute; 'none' for any number."
+)
 @click.option("--tenant-rate", metavar="RATE", help="Most requests of a tenant with all its keys.")
 @click.option("--oidc-issuer", metavar="URL", help="Take the tokens of this issuer, beside keys.")
 @click.option("--oidc-audience", metavar="NAME", help="What its tokens name this server.")
 @click.option("--address", metavar="URL", help="The server's address as clients know it, behind a proxy.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="HOST", help="What requests to /mcp may call this server, as memory.example:*.")
-@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Pages that may use REST from a browser, as https://app.example.")
-@click.option("--mcp/--no-mcp", default=True, show_default=True, help="Serve the Model Context Protocol at /mcp.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="What requests to /mcp may call this server, as memory.example:*.",
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Pages that may use REST from a browser, as https://app.example.",
+)
+@click.option(
+    "--mcp/--no-mcp", default=True, show_default=True, help="Serve the Model Context Protocol at /mcp."
+)
 @click.option("--ui/--no-ui", default=True, show_default=True, help="Serve the inspector at /ui.")
-@click.option("--log", type=click.Choice(("requests", "warnings")), default="warnings", show_default=True, help="What is logged on standard error; never a text, a user or a key.")
+@click.option(
+    "--log",
+    type=click.Choice(("requests", "warnings")),
+    default="warnings",
+    show_default=True,
+    help="What is logged on standard error; never a text, a user or a key.",
+)
 @shared_options
 @pass_call
-def serve(call: Call, host: str, port: int, log: str, **options: Any) -> None:
+def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None:
     """Serve the memories of --dir: REST, MCP and the inspector.
 
     Without a key it listens on this machine alone; `memforest keys create` makes one. It ends within 30 seconds of Ctrl-C or
@@ -49,7 +74,9 @@ def serve(call: Call, host: str, port: int, log: str, **options: Any) -> None:
         from memforest.server.app import create_server, served
         from memforest.server.serving import listen, run
     except ModuleNotFoundError as exc:
-        raise StopCommand("memforest serve needs the extra [server]: pip install 'memforest[server]'") from exc
+        raise StopCommand(
+            "memforest serve needs the extra [server]: pip install 'memforest[server]'"
+        ) from exc
     settings = _settings(host, options)
     _make_directory(call.folder)
     access = _access(call, settings)
