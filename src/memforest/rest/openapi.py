@@ -29,6 +29,8 @@ TAGS = {
     "changes": "What a memory has learnt since a time, and what differs between two.",
     "upkeep": "Counts, checks, and what is made anew.",
     "indexes": "The ways in which a memory is searched.",
+    "jobs": "Many sessions at once, made memory of in the background.",
+    "health": "Whether the server lives and can serve, and what it does, in numbers.",
     "transfer": "A whole memory, out and in.",
 }
 
