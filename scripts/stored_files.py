@@ -35,6 +35,7 @@ COMMITS = {
     "m0011_dates": "3dfe0c4",
     "m0012_life": "3466731",
     "m0013_dirty": "f3ee0d6",
+    "m0014_graph": "e5d96e7",
 }
 """Last migration of a schema -> a commit whose code writes it."""
 

@@ -244,6 +244,6 @@ def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
 
 def _states(memory: UserMemory, person: str) -> list[TimelineEntry]:
     try:
-        return memory.timeline(person, attribute="residence")
+        return list(memory.timeline(person, attribute="residence"))
     except NotFoundError:
         return []

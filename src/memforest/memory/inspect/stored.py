@@ -92,7 +92,7 @@ class FactView(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FactPage(Result):
-    """One page of `list`: `total` matching facts, and the offset of the next page or None.
+    """One page of `list`: `total` matching facts, and cursor and offset of the next page, or None.
 
     Iterating gives the facts of the page, and a page without any is false.
     """
@@ -101,6 +101,7 @@ class FactPage(Result):
     total: int
     next_offset: int | None
     warnings: tuple[str, ...] = ()
+    next_cursor: str | None = None
 
     def __iter__(self) -> Iterator[FactView]:
         return iter(self.facts)
