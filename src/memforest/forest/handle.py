@@ -70,7 +70,13 @@ class AsyncUserMemory(
         return await self._pool.use_existing(self.user_id, lambda memory: memory.ask(asked))
 
     async def tree(
-        self, scope: str | None = None, *, index: str | None = None, depth: int = 1, limit: int | None = None
+        self,
+        scope: str | None = None,
+        *,
+        index: str | None = None,
+        depth: int = 1,
+        limit: int | None = None,
+        node: int | None = None,
     ) -> list[TreeView]:
         """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
 
@@ -81,10 +87,11 @@ class AsyncUserMemory(
             index: the index whose trees are shown; all indexes of the memory when not given.
             depth: levels below the root, 0 for the roots alone; at most 100 are unfolded.
             limit: most nodes; all trees are unfolded alike until it is reached. None for all.
+            node: `TreeView.node_id` of a node: only this one is unfolded, instead of trees.
 
         Raises:
-            InputError: if `depth` is below 0 or `limit` below 1.
-            NotFoundError: if no tree has that scope, or the memory does not have the index.
+            InputError: if `depth` is below 0, `limit` or `node` below 1, or `node` is given with a scope or an index.
+            NotFoundError: if no tree has that scope, there is no such node, or the memory does not have the index.
             ConfigError: if there is no such index at all.
             IndexStateError: if the index cannot be used as the file has it.
         """
@@ -92,7 +99,8 @@ class AsyncUserMemory(
         check_text("tree", "index", index)
         read_count("depth", depth, None, 0)
         read_count("limit", limit, None, 1)
-        wanted = Wanted(scope, index, depth, limit)
+        read_count("node", node, None, 1)
+        wanted = Wanted(scope, index, depth, limit, node)
         return await self._pool.use_existing(self.user_id, lambda memory: memory.tree(wanted))
 
     async def stats(self) -> Stats:
