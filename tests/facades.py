@@ -26,7 +26,7 @@ class WrittenDown(OpenAccess):
 
     async def identify(self, credential: str | None) -> Principal:
         """Return whose key it is."""
-        if credential not in KEYS:
+        if credential is None or credential not in KEYS:
             raise UnauthenticatedError("this key does not hold")
         return KEYS[credential]
 

@@ -19,7 +19,7 @@ from memforest.rest.compat.filters import Both, fields_in, matches, read_mem0, r
 
 def utc(*parts: int) -> datetime:
     """Return an instant."""
-    return datetime(*parts, tzinfo=timezone.utc)  # type: ignore[misc]
+    return datetime(*parts, tzinfo=timezone.utc)  # type: ignore[arg-type,misc]
 
 
 RECORD: dict[str, Any] = {

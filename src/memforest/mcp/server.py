@@ -96,7 +96,7 @@ class MemoryServer(MCPServer[Any]):
             )
         for template, read in TEMPLATES:
             self.resource(template, name=read.__name__, mime_type="text/plain")(_guarded(read))
-        self.completion()(self._complete)
+        self.completion()(self._complete)  # type: ignore[no-untyped-call]
         for prompt in PROMPTS:
             self.add_prompt(Prompt.from_function(without(prompt, "user") if self.desk.fixed else prompt))
 
