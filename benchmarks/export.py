@@ -127,7 +127,7 @@ def main() -> None:
     for megabytes in (args.megabytes // 10, args.megabytes):
         with tempfile.TemporaryDirectory() as folder:
             grow(Path(folder), megabytes)
-            subprocess.run([sys.executable, __file__, "--back-up", folder], check=True)  # noqa: S603
+            subprocess.run([sys.executable, __file__, "--back-up", folder], check=True)
 
 
 if __name__ == "__main__":

@@ -266,13 +266,13 @@ def first_tokens(commit: str) -> int:
     """
     here = str(Path(__file__).resolve().parent.parent)
     command = ["git", "-C", here, "archive", commit, "src"]
-    packed = subprocess.run(command, check=True, capture_output=True).stdout  # noqa: S603 - no shell reads it
+    packed = subprocess.run(command, check=True, capture_output=True).stdout
     with tempfile.TemporaryDirectory(prefix="before-") as folder:
         with tarfile.open(fileobj=BytesIO(packed)) as files:
             files.extractall(folder, filter="data")
         source = {**os.environ, "PYTHONPATH": str(Path(folder) / "src")}
         script = [sys.executable, "-c", _FIRST_MESSAGE]
-        run = subprocess.run(script, env=source, check=True, capture_output=True, text=True)  # noqa: S603 - this script's
+        run = subprocess.run(script, env=source, check=True, capture_output=True, text=True)
     return int(run.stdout)
 
 

@@ -121,7 +121,7 @@ def measure(forests: list[MemForest], first: int, rounds: int) -> list[list[list
 
 def resident(directory: Path, indexes: int) -> float:
     """Return the resident memory of a process that has asked one question, in MB."""
-    done = subprocess.run(  # noqa: S603 - this script
+    done = subprocess.run(
         [sys.executable, __file__, "--ask", str(directory), "--indexes", str(indexes)],
         check=True,
         capture_output=True,

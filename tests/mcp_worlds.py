@@ -81,7 +81,8 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, text_of(result)
     assert result.structured_content is not None
-    return result.structured_content
+    found: dict[str, Any] = result.structured_content
+    return found
 
 
 def text_of(result: CallToolResult) -> str:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -481,3 +482,20 @@ def test_a_server_takes_keys_and_tokens_and_nobody_else(folder: Path) -> None:
 
     asyncio.run(work(folder))
     asyncio.run(work(folder / "without keys"))
+
+
+@pytest.mark.parametrize("missing", ["jwt", "cryptography"])
+def test_an_issuer_without_the_extra_is_refused_at_once(missing: str) -> None:
+    """When the server starts, by one line that says what to install; not at the first token."""
+    script = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from memforest.access import IssuerSettings\n"
+        "from memforest.access.issuer import Issuer\n"
+        "from memforest.errors import ConfigError\n"
+        "try:\n"
+        "    Issuer(IssuerSettings('https://id.example', 'a'))\n"
+        "except ConfigError as exc:\n"
+        "    print(exc)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "tokens of an issuer need the extra [server]: pip install 'memforest[server]'\n"

@@ -256,3 +256,11 @@ def test_an_issuer_on_this_machine_may_be_asked_in_clear_text() -> None:
     """As in development; and lists become tuples, so that settings stay as they are."""
     given = issuer(issuer="http://localhost:8080/realms/dev", algorithms=["RS256"], default_scopes=[])
     assert (given.algorithms, given.default_scopes) == (("RS256",), ())
+
+
+def test_limits_without_the_extra_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the server starts; without rates nothing is needed."""
+    monkeypatch.setitem(sys.modules, "limits", None)
+    with pytest.raises(ConfigError, match=r"memforest\[server\]"):
+        rates(Watch())
+    assert let_pass(rates(Watch(), None, None), ONE, 5) == 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ def said(text: str, day: int, speaker: str = "Ana") -> list[dict[str, Any]]:
 
 def residences(forest: MemForest) -> list[tuple[str | None, Any, Any]]:
     """Return the values of where Ana lives, with their intervals."""
-    entries: list[TimelineEntry] = forest.user("u").timeline("Ana", attribute="residence")
+    entries: Sequence[TimelineEntry] = forest.user("u").timeline("Ana", attribute="residence")
     return [(entry.value, entry.start, entry.end) for entry in entries]
 
 

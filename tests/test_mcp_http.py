@@ -156,7 +156,7 @@ def test_without_a_key_that_holds_nothing_is_told(tmp_path: Path, key: str | Non
 
     async def work(address: str) -> httpx2.Response:
         async with httpx2.AsyncClient() as http:
-            value = {} if key is None else {"authorization": f"Bearer {key}".encode()}
+            value: dict[str, Any] = {} if key is None else {"authorization": f"Bearer {key}".encode()}
             return await http.post(f"{address}/mcp", json=INITIALIZE, headers={**HEADERS, **value})
 
     answer = over_http(tmp_path, work, resource_url="https://m.example/mcp", issuer="https://i.example")

@@ -12,6 +12,7 @@ pytest.importorskip("mcp.server.mcpserver")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from mcp import Client, MCPError
+from mcp.types import ResourceTemplateReference
 from tests.mcp_worlds import ERAS, call, serve
 
 from memforest.mcp.shapes import NOTE
@@ -69,6 +70,45 @@ def test_resources(tmp_path: Path, era: str) -> None:
     assert session == (
         f'{NOTE}\nturn "0", 2024-06-01 10:00 UTC, "../ana": "I live in Davis. He said \\"go\\"."'
     )
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_profile_that_is_listed_can_be_read(tmp_path: Path, era: str) -> None:
+    """Before anything is stored, too."""
+
+    async def work(client: Client) -> str:
+        (profile,) = (await client.list_resources()).resources
+        return await read(client, str(profile.uri))
+
+    assert serve(tmp_path, work, era=era) == "There is no profile yet."
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_completion(tmp_path: Path, era: str) -> None:
+    """Of names and of ids of sessions, of the user that the address names; never of who the users are."""
+
+    async def work(client: Client) -> list[list[str]]:
+        await call(client, "add_memory", content="I met Carla in Davis.", session_id="Trip", user="u/1")
+        await call(client, "add_memory", content="I met Bob.", session_id="t2", user="u/1")
+        asked = [
+            ("memory://{user}/timeline/{entity}", "entity", "ca", "u%2F1"),
+            ("memory://{user}/sessions/{session_id}", "session_id", "t", "u%2F1"),
+            ("memory://{user}/timeline/{entity}", "entity", "", "nobody"),
+            ("memory://{user}/profile", "user", "", ""),
+        ]
+        return [
+            (
+                await client.complete(
+                    ResourceTemplateReference(uri=uri), {"name": name, "value": value}, {"user": user}
+                )
+            ).completion.values
+            for uri, name, value, user in asked
+        ]
+
+    names, ids, nobody, users = serve(tmp_path, work, era=era, user=None)
+    assert names == ["Carla"]
+    assert sorted(ids) == ["Trip", "t2"]
+    assert (nobody, users) == ([], [])
 
 
 @pytest.mark.parametrize("era", ERAS)

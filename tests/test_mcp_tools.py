@@ -115,7 +115,7 @@ def test_facts_come_a_page_at_a_time(tmp_path: Path) -> None:
             )
         seen: list[str] = []
         totals: set[int] = set()
-        cursor = ""
+        cursor: Any = ""
         while True:
             page = await call(client, "list_facts", limit=2, cursor=cursor)
             seen += [one["fact_id"] for one in page["facts"]]
@@ -219,15 +219,9 @@ def test_connectors_search_and_fetch(tmp_path: Path) -> None:
 
 def test_progress_is_told_where_the_core_tells_it(tmp_path: Path) -> None:
     """In order, each more than the one before; the result comes behind all of it."""
-    import inspect
-
-    from memforest.forest.handle import AsyncUserMemory
-
-    if "on_progress" not in inspect.signature(AsyncUserMemory.add).parameters:
-        pytest.skip("the core does not tell yet")
     told: list[tuple[float, str | None]] = []
 
-    async def hear(progress: float, _total: float | None, message: str | None) -> None:
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, message))
 
     async def work(client: Client) -> None:

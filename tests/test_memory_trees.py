@@ -241,6 +241,34 @@ class Mute:
         return [StepError("mute") for _ in requests]
 
 
+def test_a_node_is_unfolded_alone_as_it_is_in_its_tree(many: UserMemory) -> None:
+    """With its number a node is shown as it stands in the whole tree."""
+    unfolded = next(view for view in many.tree(depth=2) if view.level > 1)
+    [root] = many.tree(node=unfolded.node_id, depth=1)
+    assert (root.title, root.node_id, root.index) == (unfolded.title, unfolded.node_id, unfolded.index)
+    for child in root.children:
+        [below] = many.tree(node=child.node_id, depth=1)
+        assert below.summary == child.summary
+        assert below.maker == child.maker
+        inside = next(one for one in unfolded.children if one.node_id == child.node_id)
+        assert [one.node_id for one in below.children] == [one.node_id for one in inside.children]
+
+
+def test_only_summaries_have_a_maker(many: UserMemory) -> None:
+    """What was said has none."""
+    found = [node for view in many.tree(depth=9) for node in nodes(view)]
+    assert all(node.maker.startswith("local-") for node in found if node.level and not node.dirty)
+    assert any(not node.maker for node in found if not node.level)
+
+
+def test_a_node_that_is_not_there_or_named_with_a_scope_is_refused(memory: UserMemory) -> None:
+    """A number says which tree is meant; a scope beside it could contradict."""
+    with pytest.raises(NotFoundError, match="node 999999"):
+        memory.tree(node=999_999)
+    with pytest.raises(InputError, match="leave out"):
+        memory.tree("spring", node=1)
+
+
 def test_a_summary_that_could_not_be_made_is_shown_as_such(folder: Path) -> None:
     """Inner nodes are dirty and empty, leaves are what was said; a summariser that can makes them at the next look."""
     with MemForest(folder, fast_config(summariser=Mute())) as forest:

@@ -374,7 +374,7 @@ def test_a_memory_without_sessions_has_empty_views(forest: MemForest) -> None:
     new = forest.user("new")
     page = new.list()
     assert (page.facts, page.total, page.next_offset) == ((), 0, None)
-    assert (new.sessions(), new.tree(), new.search("Who?").evidence) == ([], [], ())
+    assert (list(new.sessions()), new.tree(), new.search("Who?").evidence) == ([], [], ())
     stats = new.stats()
     assert (stats.turns, stats.facts, stats.nodes, stats.embedder, stats.timezone) == (0, 0, 0, None, None)
     assert new.verify().ok

@@ -384,7 +384,11 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "entity": WRONG_TEXT,
         **dict.fromkeys(("said_by", "known_at"), WRONG_TIME),
     },
-    "tree": {"scope": WRONG_TEXT, "index": WRONG_TEXT, "depth": WRONG_COUNT, "limit": (0, *WRONG_COUNT)},
+    "tree": {
+        **dict.fromkeys(("scope", "index"), WRONG_TEXT),
+        "depth": WRONG_COUNT,
+        **dict.fromkeys(("limit", "node"), (0, *WRONG_COUNT)),
+    },
     "rebuild": {
         **dict.fromkeys(("scopes", "stale", "embedder", "zone"), WRONG_FLAG),
         "index": WRONG_TEXT,

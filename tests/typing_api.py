@@ -45,9 +45,9 @@ from memforest.memory.results import (
     GraphPicture,
     Profile,
     RelationView,
-    SessionView,
+    SessionPage,
     Stats,
-    TimelineEntry,
+    TimelinePage,
     TreeView,
     VerifyReport,
 )
@@ -107,10 +107,10 @@ def handle(memory: UserMemory) -> None:
     assert_type(memory.import_file(["chat.zip", "chat.txt"], day_first=True).problems, list[str])
     assert_type(memory.search("Where?", during=("2023-01-01", datetime(2024, 1, 1))), QueryResult)  # noqa: DTZ001
     assert_type(memory.ask("Where?", max_tokens=200), AskResult)
-    assert_type(memory.sessions(), list[SessionView])
+    assert_type(memory.sessions(limit=5), SessionPage)
     assert_type(memory.get("f1:00"), FactView)
     assert_type(memory.list(limit=10, filters={"channel": "mail"}), FactPage)
-    assert_type(memory.timeline("Ana", attribute="residence"), list[TimelineEntry])
+    assert_type(memory.timeline("Ana", attribute="residence"), TimelinePage)
     assert_type(memory.entities("person", limit=5), EntityPage)
     assert_type(memory.entities().entities[0].names, Mapping[str, int])
     assert_type(memory.relations("Ana", as_of="2024-01-01"), Sequence[RelationView])

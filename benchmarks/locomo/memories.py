@@ -229,7 +229,7 @@ def cold_ms(directory: Path, embedder: str, conversation: Conversation) -> dict[
     """Return milliseconds of importing the package and of the first query, in processes of their own."""
     question = conversation.questions[0].text
     runs = [
-        subprocess.run(  # noqa: S603 - this script's own code, and arguments that no shell reads
+        subprocess.run(
             [sys.executable, "-c", _COLD, str(directory), embedder, conversation.id, question],
             check=True, capture_output=True, text=True,
         ).stdout.split()

@@ -185,7 +185,7 @@ def run_cold(double: Double, session: Session, *, cost: CostModel | None) -> dic
         RuntimeError: if the process failed.
     """
     job = {"base_url": double.serve(cost), "session": session.request("first")}
-    done = subprocess.run(  # noqa: S603 - this interpreter, and this package's own script
+    done = subprocess.run(
         [sys.executable, COLD], input=json.dumps(job), capture_output=True, text=True, check=False
     )
     if done.returncode:

@@ -88,7 +88,7 @@ def mem0_name(turns_per_add: int, *, gathered: bool = False) -> str:
 
 def _run(python: Path, job: Mapping[str, Any], double: Double) -> dict[str, Any]:
     """Run mem0 on a job; the double counts from the end of the warm-up."""
-    with subprocess.Popen(  # noqa: S603 - the interpreter that the user names, and this package's own script
+    with subprocess.Popen(
         [python, SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None

@@ -85,6 +85,16 @@ class OpenAccess:
         """Return the forest's directory."""
         return self._forest.directory
 
+    @property
+    def open_files(self) -> int:
+        """Files that the open memories hold."""
+        return self._forest._pool.open_files
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of cached snapshots, about."""
+        return self._forest._pool.cached_bytes
+
     async def close(self) -> None:
         """Close the forest, if it is this one's own."""
         if self._owned:

@@ -153,11 +153,16 @@ class Issuer:
 
 
 def _checker() -> ModuleType:
+    """Return the package that checks signatures; asymmetric ones take its own extra.
+
+    Raises:
+        ConfigError: if one of them is not installed.
+    """
     try:
-        import cryptography  # noqa: F401 - without it no asymmetric signature can be checked
         import jwt
+        from jwt.algorithms import has_crypto
     except ImportError:
-        raise ConfigError(
-            "tokens of an issuer need the extra [server]: pip install 'memforest[server]'"
-        ) from None
+        has_crypto = False
+    if not has_crypto:
+        raise ConfigError("tokens of an issuer need the extra [server]: pip install 'memforest[server]'")
     return jwt

@@ -85,9 +85,17 @@ class KeyedAccess:
         if found is not None:
             return found
         # A key that is ours and does not hold is refused also where none is needed: its memories are elsewhere.
-        if not (credential or "").startswith(PREFIX) and await self._is_open():
+        if not (credential or "").startswith(PREFIX) and await self.is_open():
             return ANYBODY
         raise UnauthenticatedError(REFUSED if credential else NEEDED)
+
+    async def is_open(self) -> bool:
+        """Return whether everybody may do everything: on this machine alone, and no key was ever made.
+
+        Raises:
+            StoreError: if the keys cannot be read.
+        """
+        return self._loopback and self._issuer is None and not await self._keys.ever()
 
     async def count(self, principal: Principal) -> None:
         """Count a request against the limits of its key and of its tenant.
@@ -125,7 +133,3 @@ class KeyedAccess:
             await self._keys.close()
         finally:
             await self.tenants.close()
-
-    async def _is_open(self) -> bool:
-        """Return whether everybody may do everything."""
-        return self._loopback and self._issuer is None and not await self._keys.ever()

@@ -213,11 +213,12 @@ class KeyStore:
         """
         return bool(self.all())
 
-    def revoke(self, which: str) -> KeyView:
-        """Revoke a key; one that is revoked already stays as it is.
+    def revoke(self, which: str, *, erase: bool = False) -> KeyView:
+        """Revoke a key; the time of the first revocation stays.
 
         Args:
             which: its id, or its name, or the key itself.
+            erase: also take its name, tenant and user out of the file, as when the user is deleted.
 
         Raises:
             NotFoundError: if there is none.
@@ -233,6 +234,8 @@ class KeyStore:
             if found is None:
                 raise NotFoundError("there is no such key; `memforest keys list` shows all of them")
             self.file.revoke(found.id, to_ms(self._clock()))
+            if erase:
+                self.file.erase(found.id)
             return next(_view(row) for row in self.file.rows() if row.id == found.id)
 
     def close(self) -> None:

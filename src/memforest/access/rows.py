@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ __all__ = ["KeyFile", "KeyRow"]
 VERSION = 1
 BUSY_S = 10.0
 """How long a statement waits for another process; all of them are short."""
+
+AGAIN_S = 0.01
 
 _SCHEMA = """
 CREATE TABLE key (
@@ -112,6 +115,14 @@ class KeyFile:
         with self._writing() as conn:
             conn.execute("UPDATE key SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL", (at_ms, key_id))
 
+    def erase(self, key_id: str) -> None:
+        """Take name, tenant and user out of a key's row, and out of the file; that there was a key stays."""
+        with self._writing() as conn:
+            conn.execute("UPDATE key SET name = '', tenant = NULL, user = NULL WHERE id = ?", (key_id,))
+        with self._mapped():
+            # The row was overwritten; the log has it still: https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
+            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def note_use(self, used: Iterable[tuple[str, int]]) -> None:
         """Record when keys were last used, as (id, time); a later time stays."""
         with self._writing() as conn:
@@ -170,11 +181,26 @@ class KeyFile:
             self.path.chmod(0o600)
         conn = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
-            self._set_up(conn)
+            self._settle(conn)
         except BaseException:
             conn.close()
             raise
         return conn
+
+    def _settle(self, conn: sqlite3.Connection) -> None:
+        """Set a connection up; while others do so too, SQLite may say at once that the file is locked, without waiting."""
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._set_up(conn)
+            except sqlite3.OperationalError as exc:
+                if "locked" not in str(exc) or time.monotonic() >= until:
+                    raise
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
+                time.sleep(AGAIN_S)
+            else:
+                return
 
     def _set_up(self, conn: sqlite3.Connection) -> None:
         conn.execute("PRAGMA journal_mode = wal")

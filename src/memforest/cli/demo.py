@@ -23,9 +23,10 @@ import click
 from memforest.cli.asking import draw_answer
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.fact_table import draw_facts
-from memforest.cli.ingest import draw_memories, progress_bar
+from memforest.cli.ingest import draw_memories
 from memforest.cli.inspecting import draw_trees
 from memforest.cli.over_time import draw_timeline
+from memforest.cli.progress import write_bar
 from memforest.cli.screen import Screen, clean, columns
 from memforest.errors import NotFoundError
 from memforest.forest import ImportedMemory, UserMemory
@@ -86,8 +87,8 @@ def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> No
     with _place(keep) as folder:
         call.directory = folder
         with call.forest(embedder=embedder) as forest:
-            with progress_bar(quiet=call.as_json) as on_session:
-                result = forest.import_file(user, io.BytesIO(content), on_session=on_session)
+            with write_bar(quiet=call.as_json) as show:
+                result = forest.import_file(user, io.BytesIO(content), on_progress=show)
             (loaded,) = result.memories
             call.warn((*loaded.warnings, *result.problems))
             answers = _ask(forest.user(user), script["questions"], every=every)
@@ -243,6 +244,6 @@ def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
 
 def _states(memory: UserMemory, person: str) -> list[TimelineEntry]:
     try:
-        return memory.timeline(person, attribute="residence")
+        return list(memory.timeline(person, attribute="residence"))
     except NotFoundError:
         return []

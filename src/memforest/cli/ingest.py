@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
-from memforest.cli.screen import Screen, clean, columns, counted, error_console, size
+from memforest.cli.progress import write_bar
+from memforest.cli.screen import Screen, clean, columns, counted, size
 
 if TYPE_CHECKING:
     from memforest.forest import ImportedFile, ImportedMemory, ImportProgress, ImportResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["budget_options", "draw_memories", "ingest", "progress_bar", "resume"]
+__all__ = ["budget_options", "draw_memories", "ingest", "resume"]
 
 DEFAULT_USER = "me"
 SHOWN_PROBLEMS = 20
@@ -92,16 +93,11 @@ def ingest(
 
     The memory is that of --user, or of the user that the file names, or "me".
     """
-    progress: list[ImportProgress] = []
+    progress: deque[ImportProgress] = deque(maxlen=1)
     asked = None if call.user_from_environment else call.user
     with call.forest(timezone=timezone, day_first=day_first, embedder=embedder) as forest:
         try:
-            with progress_bar(quiet=call.as_json or dry_run) as show:
-
-                def on_session(one: ImportProgress) -> None:
-                    progress[:] = [one]
-                    show(one)
-
+            with write_bar(quiet=call.as_json or dry_run) as show:
                 result = forest.import_file(
                     asked,
                     [_standard_input() if str(path) == "-" else path for path in files],
@@ -114,7 +110,8 @@ def ingest(
                     replace=replace,
                     dry_run=dry_run,
                     budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
-                    on_session=on_session,
+                    on_session=progress.append,
+                    on_progress=show,
                 )
         except KeyboardInterrupt:
             done = list(progress[0].memories) if progress else []
@@ -176,36 +173,6 @@ def _interrupted(progress: Sequence[ImportProgress]) -> str:
         f"Interrupted: {stored} of {total} sessions are stored ({turns} turns were new) and stay so. "
         "Run the same `memforest ingest` again to go on, or `memforest resume` to finish only what was begun."
     )
-
-
-@contextmanager
-def progress_bar(*, quiet: bool) -> Iterator[Callable[[ImportProgress], None]]:
-    """Show a progress bar over all turns on standard error, when that is a terminal.
-
-    Yields:
-        A function to call after each session.
-    """
-    console = error_console()
-    if quiet or not console.is_terminal:
-        yield lambda _progress: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    parts = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=28),
-        MofNCompleteColumn(),
-        TextColumn("turns"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*parts, console=console, transient=True) as bar:
-        task = bar.add_task("Reading", total=None)
-        yield lambda one: bar.update(
-            task,
-            advance=len(one.session.turns),
-            total=one.turns_total,
-            description=f"{clean(one.session.session_id, 22):22}",
-        )
 
 
 def _draw_files(screen: Screen, result: ImportResult) -> None:
@@ -295,9 +262,12 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
             call.memory(forest)
         wrong: SomeUsersFailedError | None = None
         try:
-            results = forest.resume(
-                call.user, budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens)
-            )
+            with write_bar(quiet=call.as_json) as show:
+                results = forest.resume(
+                    call.user,
+                    budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
+                    on_progress=show,
+                )
         except SomeUsersFailedError as exc:
             wrong, results = exc, exc.results
         known = [call.user] if call.user is not None else forest.survey().users

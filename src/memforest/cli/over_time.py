@@ -85,9 +85,7 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statemen
 @moment_options
 @shared_options
 @pass_call
-def timeline(
-    call: Call, /, entity: str, attribute: str | None, kind: str | None, **moment: str | None
-) -> None:
+def timeline(call: Call, /, entity: str, attribute: str | None, kind: str | None, **moment: Any) -> None:
     """Show what is known of somebody or something, in time order.
 
     States are shown with the time they held and what was said of it; events, facts that name it, with their day.

@@ -34,6 +34,7 @@ class MemForest:
 
     register_user = portal.blocking(AsyncMemForest.register_user)
     list_users = portal.blocking(AsyncMemForest.list_users)
+    users = portal.blocking(AsyncMemForest.users)
     survey = portal.blocking(AsyncMemForest.survey)
     has_user = portal.blocking(AsyncMemForest.has_user)
     ingest_session = portal.blocking(AsyncMemForest.ingest_session)

@@ -28,14 +28,18 @@ from memforest.forest.options import (
     check_flags,
     check_forest,
     read_budget,
+    read_count,
     read_rebuild,
 )
 from memforest.forest.pool import MemoryPool
 from memforest.forest.spanned import FOREST_VERBS, spanned
 from memforest.forest.transfer import Backups
 from memforest.forest.writing import WritesMemories
-from memforest.memory.directory import Survey, survey
+from memforest.limits import MAX_PAGE
+from memforest.memory.cursors import Listing
+from memforest.memory.directory import Survey, survey, survey_after
 from memforest.memory.ingest.turns import check_id
+from memforest.memory.inspect.paged import UserPage
 from memforest.memory.memory import Memory
 from memforest.memory.results import FlushResult
 from memforest.systems.registry import check_indexes
@@ -127,6 +131,27 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         for one in found.unreadable:
             _log.warning("passed over %s: %s", one.file, one.error)
         return list(found.users)
+
+    async def users(self, *, limit: int = 50, cursor: str | None = None) -> UserPage:
+        """Return a page of the ids of users, in the order of the names of their files. Nothing is written.
+
+        Only the files of the page are opened, however many there are. No user is on two pages or on none while others come
+        and go.
+
+        Args:
+            limit: most users on the page, 1 to 1000.
+            cursor: `UserPage.next_cursor` of the page before.
+
+        Raises:
+            InputError: if `limit` is out of range, or the cursor is none of this listing.
+            StoreError: if the directory is none, or cannot be listed.
+        """
+        read_count("limit", limit, None, 1, MAX_PAGE)
+        listing = Listing.of("users")
+        key = listing.key(cursor, str)
+        after = None if key is None else str(key[0])
+        found, last = await asyncio.to_thread(survey_after, self.directory, after, limit, self._pool.key)
+        return UserPage(found.users, None if last is None else listing.cursor((last,)), found.unreadable)
 
     async def survey(self) -> Survey:
         """Return the ids of all users, and the files among the memories whose user cannot be read, with the reasons.

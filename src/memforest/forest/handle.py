@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from memforest import portal
 from memforest.endpoint import Budget
@@ -28,19 +28,17 @@ from memforest.forest.over_time import ReadsOverTime
 from memforest.forest.spanned import MEMORY_VERBS, spanned
 from memforest.forest.transfer import Transfer
 from memforest.forest.writing import AddsToMemory
-from memforest.memory.inspect import fact_views, views
-from memforest.memory.inspect.stored import Stale, TurnView
+from memforest.memory.inspect import views
+from memforest.memory.inspect.stored import Stale
 from memforest.memory.inspect.trees import Wanted
 from memforest.memory.memory import Memory
 from memforest.memory.progress import Report
 from memforest.memory.results import (
     AskResult,
-    FactView,
     FlushResult,
     IndexView,
     QueryResult,
     RepairReport,
-    SessionView,
     Stats,
     TreeView,
     Usage,
@@ -51,8 +49,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["AsyncUserMemory", "UserMemory"]
-
-T = TypeVar("T")
 
 
 @spanned(MEMORY_VERBS, lambda handle, _given: handle.user_id)
@@ -73,30 +69,14 @@ class AsyncUserMemory(
         asked = read_options(question, options, self._pool.config)
         return await self._pool.use_existing(self.user_id, lambda memory: memory.ask(asked))
 
-    async def sessions(self) -> list[SessionView]:
-        """Return the stored sessions in time order."""
-        return await self._view(views.session_views)
-
-    async def turns(self, session_id: str) -> Sequence[TurnView]:
-        """Return the turns of a session, in order, as they were said.
-
-        Raises:
-            NotFoundError: if there is no such session.
-        """
-        check_text("turns", "session_id", session_id, optional=False)
-        return await self._view(views.turn_views, session_id)
-
-    async def get(self, fact_id: str) -> FactView:
-        """Return one fact.
-
-        Raises:
-            NotFoundError: if there is none with that id.
-        """
-        check_text("get", "fact_id", fact_id, optional=False)
-        return await self._view(fact_views.one_fact, fact_id)
-
     async def tree(
-        self, scope: str | None = None, *, index: str | None = None, depth: int = 1, limit: int | None = None
+        self,
+        scope: str | None = None,
+        *,
+        index: str | None = None,
+        depth: int = 1,
+        limit: int | None = None,
+        node: int | None = None,
     ) -> list[TreeView]:
         """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
 
@@ -107,10 +87,11 @@ class AsyncUserMemory(
             index: the index whose trees are shown; all indexes of the memory when not given.
             depth: levels below the root, 0 for the roots alone; at most 100 are unfolded.
             limit: most nodes; all trees are unfolded alike until it is reached. None for all.
+            node: `TreeView.node_id` of a node: only this one is unfolded, instead of trees.
 
         Raises:
-            InputError: if `depth` is below 0 or `limit` below 1.
-            NotFoundError: if no tree has that scope, or the memory does not have the index.
+            InputError: if `depth` is below 0, `limit` or `node` below 1, or `node` is given with a scope or an index.
+            NotFoundError: if no tree has that scope, there is no such node, or the memory does not have the index.
             ConfigError: if there is no such index at all.
             IndexStateError: if the index cannot be used as the file has it.
         """
@@ -118,7 +99,8 @@ class AsyncUserMemory(
         check_text("tree", "index", index)
         read_count("depth", depth, None, 0)
         read_count("limit", limit, None, 1)
-        wanted = Wanted(scope, index, depth, limit)
+        read_count("node", node, None, 1)
+        wanted = Wanted(scope, index, depth, limit, node)
         return await self._pool.use_existing(self.user_id, lambda memory: memory.tree(wanted))
 
     async def stats(self) -> Stats:

@@ -9,6 +9,7 @@ from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_text, read_count, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.interval import to_ms
+from memforest.memory.cursors import Listing
 from memforest.memory.inspect import graph_views
 from memforest.memory.inspect.entities import (
     Entity,
@@ -34,7 +35,12 @@ class KnowsEntities:
     user_id: str
 
     async def entities(
-        self, kind: EntityKind | None = None, query: str | None = None, *, limit: int | None = None
+        self,
+        kind: EntityKind | None = None,
+        query: str | None = None,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
     ) -> EntityPage:
         """Return whom and what statements name, those that most statements name first. See docs/graph.md.
 
@@ -42,9 +48,11 @@ class KnowsEntities:
             kind: only of this kind.
             query: only those of which one name holds all words of this text, whatever their case and accents.
             limit: most entities; None for all.
+            cursor: `EntityPage.next_cursor` of the page before. One that is named more or less often meanwhile may move.
 
         Raises:
-            InputError: if there is no such kind, the query is blank, or `limit` is below 1.
+            InputError: if there is no such kind, the query is blank, `limit` is below 1, or the cursor is none of this
+                listing.
         """
         check_text("entities", "kind", kind)
         check_text("entities", "query", query)
@@ -55,8 +63,10 @@ class KnowsEntities:
             )
         if query is not None and not query.strip():
             raise InputError("entities(query=...) is blank; leave it out for all")
+        listing = Listing.of("entities", self.user_id, kind, query)
         return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.view(graph_views.entities, kind, query, limit)
+            self.user_id,
+            lambda memory: memory.view(graph_views.entities, kind, query, limit, listing, cursor),
         )
 
     async def relations(self, entity: str, *, as_of: TimeLike | None = None) -> Sequence[RelationView]:

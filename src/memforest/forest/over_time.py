@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from memforest.endpoint import Budget
 from memforest.errors import InputError
@@ -20,30 +20,27 @@ from memforest.forest.options import (
     read_time,
     read_window,
 )
-from memforest.forest.pool import MemoryPool
+from memforest.forest.reading import ReadsMemory
 from memforest.interval import to_ms
 from memforest.limits import MAX_PAGE
-from memforest.memory.inspect import changes, fact_views
+from memforest.memory.cursors import Listing
+from memforest.memory.inspect import changes
+from memforest.memory.inspect.fact_pages import WantedFacts, facts_page
+from memforest.memory.inspect.paged import TimelinePage
 from memforest.memory.inspect.profiles import GRAPH
-from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges, TimelineEntry
+from memforest.memory.inspect.timeline_views import timeline_page
+from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges
+from memforest.text import entity_key
 
 __all__ = ["ReadsOverTime"]
-
-T = TypeVar("T")
 
 
 def _ms(when: datetime | None) -> int | None:
     return None if when is None else to_ms(when)
 
 
-class ReadsOverTime:
+class ReadsOverTime(ReadsMemory):
     """The verbs of a handle on one user's memory that read it over time."""
-
-    _pool: MemoryPool
-    user_id: str
-
-    async def _view(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(view, *args, **how))
 
     async def timeline(
         self,
@@ -52,28 +49,38 @@ class ReadsOverTime:
         attribute: str | None = None,
         said_by: TimeLike | None = None,
         known_at: TimeLike | None = None,
-    ) -> list[TimelineEntry]:
-        """Return what is known of an entity in time order: states with their intervals, and events.
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> TimelinePage:
+        """Return what is known of an entity in time order: states with their intervals, and events; all of it or a page.
 
         Args:
             entity: its name.
             attribute: only states of this attribute.
             said_by: what had been said by that time.
             known_at: what this memory held at that time, as far as it was not deleted since.
+            limit: most entries on the page, 1 to 1000; None for all.
+            cursor: `TimelinePage.next_cursor` of the page before.
 
         Raises:
+            InputError: if `limit` is out of range, or the cursor is none of this listing.
             NotFoundError: if nothing is known of the entity.
         """
         check_text("timeline", "entity", entity, optional=False)
         check_text("timeline", "attribute", attribute)
+        read_count("limit", limit, None, 1, MAX_PAGE)
         moment = read_moment(said_by, known_at, self._pool.config)
-        return await self._view(fact_views.timeline_of, entity, attribute=attribute, moment=moment)
+        listing = Listing.of("timeline", self.user_id, entity_key(entity), attribute, moment)
+        return await self._view(
+            timeline_page, entity, listing, attribute=attribute, limit=limit, cursor=cursor, moment=moment
+        )
 
     async def list(
         self,
         *,
         offset: int = 0,
         limit: int = 50,
+        cursor: str | None = None,
         filters: Mapping[str, Any] | None = None,
         entity: str | None = None,
         session_id: str | None = None,
@@ -85,9 +92,14 @@ class ReadsOverTime:
     ) -> FactPage:
         """Return a page of facts in time order, without those that were corrected or forgotten.
 
+        From page to page by `cursor` no fact is there twice or missing while others come and go; by `offset` it may be. A
+        fact whose own time changes meanwhile, as it was first said earlier than was known, may move. A page costs what is
+        on it, however large the memory is, unless it is of another time, or by metadata.
+
         Args:
             offset: how many matching facts to pass over.
             limit: most facts on the page, 1 to 1000.
+            cursor: `FactPage.next_cursor` of the page before, of the same arguments; `limit` may be another.
             filters: metadata that a supporting turn must have, all of it.
             entity: a name that the fact must mention.
             session_id: a session that must support it.
@@ -98,7 +110,8 @@ class ReadsOverTime:
             verdict: instead return those that are ``"pinned"``, ``"forgotten"`` or ``"corrected"`` now.
 
         Raises:
-            InputError: if `offset` or `limit` is out of range, `during` ends before it starts, or there is no such verdict.
+            InputError: if `offset` or `limit` is out of range, `during` ends before it starts, there is no such verdict, the
+                cursor is none of this listing, or comes with an `offset`.
             NotFoundError: if there is no such entity or session.
         """
         read_count("offset", offset, None, 0)
@@ -107,17 +120,20 @@ class ReadsOverTime:
         check_text("list", "session_id", session_id)
         check_text("list", "verdict", verdict)
         check_mapping("list", "filters", filters)
-        return await self._view(
-            fact_views.facts_page,
-            offset=offset,
-            limit=limit,
+        if offset and cursor is not None:
+            raise InputError("list: offset and cursor are two ways to page; give one of them")
+        moment = read_moment(said_by, known_at, self._pool.config)
+        wanted = WantedFacts(
             filters=filters or {},
             entity=entity,
             session_id=session_id,
             as_of=read_time(as_of, self._pool.config, "as_of"),
             during=read_window(during, self._pool.config),
-            moment=read_moment(said_by, known_at, self._pool.config),
             verdict=verdict,
+        )
+        listing = Listing.of("facts", self.user_id, wanted, moment)
+        return await self._view(
+            facts_page, wanted, listing, cursor=cursor, offset=offset, limit=limit, moment=moment
         )
 
     async def profile(

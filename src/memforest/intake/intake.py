@@ -46,6 +46,7 @@ __all__ = ["Intake", "IntakeBounds"]
 
 _log = logging.getLogger(__name__)
 
+MOST_SESSIONS = 1000
 RECEIVES = 4
 """Requests that are received at once; each is a few writes to files."""
 RECEIVE_S = 5.0
@@ -63,7 +64,7 @@ class IntakeBounds:
     connections of a tenant may follow events.
     """
 
-    most_sessions: int = 1000
+    most_sessions: int = MOST_SESSIONS
     most_open: int = 100
     most_kept: int = 1000
     most_running: int = 4

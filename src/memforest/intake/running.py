@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from memforest.access import Access
 from memforest.endpoint import Budget
@@ -16,6 +16,7 @@ from memforest.intake.live import LiveJob, Run, TenantJobs, digest_of, user_of
 from memforest.intake.rows import JobRow
 from memforest.intake.told import NOT_RECEIVED
 from memforest.keys import Key
+from memforest.memory.progress import IngestProgress
 
 __all__ = ["Runner", "counts"]
 
@@ -27,16 +28,6 @@ LOCKED_TRIES = 5
 LOCKED_S = 2.0
 CANCEL_S = 5.0
 """How long a run that was cancelled is waited for."""
-
-
-class _Tells(Protocol):
-    """What the core tells of its progress; see `memforest.memory.progress.IngestProgress`."""
-
-    stage: str
-    session_id: str | None
-    done: int
-    failed: int
-    total: int
 
 
 class Runner:
@@ -149,14 +140,14 @@ class Runner:
             raise NotFoundError("the user has no memory any more")
         user = tenant.users[file] = user_id
 
-        def on_progress(told: _Tells) -> None:
+        def on_progress(told: IngestProgress) -> None:
             self._note(tenant, run, user, told)
 
         return await forest.resume(user_id, budget=_budget(tenant, run), on_progress=on_progress)
 
     # -- progress ---------------------------------------------------------------------------------
 
-    def _note(self, tenant: TenantJobs, run: Run, user_id: str, told: _Tells) -> None:
+    def _note(self, tenant: TenantJobs, run: Run, user_id: str, told: IngestProgress) -> None:
         """Gather what the core tells of a user; called on the event loop, so nothing is stored here."""
         digest = None if told.session_id is None else digest_of(user_id, told.session_id)
         made = 0

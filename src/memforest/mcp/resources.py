@@ -8,13 +8,15 @@ from urllib.parse import quote as percent
 
 from mcp.server.mcpserver import Context
 
+from memforest.errors import NotFoundError
 from memforest.mcp import pages
-from memforest.mcp.desk import memory_of
+from memforest.mcp.desk import desk_of, memory_of
 from memforest.mcp.quoted import quote, quoted, timeline_line, turn_line
 
 __all__ = ["PROFILE", "TEMPLATES", "profile_address"]
 
 PROFILE = "memory://{user}/profile"
+NO_PROFILE = "There is no profile yet."
 MOST = 500
 """Lines of one resource; tools page through more."""
 
@@ -26,10 +28,16 @@ def profile_address(user_id: str) -> str:
 
 async def profile(ctx: Context, user: str) -> str:
     """What is known of who takes part, by now."""
-    async with memory_of(ctx, user, "read") as memory:
-        found = await memory.profile()
+    try:
+        async with memory_of(ctx, user, "read") as memory:
+            found = await memory.profile()
+    except NotFoundError:
+        desk = desk_of(ctx)
+        if desk.user_id(await desk.who(ctx), user) != desk.bound(await desk.who(ctx)):
+            raise
+        return NO_PROFILE  # it is listed before anything is stored
     lines = [f"{quote(section.participant)}: {quote(line.text)}" for section in found for line in section]
-    return quoted(lines[:MOST], "There is no profile yet.")
+    return quoted(lines[:MOST], NO_PROFILE)
 
 
 async def timeline(ctx: Context, user: str, entity: str) -> str:

@@ -6,6 +6,7 @@ import functools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -21,7 +22,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS,
     CallToolResult,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
     GetPromptResult,
+    PromptReference,
+    ResourceTemplateReference,
     TextContent,
 )
 from pydantic import ValidationError
@@ -30,6 +36,7 @@ from memforest import __version__
 from memforest.access import Access, Principal
 from memforest.errors import MemForestError, NotFoundError
 from memforest.mcp import sentences
+from memforest.mcp.completing import complete
 from memforest.mcp.desk import Desk
 from memforest.mcp.prompts import PROMPTS
 from memforest.mcp.resources import TEMPLATES, profile_address
@@ -45,6 +52,9 @@ INSTRUCTIONS = (
 
 _ANY_ID = ResourceSecurity(reject_path_traversal=False, reject_absolute_paths=False)
 """Ids may look like paths: none of them becomes one."""
+
+_call: ContextVar[ServerRequestContext[Any, Any]] = ContextVar("memforest.mcp.call")
+"""The call that is being answered, for what the SDK does not hand it to."""
 
 
 class MemoryServer(MCPServer[Any]):
@@ -86,6 +96,7 @@ class MemoryServer(MCPServer[Any]):
             )
         for template, read in TEMPLATES:
             self.resource(template, name=read.__name__, mime_type="text/plain")(_guarded(read))
+        self.completion()(self._complete)  # type: ignore[no-untyped-call]
         for prompt in PROMPTS:
             self.add_prompt(Prompt.from_function(without(prompt, "user") if self.desk.fixed else prompt))
 
@@ -129,11 +140,20 @@ class MemoryServer(MCPServer[Any]):
             raise MCPError(INVALID_PARAMS, text) from None
         return found
 
+    async def _complete(
+        self,
+        ref: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        context: CompletionContext | None,
+    ) -> Completion:
+        return await complete(Context(request_context=_call.get(), mcp_server=self), ref, argument, context)
+
     async def _as_allowed(self, ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
         """List to a caller the tools that their key allows, and the profile of the user that it is for.
 
         Calling and reading are checked by themselves.
         """
+        _call.set(ctx)
         result = await call_next(ctx)
         if ctx.method not in ("tools/list", "resources/list") or not isinstance(result, dict):
             return result

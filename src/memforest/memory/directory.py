@@ -32,6 +32,7 @@ __all__ = [
     "memory_files",
     "owner_of",
     "survey",
+    "survey_after",
 ]
 
 _UNSAFE = re.compile(r"[^a-z0-9]+")
@@ -184,6 +185,42 @@ def survey(directory: Path, key: Key | None = None) -> Survey:
         if owner is not None:
             users.append(owner)
     return Survey(tuple(sorted(users)), tuple(unreadable))
+
+
+def survey_after(
+    directory: Path, after: str | None, most: int, key: Key | None = None
+) -> tuple[Survey, str | None]:
+    """Return users with a memory by the names of their files, and the name to go on from; None when these are the last.
+
+    Only the files of these users are opened.
+
+    Args:
+        directory: of the memories.
+        after: the name of the file behind which to begin; None for the start.
+        most: how many users.
+        key: of encrypted memories.
+
+    Raises:
+        StoreError: if it is no directory, or cannot be listed.
+    """
+    users: list[str] = []
+    unreadable: list[Unreadable] = []
+    key = key and key.now()
+    last = None
+    for path in memory_files(directory):
+        if after is not None and path.name <= after:
+            continue
+        if len(users) == most:
+            return Survey(tuple(users), tuple(unreadable)), last
+        try:
+            owner = owner_of(path, key)
+        except StoreError as exc:
+            unreadable.append(Unreadable(path.name, exc))
+            owner = None
+        last = path.name
+        if owner is not None:
+            users.append(owner)
+    return Survey(tuple(users), tuple(unreadable)), None
 
 
 def make_directory(directory: Path) -> None:

@@ -39,6 +39,7 @@ __all__ = [
     "check_embedder",
     "check_key",
     "embedder_for",
+    "embedder_of",
     "label_of",
     "open_memory",
 ]
@@ -200,6 +201,18 @@ def embedder_for(config: Config, made_with: str) -> str | None:
         return open_embedder(made_with).model_id
     except ModelError:
         return None
+
+
+def embedder_of(config: Config) -> Embedder | None:
+    """Return the embedder of a new memory; None when it would be searched by words only.
+
+    Raises:
+        ModelError: if the configured one is not installed.
+    """
+    if config.embedder != "auto":
+        return _configured(config.embedder)
+    name = best_installed()
+    return None if name is None else open_embedder(name)
 
 
 def check_embedder(config: Config) -> None:

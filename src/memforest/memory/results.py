@@ -26,6 +26,7 @@ from memforest.memory.inspect.entities import (
     PathView,
     RelationView,
 )
+from memforest.memory.inspect.paged import SessionPage, TimelinePage, TurnPage, UserPage
 from memforest.memory.inspect.profiled import (
     DatedQuote,
     Profile,
@@ -89,12 +90,16 @@ __all__ = [
     "RefusedStatement",
     "RelationView",
     "RepairReport",
+    "SessionPage",
     "SessionView",
     "Source",
     "Stats",
     "TimelineEntry",
+    "TimelinePage",
     "TreeView",
+    "TurnPage",
     "Usage",
+    "UserPage",
     "VerifyReport",
 ]
 

@@ -17,7 +17,7 @@ from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError
 from memforest.types import StepUsage
 
-__all__ = ["Ledger", "counted", "current_ledger", "keeping"]
+__all__ = ["Ledger", "counted", "current_ledger", "keeping", "spent_so_far"]
 
 FIRST_REPLY_TOKENS = 200
 """What a reply is expected to take before any has come; then the mean of those that came."""
@@ -138,12 +138,29 @@ class Ledger:
         self.steps[step] = self.steps.get(step, StepUsage()).plus(used)
         if self.whole is not None:
             self.whole.record(step, reserved, used)
+        else:
+            _tally(step, used)
 
     def add(self, step: str, used: StepUsage) -> None:
         """Add usage to a step."""
         self.steps[step] = self.steps.get(step, StepUsage()).plus(used)
         if self.whole is not None:
             self.whole.add(step, used)
+        else:
+            _tally(step, used)
+
+
+_spent: dict[str, StepUsage] = {}
+
+
+def _tally(step: str, used: StepUsage) -> None:
+    """Count what was spent for the whole process. Without a lock: two threads at one instant may lose a count."""
+    _spent[step] = _spent.get(step, StepUsage()).plus(used)
+
+
+def spent_so_far() -> dict[str, StepUsage]:
+    """Return step -> what all operations of this process have spent."""
+    return dict(_spent)
 
 
 _current: ContextVar[Ledger | None] = ContextVar("memforest_ledger", default=None)

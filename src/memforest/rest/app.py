@@ -14,7 +14,7 @@ from memforest import __version__
 from memforest.access import Access, OpenAccess
 from memforest.config import Config
 from memforest.forest.forest import AsyncMemForest
-from memforest.rest import compat, openapi, problems
+from memforest.rest import compat, openapi, operations, problems
 from memforest.rest.asgi import Around
 from memforest.rest.routes import ROUTERS
 
@@ -52,8 +52,11 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        yield
-        await decides.close()
+        try:
+            async with operations.operating(_app):
+                yield
+        finally:
+            await decides.close()
 
     app = FastAPI(
         title="memforest",
@@ -72,4 +75,5 @@ def create_app(
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
     for router in (*ROUTERS, *compat.ROUTERS):
         app.include_router(router)
+    operations.install(app, access)
     return app

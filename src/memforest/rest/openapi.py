@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from memforest.rest.answers import can_fail
 from memforest.rest.problems import MEDIA_TYPE
 
 __all__ = ["document", "install"]
@@ -29,6 +29,8 @@ TAGS = {
     "changes": "What a memory has learnt since a time, and what differs between two.",
     "upkeep": "Counts, checks, and what is made anew.",
     "indexes": "The ways in which a memory is searched.",
+    "jobs": "Many sessions at once, made memory of in the background.",
+    "health": "Whether the server lives and can serve, and what it does, in numbers.",
     "transfer": "A whole memory, out and in.",
 }
 
@@ -95,15 +97,17 @@ def document(app: FastAPI) -> dict[str, Any]:
         description=DESCRIPTION,
         routes=app.routes,
     )
-    operations = list(_operations(made))
+    operations = [one for path in made["paths"].values() for one in path.values()]
     used = {tag for one in operations for tag in one.get("tags", ())}
     made["tags"] = [{"name": name, "description": text} for name, text in TAGS.items() if name in used]
     made["info"]["license"] = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
     schemas = made["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    for path, methods in made["paths"].items():
+        for one in methods.values():
+            _only_problems(path, one)
     for one in operations:
-        _only_problems(one)
         _as_json(one)
         _link(one)
     asked = _reached((one.get("requestBody") for one in operations), schemas)
@@ -113,16 +117,17 @@ def document(app: FastAPI) -> dict[str, Any]:
     return made
 
 
-def _operations(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in made["paths"].values():
-        yield from path.values()
-
-
-def _only_problems(operation: dict[str, Any]) -> None:
-    """Let every error of an operation be a problem, and nothing else."""
-    for status, response in operation["responses"].items():
+def _only_problems(path: str, operation: dict[str, Any]) -> None:
+    """Let every error of an operation be a problem, and name those that every route may answer."""
+    found = operation["responses"]
+    if path.startswith("/v1"):
+        for status, response in can_fail(body="requestBody" in operation).items():
+            kept = {key: one for key, one in response.items() if key != "model"}
+            found.setdefault(str(status), kept)
+    for status, response in found.items():
         content = response.get("content", {})
-        if status[0] in "45" and content:
+        is_default = "HTTPValidationError" in str(content)
+        if status[0] in "45" and (MEDIA_TYPE in content or is_default):
             schema = {"$ref": "#/components/schemas/ProblemDetails"}
             response["content"] = {MEDIA_TYPE: {"schema": schema}}
 

@@ -48,8 +48,10 @@ def encoded(value: str) -> str:
 
     Example:
         >>> encoded("a/b"), encoded("..")
-        ('a%2Fb', '..')
+        ('a%2Fb', '%2E%2E')
     """
+    if value in (".", ".."):
+        return value.replace(".", "%2E")  # else clients take it for a step within the path
     return quote(value, safe="")
 
 

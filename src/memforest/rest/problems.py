@@ -30,6 +30,7 @@ __all__ = [
     "MEDIA_TYPE",
     "ProblemDetails",
     "WrongField",
+    "answer_of",
     "http_problem",
     "install",
     "methods_of",
@@ -208,12 +209,26 @@ class _Body:
         return JSONResponse(body, self.status, dict(headers or {}), MEDIA_TYPE)
 
 
-def problem(error: errors.MemForestError) -> JSONResponse:
+def answer_of(error: errors.MemForestError) -> JSONResponse:
     """Return the problem of an error of memforest."""
     kind = type(error)
     return _Body(type_of(kind), title_of(kind), status_of(error), detail_of(error)).response(
         headers_of(error)
     )
+
+
+def problem(status: int, name: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return a problem of a kind that is no class of `memforest.errors`, or whose detail is the caller's.
+
+    Args:
+        status: of HTTP.
+        name: of the kind.
+        detail: for people: what was wrong and what to do.
+        headers: further ones.
+    """
+    kind = getattr(errors, name, None)
+    title = name if kind is None else title_of(kind)
+    return _Body(f"urn:memforest:error:{name}", title, status, detail).response(headers)
 
 
 def problem_of(
@@ -277,7 +292,7 @@ async def _of_memforest(_request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.MemForestError)
     if status_of(error) >= 500:
         _log.warning("%s at %s", type(error).__name__, _place_of(error))
-    return problem(error)
+    return answer_of(error)
 
 
 async def _of_http(request: Request, error: Exception) -> Response:

@@ -102,13 +102,16 @@ def list_(call: Call) -> None:
 
 @keys.command()
 @click.argument("which", metavar="KEY")
+@click.option(
+    "--erase", is_flag=True, help="Also erase its name, tenant and user, as when the user is deleted."
+)
 @shared_options
 @pass_call
-def revoke(call: Call, which: str) -> None:
+def revoke(call: Call, which: str, erase: bool) -> None:
     """Revoke a key, by its id or name, for good; who uses it is refused from then on."""
     with _store(call) as store:
-        gone = store.revoke(which)
-    call.show(gone, lambda screen: screen.line(f"Revoked {clean(gone.name)} ({gone.id})."))
+        gone = store.revoke(which, erase=erase)
+    call.show(gone, lambda screen: screen.line(f"Revoked {gone.id}{gone.name and ' '}{clean(gone.name)}."))
 
 
 @contextmanager

@@ -39,6 +39,7 @@ __all__ = [
     "facts_in_cells",
     "facts_looked_at",
     "facts_said_instead",
+    "hidden_facts",
     "named_places",
     "ordinal_of_cell",
     "places_of",
@@ -118,6 +119,11 @@ class HeldPlace(NamedTuple):
 
 _COLUMNS = """c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_ms, c.precision, c.made_ms, c.undone_ms, c.said,
     c.stored_ms"""
+
+
+def hidden_facts(tx: Tx) -> list[int]:
+    """Return the facts that are hidden, by row id."""
+    return [row for (row,) in tx.execute("SELECT id FROM fact WHERE verdict > 1 ORDER BY id")]
 
 
 def exists(tx: Tx) -> bool:

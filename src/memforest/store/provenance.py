@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
 __all__ = ["Origin", "origins", "put_origin", "session_origins"]
@@ -43,10 +44,11 @@ def _object(names: Mapping[str, str]) -> str:
     return json.dumps(dict(sorted(names.items())), ensure_ascii=False)
 
 
-def session_origins(tx: Tx) -> dict[int, str]:
-    """Return session -> the user whose memory it was merged from, of sessions whose first turn was."""
+def session_origins(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
+    """Return session -> the user whose memory it was merged from, of those sessions whose first turn was."""
     rows = tx.execute(
-        """SELECT t.session, o.user_id FROM turn t JOIN origin o ON o.id = t.origin WHERE t.ordinal =
-           (SELECT min(f.ordinal) FROM turn f WHERE f.session = t.session)"""
+        f"""SELECT t.session, o.user_id FROM turn t JOIN origin o ON o.id = t.origin WHERE t.session {AMONG} AND t.ordinal =
+           (SELECT min(f.ordinal) FROM turn f WHERE f.session = t.session)""",
+        (tx.ids(sessions),),
     )
     return dict(rows.fetchall())

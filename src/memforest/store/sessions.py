@@ -31,9 +31,10 @@ __all__ = [
     "list_sessions",
     "pending",
     "session_with_row",
+    "sessions_with_rows",
     "set_status",
     "speakers",
-    "stored_times",
+    "turn_rows",
     "turn_with_id",
     "turns",
     "unfinished",
@@ -126,6 +127,13 @@ def session_with_row(tx: Tx, row: int) -> SessionRow:
     if found is None:
         raise KeyError(row)
     return _session(found)
+
+
+def sessions_with_rows(tx: Tx, rows: Sequence[int]) -> list[SessionRow]:
+    """Return sessions by row id, in the order that is given; those that there are."""
+    found = tx.execute(f"{_SESSION} WHERE s.id {AMONG} GROUP BY s.id", (tx.ids(rows),))
+    by_row = {row[0]: _session(row) for row in found}
+    return [by_row[row] for row in rows if row in by_row]
 
 
 def list_sessions(tx: Tx) -> list[SessionRow]:
@@ -230,9 +238,9 @@ def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[
     ]
 
 
-def stored_times(tx: Tx, session: int) -> dict[int, int]:
-    """Return when each turn of a session was stored: row id -> UTC ms."""
-    return dict(tx.execute("SELECT id, stored_ms FROM turn WHERE session = ?", (session,)).fetchall())
+def turn_rows(tx: Tx, session: int) -> set[int]:
+    """Return the row ids of a session's turns."""
+    return {row for (row,) in tx.execute("SELECT id FROM turn WHERE session = ?", (session,))}
 
 
 def speakers(tx: Tx) -> set[str]:

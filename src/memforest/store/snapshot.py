@@ -31,6 +31,7 @@ __all__ = [
     "session_spans",
     "sessions_of",
     "states_before",
+    "states_of_attribute",
     "states_seen",
     "states_with_ids",
     "supports",
@@ -271,6 +272,12 @@ def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
         (*_before(state), most),
     )
     return [StateSeen(*row) for row in rows][::-1]
+
+
+def states_of_attribute(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
+    """Return every observation of an attribute of an entity, in time order."""
+    rows = tx.execute(f"{_STATES} WHERE {_OF} ORDER BY s.at_ms, tie, s.fact, s.id", (entity, attribute))
+    return [StateSeen(*row) for row in rows]
 
 
 def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:

@@ -26,6 +26,7 @@ __all__ = [
     "differences",
     "known_values",
     "observations",
+    "segments_of",
     "states_of_entity",
     "superseded_facts",
     "timelines",
@@ -106,6 +107,11 @@ def _all_lines(snapshot: Snapshot) -> _Lines:
         for key, found in seen.items()
         for number, states in enumerate(_chains(key[1], found))
     }
+
+
+def segments_of(attribute: str, states: list[StateSeen]) -> list[tuple[Segment, ...]]:
+    """Return the segments of every timeline of an attribute of one entity, from its observations in time order."""
+    return [_line(attribute, chain).segments for chain in _chains(attribute, states)]
 
 
 def _chains(attribute: str, states: list[StateSeen]) -> list[list[StateSeen]]:

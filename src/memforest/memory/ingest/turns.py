@@ -201,7 +201,7 @@ class TurnReader:
                 )
             seen[turn.id] = index
             if is_known is not None and is_known(turn):
-                known += 1
+                known, number = known + 1, number - 1
                 continue
             if floor is not None and turn.said < floor:
                 turn = self.not_before(turn, index, floor, stored=not turns)

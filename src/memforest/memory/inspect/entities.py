@@ -76,13 +76,14 @@ class Entity(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EntityPage(Result):
-    """Entities, those that most statements name first; `total` is how many there are in all.
+    """Entities, those that most statements name first; `total` is how many there are in all, `next_cursor` that of the next page.
 
     Iterating gives them, and a page without any is false.
     """
 
     entities: tuple[Entity, ...]
     total: int
+    next_cursor: str | None = None
 
     def __iter__(self) -> Iterator[Entity]:
         return iter(self.entities)

@@ -11,6 +11,7 @@ from memforest.graph.graph import Graph
 from memforest.graph.paths import path
 from memforest.graph.relations import KnownRelation
 from memforest.interval import from_ms, to_ms
+from memforest.memory.cursors import Listing
 from memforest.memory.inspect.entities import (
     EdgeKind,
     Entity,
@@ -66,23 +67,40 @@ MOST_NAMES = 5
 
 
 def entities(
-    context: ViewContext, kind: EntityKind | None, query: str | None, limit: int | None
+    context: ViewContext,
+    kind: EntityKind | None,
+    query: str | None,
+    limit: int | None,
+    listing: Listing,
+    cursor: str | None = None,
 ) -> EntityPage:
-    """Return entities, the most named first.
+    """Return a page of entities, the most named first.
 
     Args:
         context: the transaction.
         kind: only of this kind.
         query: only those of which one name holds all words of this text.
         limit: most entities; None for all.
+        listing: what the cursor has to be of.
+        cursor: of the page before; None for the first.
+
+    Raises:
+        InputError: if the cursor is none of this listing.
     """
-    graph = graph_in(context)
+    after, graph = listing.key(cursor, int, str), graph_in(context)
     wanted = [
         place
         for place in most_named(graph)
         if kind in (None, graph.kinds[place]) and (query is None or has_words(graph, place, query))
     ]
-    return EntityPage(tuple(_views(context, graph, wanted[:limit])), len(wanted))
+
+    def key(place: int) -> tuple[int, str]:
+        return -int(graph.supports[place]), graph.keys[place]
+
+    behind = wanted if after is None else [place for place in wanted if key(place) > after]
+    page = behind[:limit]
+    following = listing.cursor(key(page[-1])) if len(page) < len(behind) else None
+    return EntityPage(tuple(_views(context, graph, page)), len(wanted), following)
 
 
 def entity_named(context: ViewContext, name: str) -> Entity:

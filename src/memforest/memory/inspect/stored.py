@@ -92,7 +92,7 @@ class FactView(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FactPage(Result):
-    """One page of `list`: `total` matching facts, and the offset of the next page or None.
+    """One page of `list`: `total` matching facts, and cursor and offset of the next page, or None.
 
     Iterating gives the facts of the page, and a page without any is false.
     """
@@ -101,6 +101,7 @@ class FactPage(Result):
     total: int
     next_offset: int | None
     warnings: tuple[str, ...] = ()
+    next_cursor: str | None = None
 
     def __iter__(self) -> Iterator[FactView]:
         return iter(self.facts)
@@ -167,6 +168,9 @@ class TreeView(Result):
 
     `span` is which leaves of the tree are below the node, or which one it is, as half-open ordinals from 1: (1, 4) for the
     first three. It is None in trees that are no partition of what was said, and of a tree that is one leaf.
+
+    `node_id` is the node's number, which it keeps until the trees are made anew; `maker` is what made its summary, empty
+    where it has none.
     """
 
     title: str
@@ -182,6 +186,8 @@ class TreeView(Result):
     index: str = ""
     span: tuple[int, int] | None = None
     window: str | None = None
+    node_id: int | None = None
+    maker: str = ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -38,6 +38,8 @@ class Wanted:
     """Levels below the root to unfold, 0 for the roots alone; at most `MAX_TREE_DEPTH` are."""
     limit: int | None
     """Most nodes; None for all. Where roots alone are more than half of it, only the largest trees of each kind are shown."""
+    node: int | None = None
+    """Instead of trees, this node and what is below it."""
 
 
 def tree_views(context: ViewContext, wanted: Wanted) -> list[TreeView]:
@@ -74,6 +76,10 @@ def _shown(
     scope, name, depth, limit = wanted.scope, wanted.index, wanted.depth, wanted.limit
     if depth < 0 or (limit is not None and limit < 1):
         raise InputError(f"depth={depth}, limit={limit}: give a depth of 0 or more and a limit of 1 or more")
+    if wanted.node is not None:
+        if scope is not None or name is not None:
+            raise InputError("tree(node=...) is of one node; leave out scope and index")
+        return _branch(context, wanted.node, depth, limit)
     heads: dict[int, tuple[str, TreeHead]] = {}
     owners: dict[int, str] = {}
     labels: dict[int, str] = {}
@@ -105,6 +111,27 @@ def _shown(
     several = len({owners[head.tree] for head in shown}) > 1
     titles = {tree: f"{title} ({owners[tree]})" if several else title for tree, title in titles.items()}
     return shown, _unfold(context.tx, [head.root or 0 for head in shown], depth, limit), titles, owners
+
+
+def _branch(
+    context: ViewContext, node: int, depth: int, limit: int | None
+) -> tuple[list[TreeHead], dict[int, Node], dict[int, str], dict[int, str]]:
+    """Return what `_shown` does of one node, as if it were the root of its tree.
+
+    Raises:
+        NotFoundError: if there is no such node.
+        IndexStateError: if its index cannot be used as the file has it.
+    """
+    tx = context.tx
+    nodes = _unfold(tx, [node], depth, limit)
+    if node not in nodes:
+        raise NotFoundError(f"there is no node {node}; nodes of trees that were made anew have other numbers")
+    tree = nodes[node].tree
+    kind, _, head = tree_rows.head_of(tx, tree)
+    [owner] = tree_rows.owners(tx, [tree]).values()
+    index = context.attached.get(tx, owner)
+    titles = index.titles(tx, {tree: (kind, head)}) if head.root == node else {tree: ""}
+    return [replace(head, root=node)], nodes, titles, {tree: owner}
 
 
 def _is_called(scope: str, kind: str, label: str, *, numbered: bool) -> bool:
@@ -159,6 +186,7 @@ class _Texts:
     quotes: Mapping[int, tuple[str, ...]]
     sources: Mapping[int, tuple[Source, ...]]
     names: Mapping[int, str]
+    makers: Mapping[int, derived.MadeBy]
     unwritten: frozenset[int]
     """Nodes of paced indexes that have no text yet, or never have one: nothing of them is out of date."""
 
@@ -171,13 +199,14 @@ class _Texts:
         quotes, said = Quotes.read(tx, facts), texts.fact_sources(tx, facts)
         runs = texts.leaf_sources(tx, [node.id for node in shown if node.item_kind == "turn"])
         paced = context.attached.paced(tx)
-        told = derived.summaries(tx, list(nodes))
+        told = derived.summary_makers(tx, list(nodes))
         pairs = {leaf: said.get(fact, []) for leaf, fact in leaves.items()} | runs
         return cls(
             of,
             {fact: quotes.all(fact) for fact in facts},
             {leaf: turn_sources(found) for leaf, found in pairs.items()},
             _names(context, nodes, owners),
+            told,
             frozenset(node.id for node in shown if owners.get(node.tree) in paced and node.id not in told),
         )
 
@@ -206,4 +235,6 @@ def _view(
         sources=written.sources.get(node.id, ()),
         span=span,
         window=node.window,
+        node_id=node.id,
+        maker=written.makers[node.id].maker if node.id in written.makers else "",
     )

@@ -9,38 +9,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memforest.config import Config
-from memforest.errors import NotFoundError
-from memforest.interval import from_ms
 from memforest.memory.inspect.indexes import index_views
 from memforest.memory.inspect.job_views import jobs_view
 from memforest.memory.inspect.stored import (
     IndexView,
-    SessionView,
     Stats,
-    TurnView,
 )
 from memforest.memory.known import sampled_share, unknown_note
 from memforest.memory.staleness import Present, stale_notes
 from memforest.memory.zone import stored_zone, zone_note
 from memforest.search.cache import Snapshots
 from memforest.search.snapshot import Snapshot
-from memforest.store import counts, meta, migrations, sessions, spent
+from memforest.store import counts, meta, migrations, spent
 from memforest.store import trees as tree_rows
 from memforest.store.corrections import HIDDEN
-from memforest.store.digests import damaged_turns
 from memforest.store.facts import FactRow
-from memforest.store.provenance import session_origins
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.moments import Moment
-from memforest.text import cut
 
 __all__ = [
     "ViewContext",
     "indexes",
-    "session_views",
     "stats",
-    "turn_views",
 ]
 
 
@@ -76,60 +67,8 @@ class ViewContext:
 
     def verdict(self, fact: FactRow) -> int:
         """Return what was decided of a fact at the moment; see `memforest.store.corrections.VERDICTS`."""
-        decided = self.snapshot.verdicts
+        decided = None if self.moment is None else self.snapshot.verdicts
         return fact.verdict if decided is None else decided.get(fact.row, 0)
-
-
-def session_views(context: ViewContext) -> list[SessionView]:
-    """Return all sessions in time order."""
-    found, origins = [], session_origins(context.tx)
-    for row in sessions.list_sessions(context.tx):
-        speakers = dict.fromkeys(turn.speaker for _, turn in sessions.turns(context.tx, row.row))
-        failed = sum(cell.status == "failed" for cell in sessions.cells(context.tx, row.row))
-        found.append(
-            SessionView(
-                session_id=row.session_id,
-                status=row.status,
-                turns=row.turns,
-                start=from_ms(row.start_ms),
-                end=from_ms(row.end_ms),
-                participants=tuple(speakers),
-                failed_chunks=failed,
-                metadata=row.metadata,
-                origin=origins.get(row.row),
-            )
-        )
-    return found
-
-
-def turn_views(context: ViewContext, session_id: str) -> list[TurnView]:
-    """Return the turns of a session, in order.
-
-    Raises:
-        NotFoundError: if there is no such session.
-    """
-    session = sessions.find_session(context.tx, session_id)
-    if session is None:
-        raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
-    damaged = damaged_turns(context.tx, session=session.row)
-    stored = sessions.stored_times(context.tx, session.row)
-    return [
-        TurnView(
-            turn.id,
-            turn.speaker,
-            turn.role,
-            turn.text,
-            turn.said,
-            turn.time_source,
-            from_ms(stored[row]),
-            turn.metadata,
-            row in damaged,
-        )
-        for row, turn in sessions.turns(context.tx, session.row)
-    ]
-
-
-# -- facts ----------------------------------------------------------------------------------------
 
 
 def indexes(context: ViewContext) -> list[IndexView]:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from fastapi import HTTPException, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from memforest.errors import MemForestError
@@ -57,7 +58,7 @@ class FacadeRoute(APIRoute):
             except RequestValidationError as error:
                 answer = problems.problem(422, "InputError", _what_is_wrong(error))
             except HTTPException as error:
-                answer = problems.problem(error.status_code, "InputError", "the body is not JSON in UTF-8")
+                answer = problems.problem(error.status_code, "InputError", _of_body(error.status_code))
             except MemForestError as error:
                 answer = await _known(request, error)
             return _readable(request, answer)
@@ -70,13 +71,19 @@ async def _known(request: Request, error: MemForestError) -> Response:
     handlers = request.app.exception_handlers
     kind = next((one for one in type(error).__mro__ if one in handlers), None)
     if kind is None:
-        return problems.problem(problems.status_of(error), type(error).__name__, str(error))
+        return problems.answer_of(error)
     answer: Response = await handlers[kind](request, error)
     return answer
 
 
+def _of_body(status: int) -> str:
+    return "the body is larger than is allowed" if status == 413 else "the body is not JSON in UTF-8"
+
+
 def _what_is_wrong(error: RequestValidationError) -> str:
     """Return the mistakes of a body, by place; the values themselves are not quoted."""
+    if any(one["type"] == "json_invalid" for one in error.errors()):
+        return _of_body(422)
     places = (
         (".".join(str(part) for part in one["loc"] if part != "body")[:100], one["msg"])
         for one in error.errors()[:5]

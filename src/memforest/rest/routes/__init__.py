@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from memforest.rest.routes import asking, entities, facts, jobs, over_time, sessions, upkeep, users
+from memforest.rest.routes import asking, entities, facts, jobs, over_time, sessions, transfer, upkeep, users
 
 __all__ = ["ROUTERS"]
 
@@ -20,4 +20,5 @@ ROUTERS: tuple[APIRouter, ...] = (
     upkeep.upkeep,
     upkeep.indexes,
     jobs.router,
+    transfer.router,
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fastapi import Response
 
+from memforest.errors import NotFoundError
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.inspect.stored import TurnView
 from memforest.memory.results import IngestResult, SessionView
@@ -56,7 +59,8 @@ async def ingest_session(
     )
     new = False
     if done.turns_added and not (done.replaced or done.repeated):
-        new = len(await memory.turns(session_id)) == done.turns_added
+        with suppress(NotFoundError):  # of what was too old to stay
+            new = len(await memory.turns(session_id)) == done.turns_added
     where = f"/v1/users/{encoded(memory.user_id)}/sessions/{encoded(session_id)}"
     return answer(done, 201 if new else 200, {"Location": where})
 

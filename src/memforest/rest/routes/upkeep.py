@@ -22,8 +22,8 @@ from memforest.memory.results import (
 )
 from memforest.rest.answers import answer
 from memforest.rest.bodies import AddIndexBody, AdvanceBody, DryRunBody, RebuildBody, SpendBody, VerifyBody
-from memforest.rest.bodies import Body as Options
 from memforest.rest.deps import Forest
+from memforest.rest.fields import Body as Options
 from memforest.rest.params import IndexName, IndexText, Memory, NameText
 from memforest.rest.problems import http_problem
 from memforest.rest.routing import operation, strict_router

@@ -1,0 +1,161 @@
+"""Views of what is known of somebody or something over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from memforest.facts.timeline import Segment
+from memforest.interval import from_ms
+from memforest.memory.cursors import Key, Listing
+from memforest.memory.inspect.fact_views import entity_row, fact_views, naming
+from memforest.memory.inspect.paged import TimelinePage
+from memforest.memory.inspect.stored import TimelineEntry, turn_sources
+from memforest.memory.inspect.views import ViewContext
+from memforest.memory.quoting import Quotes
+from memforest.store import evidence as texts
+from memforest.store import facts as fact_rows
+from memforest.systems.states import states_of_entity, timelines_of
+
+__all__ = ["timeline_page"]
+
+FIRST_MS = -(2**63)
+
+
+class _Place(NamedTuple):
+    """An entry of a timeline before it is read: where it stands, which it is, and what it is made from."""
+
+    at_ms: int
+    kind: str
+    attribute: str
+    tie: str
+    name: str
+    """Tells it from others that stand at the same place."""
+    fact: int
+    segment: Segment | None = None
+
+    @property
+    def key(self) -> tuple[int, str, str, str]:
+        return self[:4]
+
+
+def timeline_page(
+    context: ViewContext,
+    name: str,
+    listing: Listing,
+    *,
+    attribute: str | None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> TimelinePage:
+    """Return what is known of an entity in time order: its states with their intervals, and its events.
+
+    Args:
+        context: the transaction.
+        name: the entity's name, or one of its aliases.
+        listing: what the cursor has to be of.
+        attribute: only this attribute's states.
+        limit: most entries; None for all.
+        cursor: of the page before; None for the first.
+
+    Raises:
+        InputError: if the cursor is none of this listing.
+        NotFoundError: if nothing is known of the entity.
+    """
+    after = listing.key(cursor, int, str, str, str, str)
+    places = _places(context, entity_row(context, name), attribute)
+    behind = places if after is None else _behind(places, after)
+    page = behind if limit is None else behind[:limit]
+    following = listing.cursor(_cursor(places, page[-1])) if len(page) < len(behind) else None
+    return TimelinePage(tuple(_entries(context, page)), len(places), following)
+
+
+def _places(context: ViewContext, entity: int, attribute: str | None) -> list[_Place]:
+    """Return all entries in time order.
+
+    States of one instant stand in the order of their timeline, which knows what was said first, events in that in which they
+    were told.
+    """
+    found = [
+        _Place(_begins(one), "state", key[1], "", _name(one), one.facts[0], one)
+        for key, segments in timelines_of(context.snapshot, entity).items()
+        if attribute in (None, key[1])
+        for one in segments
+    ]
+    if attribute is None:
+        known = {seen.fact for seen in states_of_entity(context.snapshot, entity)}
+        rows = [fact for fact in naming(context, entity) if fact not in known]
+        found += [
+            _Place(fact.leaf_key[0], "event", "", fact.tie, fact.fact_id, fact.row)
+            for fact in context.told(fact_rows.facts_with_ids(context.tx, rows).values())
+        ]
+    return sorted(found, key=lambda place: place.key)
+
+
+def _begins(segment: Segment) -> int:
+    return next((at for at in (segment.start_ms, segment.end_ms) if at is not None), FIRST_MS)
+
+
+def _name(segment: Segment) -> str:
+    told = f"{segment.value}\0{segment.start_ms is None}"
+    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def _cursor(places: Sequence[_Place], last: _Place) -> Key:
+    """Return the key of an entry with the names of all up to it that stand at the same place."""
+    beside = [place for place in places if place.key == last.key]
+    return (*last.key, ",".join(place.name for place in beside[: beside.index(last) + 1]))
+
+
+def _behind(places: Sequence[_Place], after: Key) -> list[_Place]:
+    key, seen, found = after[:4], str(after[4]).split(","), []
+    for place in places:
+        if place.key == key and place.name in seen:
+            seen.remove(place.name)
+        elif place.key >= key:
+            found.append(place)
+    return found
+
+
+def _entries(context: ViewContext, places: Sequence[_Place]) -> list[TimelineEntry]:
+    rows = [place.fact for place in places if place.segment is None]
+    events = context.told(fact_rows.facts_with_ids(context.tx, rows).values())
+    views = {fact.row: view for fact, view in zip(events, fact_views(context, events), strict=True)}
+    found = []
+    for place in places:
+        if place.segment is not None:
+            found.append(_state(context, place.attribute, place.segment))
+            continue
+        view = views[place.fact]
+        found.append(
+            TimelineEntry(
+                "event",
+                view.text,
+                view.start,
+                view.end,
+                sources=view.sources,
+                statement=view.statement,
+                spoken=view.spoken,
+            )
+        )
+    return found
+
+
+def _state(context: ViewContext, attribute: str, segment: Segment) -> TimelineEntry:
+    row, without = segment.facts[0], context.snapshot.without
+    [fact] = context.told(fact_rows.facts_with_ids(context.tx, [row]).values())
+    quotes = Quotes.read(context.tx, [row], context.snapshot)
+    sources = texts.fact_sources(context.tx, segment.facts, without)
+    pairs = [pair for row in segment.facts for pair in sources[row]]
+    return TimelineEntry(
+        kind="state",
+        text=quotes.text(row, fact.text),
+        start=None if segment.start_ms is None else from_ms(segment.start_ms),
+        end=None if segment.end_ms is None else from_ms(segment.end_ms),
+        attribute=attribute,
+        value=segment.value,
+        sources=turn_sources(pairs),
+        statement=fact.text,
+        spoken=quotes.of(row) or (),
+    )

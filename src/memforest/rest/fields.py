@@ -1,0 +1,148 @@
+"""What bodies of requests are made of: times, ids, numbers, and settings of the core as models."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, create_model
+
+from memforest.config import MODES, Ranking
+from memforest.endpoint import Budget
+from memforest.limits import MAX_ID_CHARS, ROLES
+from memforest.memory.inspect.profiles import GRAPH
+from memforest.rest.params import ID_PATTERN, TIME_CHARS, checked
+from memforest.settings import hints_of
+from memforest.systems.registry import known
+
+__all__ = [
+    "Body",
+    "BudgetBody",
+    "Count",
+    "Id",
+    "IndexOf",
+    "IndexOrGraph",
+    "Metadata",
+    "Mode",
+    "OpenSpan",
+    "RankingBody",
+    "Role",
+    "Span",
+    "Time",
+    "WholeNumber",
+    "given",
+    "one_given",
+    "settings_body",
+]
+
+FIRST_UNIX, AFTER_UNIX = 1e8, 1e14
+"""Numbers that are times: UNIX seconds, from 1e11 on milliseconds."""
+
+
+def _integral(value: object) -> object:
+    """Return 5 for 5.0, which is a whole number in JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeNumber: TypeAlias = Annotated[int, Strict(), BeforeValidator(_integral)]
+Count: TypeAlias = Annotated[WholeNumber, Field(ge=1)]
+Id: TypeAlias = Annotated[
+    str,
+    AfterValidator(checked),
+    Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"pattern": ID_PATTERN}),
+]
+Time: TypeAlias = (
+    Annotated[str, Field(min_length=1, max_length=TIME_CHARS, json_schema_extra={"format": "date-time"})]
+    | Annotated[int, Strict(), Field(ge=FIRST_UNIX, lt=AFTER_UNIX)]
+    | Annotated[float, Strict(), Field(ge=FIRST_UNIX, lt=AFTER_UNIX)]
+)
+"""A time: ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration."""
+Span: TypeAlias = Annotated[list[Time], Field(min_length=2, max_length=2)]
+OpenSpan: TypeAlias = Annotated[list[Time | None], Field(min_length=2, max_length=2)]
+Metadata: TypeAlias = dict[str, Any]
+IndexOf: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": sorted(known())})
+]
+IndexOrGraph: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": [*sorted(known()), GRAPH]})
+]
+Mode: TypeAlias = Literal[MODES]  # type: ignore[valid-type]  # a Literal of what the core lists
+Role: TypeAlias = Literal[tuple(sorted(ROLES))]  # type: ignore[valid-type]  # likewise
+
+
+def one_given(*names: str) -> list[Any]:
+    """Return a schema for each field, of bodies that give it."""
+    return [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in names]
+
+
+class Body(BaseModel):
+    """A body: what is not among its fields is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def options(self) -> dict[str, Any]:
+        """Return what was given, under the names of the verb's options, as the verb takes it."""
+        return {
+            name: given(getattr(self, name))
+            for name in type(self).model_fields
+            if name in self.model_fields_set
+        }
+
+
+def given(value: Any) -> Any:
+    """Return a value of a body as the core takes it: settings as such, spans as pairs, messages as mappings."""
+    if isinstance(value, _Settings):
+        return value.of(**{name: given(getattr(value, name)) for name in value.model_fields_set})
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_unset=True)
+    if isinstance(value, list):
+        return [given(one) for one in value]
+    return value
+
+
+# -- settings of the core as models ------------------------------------------------------------------
+
+
+class _Settings(BaseModel):
+    """Settings of the core, made out of one of their classes."""
+
+    model_config = ConfigDict(extra="forbid")
+    of: ClassVar[type]
+
+
+def _strictly(hint: Any) -> Any:
+    """Return a type that takes no text for a number, and settings as a model."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        return settings_body(hint)
+    origin, args = get_origin(hint), get_args(hint)
+    base, bounds = (args[0], args[1:]) if origin is Annotated else (hint, ())
+    if base in (int, float, bool):
+        strict = (Strict(), BeforeValidator(_integral)) if base is int else (Strict(),)
+        return Annotated[(base, *bounds, *strict)]
+    if origin is Annotated:
+        return Annotated[(_strictly(base), *bounds)]
+    if origin in (Union, UnionType):
+        return Union[tuple(_strictly(one) for one in args)]  # noqa: UP007 - made at run time
+    if origin is tuple:
+        return list[_strictly(args[0])]  # type: ignore[misc]  # made at run time
+    return hint
+
+
+@cache
+def settings_body(kind: type) -> Any:
+    """Return a model of settings: the same fields, and nothing else."""
+    found: dict[str, Any] = {}
+    for one in fields(kind):
+        default = one.default if one.default is not MISSING else None
+        found[one.name] = (_strictly(hints_of(kind)[one.name]), default)
+    made = create_model(
+        kind.__name__, __base__=_Settings, __doc__=(kind.__doc__ or "").split("\n")[0], **found
+    )
+    made.of = kind
+    return made
+
+
+BudgetBody: Any = settings_body(Budget)
+RankingBody: Any = settings_body(Ranking)

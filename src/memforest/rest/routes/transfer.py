@@ -1,0 +1,75 @@
+"""A whole memory as a file of JSON Lines: out, and in."""
+
+from __future__ import annotations
+
+import io
+from typing import Annotated, Any, BinaryIO, cast
+
+from fastapi import Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+
+from memforest.memory.transfer.results import MemoryImport
+from memforest.rest.answers import answer
+from memforest.rest.deps import Who, access_of
+from memforest.rest.params import Memory, UserId
+from memforest.rest.routing import operation, strict_router
+from memforest.rest.streams import Pipe, first_of
+
+__all__ = ["LINES", "router"]
+
+LINES = "application/jsonl"
+router = strict_router("transfer", "/v1/users/{user_id}")
+
+_FILE: dict[str, Any] = {"content": {LINES: {"schema": {"type": "string", "format": "binary"}}}}
+
+
+@router.get(
+    "/export",
+    **operation(
+        "export",
+        None,
+        "read",
+        responses={200: {"description": "JSON Lines; docs/export.md has the schema.", **_FILE}},
+        response_class=StreamingResponse,
+    ),
+)
+async def export(
+    user_id: UserId,
+    request: Request,
+    who: Who,
+    vectors: Annotated[bool, Query(description="vectors too, so that the import need not make them")] = False,
+    summaries: Annotated[bool, Query(description="the summaries of trees too")] = True,
+) -> Response:
+    """Return everything that the memory holds, of one moment, from which `import_` makes an equal one.
+
+    The connection is cut where it fails on the way: the file is whole if it ends with its last record.
+    """
+    user = who.user_id(user_id)
+
+    async def work(pipe: Pipe) -> None:
+        async with access_of(request).forest(who) as forest:
+            await forest.user(user).export(cast(BinaryIO, pipe), vectors=vectors, summaries=summaries)
+
+    chunks = await first_of(Pipe(work).chunks())
+    return StreamingResponse(chunks, media_type=LINES)
+
+
+@router.post(
+    "/import",
+    **operation(
+        "import_",
+        MemoryImport,
+        "write",
+        400,
+        413,
+        415,
+        ingests=True,
+        openapi_extra={"requestBody": {"required": True, **_FILE}},
+    ),
+)
+async def import_(memory: Memory, request: Request) -> Response:
+    """Make this user's memory from what `export` returned; the user must have none. Larger files are imported where they are."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != LINES:
+        raise HTTPException(415, f"the body must be an export, with Content-Type: {LINES}")
+    return answer(await memory.import_(io.BytesIO(await request.body())))

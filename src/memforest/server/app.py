@@ -1,0 +1,81 @@
+"""One ASGI app of everything that is served: REST with its facades, MCP at ``/mcp``, the inspector at ``/ui``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from memforest.access import KeyedAccess, is_loopback
+from memforest.config import Config
+from memforest.mcp.http import LOOPBACK, http_app
+from memforest.rest import create_app
+from memforest.server.settings import ServerSettings
+
+__all__ = ["create_server", "served"]
+
+
+def create_server(
+    directory: str | Path,
+    config: Config | None = None,
+    settings: ServerSettings | None = None,
+    *,
+    access: KeyedAccess | None = None,
+) -> FastAPI:
+    """Return the app that `memforest serve` runs.
+
+    Args:
+        directory: where the memories, keys and tenants are.
+        config: of all memories; None is `load_default_config()`.
+        settings: see `ServerSettings`.
+        access: decides on requests in the place of what `directory`, `config` and `settings` say of that.
+
+    Raises:
+        ConfigError: if a setting needs what is not installed, or `config` names no model that there is.
+    """
+    settings = settings or ServerSettings()
+    access = access or KeyedAccess(directory, config, settings.access, loopback=is_loopback(settings.host))
+    app = create_app(access=access, origins=settings.origins)
+    app.state.drain_s = settings.jobs_s
+    if settings.mcp:
+        _add_mcp(app, access, settings)
+    if settings.ui and find_spec("memforest.ui.app"):
+        inspector: ASGIApp = import_module("memforest.ui.app").ui_app(access, hosts=settings.hosts)
+        app.mount("/ui", inspector)
+    return app
+
+
+def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> None:
+    """Add the address of MCP; its sessions live as long as the app does."""
+    issuer = settings.access.issuer
+    endpoint = http_app(
+        access,
+        allowed_hosts=(*LOOPBACK, *settings.hosts),
+        resource_url=None if settings.address is None else f"{settings.address.rstrip('/')}/mcp",
+        issuer=None if issuer is None else issuer.issuer,
+    )
+    app.router.routes.extend(endpoint.routes("/mcp"))
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(whole: Any) -> AsyncIterator[Any]:
+        async with inner(whole) as state, endpoint.lifespan(whole):
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+def served(settings: ServerSettings) -> dict[str, str]:
+    """Return what is served, and where below the server's address."""
+    found = {"rest": "/v1", "openapi": "/openapi.json", "metrics": "/metrics", "ready": "/readyz"}
+    if settings.mcp:
+        found["mcp"] = "/mcp"
+    if settings.ui:
+        found["inspector"] = "/ui"
+    return found

@@ -1,0 +1,176 @@
+"""`memforest serve`. Needs ``memforest[server]``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.screen import Screen, clean
+from memforest.errors import StoreWriteError
+
+if TYPE_CHECKING:
+    from memforest.access import AccessSettings, KeyedAccess
+    from memforest.server.settings import ServerSettings
+
+__all__ = ["serve"]
+
+PORT = 8420
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; any other takes a key."
+)
+@click.option(
+    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free."
+)
+@click.option(
+    "--rate", metavar="RATE", help="Most requests of one key, such as 600/minute; 'none' for any number."
+)
+@click.option("--tenant-rate", metavar="RATE", help="Most requests of a tenant with all its keys.")
+@click.option("--oidc-issuer", metavar="URL", help="Take the tokens of this issuer, beside keys.")
+@click.option("--oidc-audience", metavar="NAME", help="What its tokens name this server.")
+@click.option("--address", metavar="URL", help="The server's address as clients know it, behind a proxy.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="What requests to /mcp may call this server, as memory.example:*.",
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Pages that may use REST from a browser, as https://app.example.",
+)
+@click.option(
+    "--mcp/--no-mcp", default=True, show_default=True, help="Serve the Model Context Protocol at /mcp."
+)
+@click.option("--ui/--no-ui", default=True, show_default=True, help="Serve the inspector at /ui.")
+@click.option(
+    "--log",
+    type=click.Choice(("requests", "warnings")),
+    default="warnings",
+    show_default=True,
+    help="What is logged on standard error; never a text, a user or a key.",
+)
+@shared_options
+@pass_call
+def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None:
+    """Serve the memories of --dir: REST, MCP and the inspector.
+
+    Without a key it listens on this machine alone; `memforest keys create` makes one. It ends within 30 seconds of Ctrl-C or
+    SIGTERM, and at once at the second one; ingest jobs that are not done then are finished by the next start.
+    """
+    try:
+        from memforest.server.app import create_server, served
+        from memforest.server.serving import listen, run
+    except ModuleNotFoundError as exc:
+        raise StopCommand(
+            "memforest serve needs the extra [server]: pip install 'memforest[server]'"
+        ) from exc
+    settings = _settings(host, options)
+    _make_directory(call.folder)
+    access = _access(call, settings)
+    with_log(log)
+    app = create_server(call.folder, settings=settings, access=access)
+    listening = listen(host, port)
+    where = listening.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{where}"
+
+    def ready() -> None:
+        data = {"url": url, "host": host, "port": where, "pid": os.getpid(), "serves": served(settings)}
+        if call.as_json:
+            call.envelope("ok", data, line=True)
+        else:
+            screen = Screen()
+            screen.line(clean(f"memforest serves {call.folder} at {url}"))
+            for name, path in served(settings).items():
+                screen.line(clean(f"  {name:<10}{url}{path}"), "dim")
+            screen.line("Ctrl-C ends it.", "dim")
+        sys.stdout.flush()
+
+    if not run(app, settings, listening, ready):
+        raise StopCommand("the server could not be started; its log says why")
+
+
+def _settings(host: str, options: dict[str, Any]) -> ServerSettings:
+    """Return the settings that the options make.
+
+    Raises:
+        ConfigError: if one is none.
+    """
+    from memforest.server.settings import ServerSettings
+
+    return ServerSettings(
+        host=host,
+        access=_limits(options),
+        origins=options["origins"],
+        hosts=options["hosts"],
+        address=options["address"],
+        mcp=options["mcp"],
+        ui=options["ui"],
+    )
+
+
+def _limits(options: dict[str, Any]) -> AccessSettings:
+    from memforest.access import AccessSettings, IssuerSettings
+
+    given: dict[str, Any] = {}
+    for option, name in (("rate", "key_rate"), ("tenant_rate", "tenant_rate")):
+        if (rate := options[option]) is not None:
+            given[name] = None if rate == "none" else rate
+    issuer, audience = options["oidc_issuer"], options["oidc_audience"]
+    if (issuer is None) != (audience is None):
+        raise click.UsageError("--oidc-issuer and --oidc-audience go together")
+    if issuer is not None:
+        given["issuer"] = IssuerSettings(issuer, audience)
+    return AccessSettings(**given)
+
+
+def _access(call: Call, settings: ServerSettings) -> KeyedAccess:
+    """Return what decides on requests.
+
+    Raises:
+        ConfigError: if there is no key, and others than this machine could reach the server.
+    """
+    from memforest.access import KeyedAccess, is_loopback, may_bind
+    from memforest.access.keys import KeyStore
+
+    config = call.config()
+    may_bind(settings.host, settings.access.issuer is not None or KeyStore(call.folder, config.clock).ever())
+    return KeyedAccess(call.folder, config, settings.access, loopback=is_loopback(settings.host))
+
+
+def _make_directory(folder: Path) -> None:
+    """Make the directory of the memories, and see that it can be written.
+
+    Raises:
+        StoreWriteError: if not.
+    """
+    from memforest.memory.directory import make_directory
+
+    make_directory(folder)
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StoreWriteError(f"the directory {str(folder)!r} cannot be written; --dir names another one")
+
+
+def with_log(what: str) -> None:
+    """Let the server's log go to standard error: warnings, or a line for each request as well."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    ours = logging.getLogger("memforest")
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO if what == "requests" else logging.WARNING)
+    uvicorns = logging.getLogger("uvicorn")
+    uvicorns.addHandler(handler)
+    uvicorns.setLevel(logging.WARNING)

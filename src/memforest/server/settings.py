@@ -1,0 +1,49 @@
+"""Settings of a server: what it serves beside REST, whom it lets in, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from memforest.access import AccessSettings
+from memforest.settings import Bound, Settings
+
+__all__ = ["END_S", "ServerSettings"]
+
+END_S = 30.0
+"""A server that was told to end has ended by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings(Settings):
+    """What a server does beside answering REST.
+
+    The memories and models are `Config`'s.
+    """
+
+    host: str = "127.0.0.1"
+    """The address that it listens on; another than this machine's own takes a key, see `memforest keys`."""
+    access: AccessSettings = field(default_factory=AccessSettings)
+    """Limits, and whose tokens are taken."""
+    origins: Sequence[str] = ()
+    """Origins of pages that may use REST from a browser (CORS)."""
+    hosts: Sequence[str] = ()
+    """What the header ``Host`` may be at ``/mcp``, beside the names of this machine: ``"memory.example:*"`` for any port."""
+    address: str | None = None
+    """The server's address as clients know it, such as ``"https://memory.example"``; for MCP's metadata of tokens."""
+    mcp: bool = True
+    """Serve the Model Context Protocol at ``/mcp``."""
+    ui: bool = True
+    """Serve the inspector at ``/ui``."""
+    grace_s: Annotated[float, Bound(ge=0, le=10)] = 1.0
+    """How long it still accepts connections when it was told to end, so that who asks ``/readyz`` learns of it."""
+    requests_s: Annotated[float, Bound(ge=0, le=10)] = 5.0
+    """How long requests under way may then take."""
+    jobs_s: Annotated[float, Bound(ge=0, le=10)] = 8.0
+    """How long ingest jobs under way may then take; the next start goes on with the others."""
+
+    def _check(self) -> None:
+        """Keep lists as they cannot change."""
+        for name in ("origins", "hosts"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))

@@ -1,0 +1,93 @@
+"""Ways in: which hosts a browser may name, and the ticket by which the person at the terminal enters once."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Collection
+
+from memforest.access import OpenAccess, Principal
+from memforest.errors import UnauthenticatedError
+from memforest.forest.forest import AsyncMemForest
+
+__all__ = ["Ticket", "TicketAccess", "is_local_host"]
+
+
+class Ticket:
+    """A word in an address that opens the inspector once: for ``memforest inspect``, whose reader is at the terminal.
+
+    What it gives is a credential that only the server knows and only its sessions hold.
+    """
+
+    def __init__(self) -> None:
+        self.word = secrets.token_urlsafe(32)
+        self.credential = secrets.token_urlsafe(32)
+        self._used = False
+
+    def take(self, given: str) -> str | None:
+        """Return the credential for the right word the first time it is given, else None."""
+        right = hmac.compare_digest(self.word.encode(), given.encode("utf-8", "replace"))
+        if not right or self._used:
+            return None
+        self._used = True
+        return self.credential
+
+
+class TicketAccess(OpenAccess):
+    """One forest for whoever came in by a ticket, and for nobody else on this machine.
+
+    Args:
+        forest: whose memories.
+        ticket: gives the credential.
+        user: the only user that is shown; None for all.
+        owned: close the forest with this.
+    """
+
+    def __init__(
+        self, forest: AsyncMemForest, ticket: Ticket, *, user: str | None = None, owned: bool = False
+    ) -> None:
+        super().__init__(forest, owned=owned)
+        self._ticket = ticket
+        self._user = user
+
+    async def identify(self, credential: str | None) -> Principal:
+        """Return the person at the terminal.
+
+        Raises:
+            UnauthenticatedError: if the credential is not the ticket's.
+        """
+        if credential is None or not hmac.compare_digest(
+            credential.encode("utf-8", "replace"), self._ticket.credential.encode()
+        ):
+            raise UnauthenticatedError("open the address that `memforest inspect` has printed; it opens once")
+        return Principal(user=self._user, key="inspect")
+
+
+def is_local_host(host: str, others: Collection[str] = ()) -> bool:
+    """Return whether a ``Host`` header names this machine itself, or one of some other names.
+
+    Another site's name may be made to point here, and a browser then reads for that site what it may not: without keys
+    the name is all that tells.
+
+    Args:
+        host: the header, with or without a port.
+        others: further names that are allowed, without a port.
+
+    Example:
+        >>> is_local_host("127.0.0.1:8420"), is_local_host("[::1]"), is_local_host("evil.example")
+        (True, True, False)
+    """
+    name = host.strip().lower()
+    if name.startswith("["):
+        name, closed, port = name[1:].partition("]")
+        if not closed or (port and not (port[0] == ":" and port[1:].isdigit())):
+            return False
+    else:
+        name = name.partition(":")[0]
+    if name == "localhost" or name in {one.lower() for one in others}:
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,45 @@
+"""Errors as pages: which status, and what a person may read of them."""
+
+from __future__ import annotations
+
+from memforest import errors
+
+__all__ = ["sentence_of", "status_of"]
+
+_STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
+    (errors.UnauthenticatedError, 401),
+    (errors.ForbiddenError, 403),
+    (errors.RateLimitError, 429),
+    (errors.NotFoundError, 404),
+    (errors.SessionConflictError, 409),
+    (errors.CorrectionError, 409),
+    (errors.IdempotencyError, 409),
+    (errors.InputError, 422),
+    (errors.ConfigError, 422),
+    (errors.StoreLockedError, 423),
+    (errors.StoreError, 503),
+    (errors.ModelError, 503),
+)
+
+_FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
+    (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
+    (errors.IndexStateError, "An index of this memory cannot be used; `memforest index list` says why."),
+    (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
+    (errors.BudgetError, "What may be spent on models for one question is used up."),
+    (errors.ModelError, "A model that this needs cannot be used just now; `memforest doctor` says why."),
+    (errors.ConfigError, "The configuration of this server does not allow that."),
+)
+"""What is said of errors whose own message may hold a path or an address of the server."""
+
+
+def status_of(error: errors.MemForestError) -> int:
+    """Return the HTTP status of an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def sentence_of(error: errors.MemForestError) -> str:
+    """Return what a person may read of an error: its message, or a sentence of ours where that may name the server's own."""
+    said = next((text for kind, text in _FIXED if isinstance(error, kind)), None)
+    if said is not None:
+        return said
+    return str(error) if status_of(error) < 500 else "Something went wrong on the server."

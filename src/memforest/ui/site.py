@@ -1,0 +1,238 @@
+"""The site's door: who comes, whether they may, and what they read when they may not."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Collection
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from memforest.access import Access, Principal, Scope
+from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
+from memforest.ui.entering import Ticket, is_local_host
+from memforest.ui.refusing import sentence_of, status_of
+from memforest.ui.sessions import LIFE_S, Sessions
+from memforest.ui.showing import environment, link
+from memforest.ui.visit import Visit, read_form
+
+__all__ = ["COOKIE", "Site"]
+
+COOKIE = "memforest_ui"
+_ID_CHARS = 43
+"""Characters of a session's id."""
+
+Handler = Callable[[Visit], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+_log = logging.getLogger(__name__)
+
+
+class Site:
+    """Everything that the pages share.
+
+    Args:
+        access: decides.
+        hosts: names of this server that a request without a key may bear, beside those of this machine.
+        ticket: lets the person in who has its word.
+        sessions: who is logged in.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        hosts: Collection[str] = (),
+        ticket: Ticket | None = None,
+        sessions: Sessions | None = None,
+    ) -> None:
+        self._access = access
+        self._hosts = hosts
+        self._ticket = ticket
+        self._sessions = sessions or Sessions()
+        self._templates = environment()
+
+    # -- pages and forms ------------------------------------------------------------------------
+
+    def page(self, handler: Handler) -> Endpoint:
+        """Return the endpoint of a page, which takes the scope ``read``."""
+        return self._endpoint(handler, "read", posted=False)
+
+    def form(self, handler: Handler, scope: Scope) -> Endpoint:
+        """Return the endpoint of a form, which takes a scope and the token of the session."""
+        return self._endpoint(handler, scope, posted=True)
+
+    def _endpoint(self, handler: Handler, scope: Scope, *, posted: bool) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            session = self._session_of(request)
+            credential = self._sessions.credential(session)
+            try:
+                who = await self._identify(request, credential)
+                await self._access.count(who)
+                who.require(scope)
+                form = await self._checked_form(request, session) if posted else {}
+                async with self._access.forest(who) as forest:
+                    visit = Visit(
+                        request,
+                        self._templates,
+                        who,
+                        forest,
+                        self._sessions.token(session),
+                        credential is not None,
+                        form,
+                    )
+                    answer = await handler(visit)
+            except UnauthenticatedError:
+                self._sessions.end(session)
+                answer = RedirectResponse(link(_base(request), "login"), 303)
+            except MemForestError as exc:
+                answer = self._refusal(request, exc)
+            return self._with_cookie(request, answer, session)
+
+        return endpoint
+
+    async def _identify(self, request: Request, credential: str | None) -> Principal:
+        """Return who comes.
+
+        Raises:
+            UnauthenticatedError: if a key is needed and there is none that holds.
+            ForbiddenError: if none is needed and the request bears another site's name.
+        """
+        who = await self._access.identify(credential)
+        if credential is None or self._ticket is not None:
+            self._check_host(request)
+        return who
+
+    def _check_host(self, request: Request) -> None:
+        if not is_local_host(request.headers.get("host", ""), self._hosts):
+            raise ForbiddenError("without a key this server is reached by the name of this machine alone")
+
+    async def _checked_form(self, request: Request, session: str) -> dict[str, str]:
+        """Return the fields of a form that came from one of our own pages.
+
+        Raises:
+            ForbiddenError: if it did not.
+            InputError: if it is no form.
+        """
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise ForbiddenError("this form came from another site")
+        form = await read_form(request)
+        if not self._sessions.is_token(session, form.pop("token", "")):
+            raise ForbiddenError("this form is out of date; open the page again and repeat")
+        return form
+
+    # -- coming and going -----------------------------------------------------------------------
+
+    async def login(self, request: Request) -> Response:
+        """Ask for a key, and begin a session with one that holds."""
+        session = self._session_of(request)
+        if request.method != "POST":
+            return self._login_page(request, session)
+        try:
+            form = await self._checked_form(request, session)
+            credential = form.get("key", "").strip()
+            if not credential:
+                return self._login_page(request, session, "Give a key.", 422)
+            who = await self._access.identify(credential)
+            await self._access.count(who)
+            who.require("read")
+        except UnauthenticatedError:
+            return self._login_page(request, session, "This key is not known, or no longer valid.", 401)
+        except MemForestError as exc:
+            return self._login_page(request, session, sentence_of(exc), status_of(exc))
+        self._sessions.end(session)
+        answer = RedirectResponse(link(_base(request), ""), 303)
+        return self._with_cookie(request, answer, self._sessions.begin(credential), anew=True)
+
+    async def enter(self, request: Request) -> Response:
+        """Let the person in who has the ticket's word."""
+        credential = None
+        if self._ticket is not None and is_local_host(request.headers.get("host", ""), self._hosts):
+            credential = self._ticket.take(request.query_params.get("ticket", ""))
+        if credential is None:
+            return RedirectResponse(link(_base(request), "login"), 303)
+        answer = RedirectResponse(link(_base(request), ""), 303)
+        return self._with_cookie(request, answer, self._sessions.begin(credential), anew=True)
+
+    async def logout(self, request: Request) -> Response:
+        """End the session."""
+        session = self._session_of(request)
+        try:
+            await self._checked_form(request, session)
+        except MemForestError as exc:
+            return self._refusal(request, exc)
+        self._sessions.end(session)
+        answer = RedirectResponse(link(_base(request), "login"), 303)
+        answer.delete_cookie(COOKIE, path=_base(request) or "/", httponly=True, samesite="strict")
+        return answer
+
+    # -- what all answers share -----------------------------------------------------------------
+
+    async def no_page(self, request: Request, error: Exception) -> Response:
+        """Say that there is no such page, or that it is no page but what a form is posted to."""
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        said = "There is no such page." if status == 404 else "This is no page; a form is posted here."
+        return self._message(request, said, status)
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """Say that something went wrong, and no more: what did stands in the log by its kind."""
+        _log.error("a page of the inspector failed: %s", type(error).__name__)
+        return self._message(request, "Something went wrong on the server.", 500)
+
+    def _refusal(self, request: Request, error: MemForestError) -> Response:
+        answer = self._message(request, sentence_of(error), status_of(error))
+        if isinstance(error, RateLimitError):
+            answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+        return answer
+
+    def _message(self, request: Request, sentence: str, status: int) -> Response:
+        def url(page: str, **params: object) -> str:
+            return link(_base(request), page, **params)
+
+        body = self._templates.get_template("message.html").render(
+            url=url, sentence=sentence, status=status, user=None, only=None, here="", keyed=False, token=""
+        )
+        return HTMLResponse(body, status)
+
+    def _login_page(self, request: Request, session: str, problem: str = "", status: int = 200) -> Response:
+        def url(page: str, **params: object) -> str:
+            return link(_base(request), page, **params)
+
+        body = self._templates.get_template("login.html").render(
+            url=url,
+            token=self._sessions.token(session),
+            problem=problem,
+            ticket=self._ticket is not None,
+            user=None,
+            only=None,
+            here="login",
+            keyed=False,
+        )
+        return self._with_cookie(request, HTMLResponse(body, status), session)
+
+    def _session_of(self, request: Request) -> str:
+        """Return the id in the cookie, or a new one."""
+        given = request.cookies.get(COOKIE, "")
+        return given if len(given) == _ID_CHARS and given.isascii() else Sessions.new_id()
+
+    def _with_cookie(
+        self, request: Request, answer: Response, session: str, *, anew: bool = False
+    ) -> Response:
+        """Return an answer that gives the browser its id, if it does not have it yet."""
+        if anew or request.cookies.get(COOKIE) != session:
+            answer.set_cookie(
+                COOKIE,
+                session,
+                max_age=int(LIFE_S),
+                path=_base(request) or "/",
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
+            )
+        return answer
+
+
+def _base(request: Request) -> str:
+    return str(request.scope.get("root_path", ""))
