@@ -30,7 +30,7 @@ async def crowd(directory: Path, tenants: int, users: int, config: Config) -> li
     rng = random.Random(5)
     rng.shuffle(calls)
     rows: list[Mapping[str, object]] = []
-    options = ["--rate", "0"]
+    options = ["--rate", "none", "--tenant-rate", "none"]
     with serving(directory, options, MEMFOREST_EMBEDDER=str(config.embedder)) as server:
         began = time.perf_counter()
         size = max(len(calls) // LOOKS, 1)
