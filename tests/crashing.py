@@ -249,6 +249,23 @@ async def _ingest(forest: AsyncMemForest) -> None:
     await forest.ingest_session("u", "changes", said("I never lived in Lisbon.", day=9), replace=True)
 
 
+async def _defer(forest: AsyncMemForest) -> None:
+    """Receive a new session, a longer one, and one that overwrites another; then make memory of them."""
+    given = [
+        ("new", said("I moved to Rome.", "I work at Globex.", day=7), False),
+        ("grows", said("I live in Oslo.", "I like it here.", "Bob has a cat.", day=8), False),
+        ("changes", said("I never lived in Lisbon.", day=9), True),
+    ]
+    requests = [
+        {"user_id": "u", "session_id": name, "turns": turns, "replace": replace}
+        for name, turns, replace in given
+    ]
+    for result in await forest.ingest_parallel(requests, defer=True):
+        if isinstance(result, Exception):
+            raise result
+    await forest.resume("u")
+
+
 async def _rebuild(forest: AsyncMemForest) -> None:
     await forest.rebuild("u", scopes=True)
 
@@ -501,6 +518,7 @@ _ENCRYPTING = {
 
 VERBS: dict[str, Verb] = {
     "ingest": Verb(_ingest),
+    "defer": Verb(_defer),
     "rebuild": Verb(_rebuild, changes=False),
     "rebuild with another embedder": Verb(
         _reembed, {"embedder": "hash-words-1@48"}, refused=(EmbedderMismatchError,)

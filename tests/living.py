@@ -111,6 +111,16 @@ class Life:
         """Store a session, if there is none of the id."""
         return self._ingest(self.forest, "u")
 
+    def defer(self) -> bool:
+        """Store a session and no more, if there is none of the id; it is made memory of at once, or by and by."""
+        number = self.random.randrange(5)
+        with suppress(SessionConflictError):
+            deferred = self.forest.ingest_session("u", f"u{number}", told(self.random, number), defer=True)
+            if self.random.random() < 0.5:
+                assert len(self.forest.resume("u")) >= bool(deferred.left)
+            return True
+        return False
+
     def replace(self) -> bool:
         """Store another one in its place."""
         return self._ingest(self.forest, "u", replace=True)
@@ -254,6 +264,7 @@ class Life:
 
     def check(self) -> None:
         """Check the memory against an import of its export, itself made anew, and a memory of the turns that are left."""
+        self.forest.resume("u")
         written(self.forest)
         self.sound()
         self.check_rebuild()
@@ -375,6 +386,7 @@ def _correct(kind: str) -> Callable[[Life], bool]:
 
 VERBS: dict[str, Callable[[Life], bool]] = {
     "ingest": Life.ingest,
+    "defer": Life.defer,
     "grow": Life.grow,
     "replace": Life.replace,
     **{f"delete {kind}": _delete(kind) for kind in KINDS},

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.worlds import differences, dump, eager_config, fast_config, file_of, make_sessions, said
 
-from memforest import AsyncMemForest, InputError, MemForest, SessionConflictError
+from memforest import AsyncMemForest, IngestResult, InputError, MemForest, SessionConflictError
 from memforest.errors import IdempotencyError, ModelRefusedError, ModelUnavailableError
 from memforest.memory.ingest import batch
 from memforest.models.base import ChatRequest
@@ -227,6 +227,39 @@ def test_two_calls_of_resume_do_the_work_once(tmp_path: Path) -> None:
     chunks, finished = asyncio.run(twice())
     assert finished == [0, 4]
     assert asked.count("extract") == chunks
+
+
+@pytest.mark.parametrize("verb", ["ingest_session", "add"])
+def test_resume_leaves_to_a_write_what_that_is_at_work_on(tmp_path: Path, verb: str) -> None:
+    """It asks nobody for it; when the write has failed, it is left like any other."""
+    asked: list[str] = []
+
+    async def both() -> None:
+        reached, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(request: ChatRequest) -> str:
+            asked.append(request.step)
+            reached.set()
+            await go_on.wait()
+            return local_reply(request)
+
+        async with AsyncMemForest(tmp_path, fast_config(cell_turns=3, chat=FunctionChat(answer))) as forest:
+
+            def write() -> asyncio.Future[IngestResult]:
+                if verb == "add":
+                    return asyncio.ensure_future(forest.user("u").add(MOVES, session_id="s"))
+                return asyncio.ensure_future(forest.ingest_session("u", "s", MOVES))
+
+            first = write()
+            await reached.wait()
+            assert await forest.resume("u") == []
+            assert asked == ["extract"]
+            first.cancel()
+            await asyncio.wait([first])
+            go_on.set()
+            assert [len(one.added) for one in await forest.resume("u")] == [3]
+
+    asyncio.run(both())
 
 
 def test_a_resume_that_fails_leaves_them(tmp_path: Path) -> None:

@@ -82,7 +82,12 @@ class Memory(ReadableMemory):
         batch = Batch(self._writer(extractor, self._watch(on_progress)), self._warnings)
 
         async def work() -> list[IngestResult | MemForestError]:
-            await (self._receive(batch, arrivals) if defer else self._ingest(batch, arrivals, refresh))
+            with self._in_hand.write() as number:
+                await (
+                    self._receive(batch, arrivals)
+                    if defer
+                    else self._ingest(batch, arrivals, refresh, number)
+                )
             if batch.replaced:
                 # The log still holds what was overwritten in the file.
                 await asyncio.to_thread(purge, self.db)
@@ -98,10 +103,16 @@ class Memory(ReadableMemory):
                 await batch.defer(at, stored)
         await batch.finish_deferred()
 
-    async def _ingest(self, batch: Batch, arrivals: Sequence[Arrival], refresh: bool | None) -> None:
+    async def _ingest(
+        self, batch: Batch, arrivals: Sequence[Arrival], refresh: bool | None, number: int
+    ) -> None:
         for group in groups_of(arrivals, together=self._steps.extracts_apart):
-            found = {at: await batch.receive(at, arrivals[at], self._receiver) for at in group}
-            await batch.process({at: stored for at, stored in found.items() if stored is not None})
+            stored: dict[int, StoredSession] = {}
+            for at in group:
+                if (one := await batch.receive(at, arrivals[at], self._receiver)) is not None:
+                    stored[at] = one
+                    self._in_hand.hold(number, one.row)
+            await batch.process(stored)
         await self._finish(batch, refresh)
 
     async def _finish(self, batch: Batch, refresh: bool | None) -> None:
@@ -125,8 +136,10 @@ class Memory(ReadableMemory):
         batch.tell_received(stored)
 
         async def finish() -> IngestResult:
-            await batch.process({0: stored})
-            await self._finish(batch, None)
+            with self._in_hand.write() as number:
+                self._in_hand.hold(number, stored.row)
+                await batch.process({0: stored})
+                await self._finish(batch, None)
             return batch.only()
 
         with self._summaries.writing():
@@ -206,7 +219,8 @@ class Memory(ReadableMemory):
     ) -> list[IngestResult]:
         """Finish what an interrupted write left: sessions, failed chunks, missing vectors, indexes, due jobs, dirty nodes.
 
-        One call at a time does so in this process: what another one is at work on is not asked for twice.
+        One call at a time does so in this process, and leaves to other writes what they are at work on: nothing is asked for
+        twice.
         """
         async with self._resuming.turn():
             work = partial(self._resume, self._writer(watch=self._watch(on_progress)))
@@ -304,10 +318,12 @@ class Memory(ReadableMemory):
 
     def _unfinished(self) -> list[SessionRow]:
         """Return the unfinished sessions; resuming is a write, so it keeps the embedder too."""
+        in_hand = self._in_hand.rows()
         with self.db.write() as tx:
             keep_embedder(tx, self.db.path, self._embedder)
             jobs.retry_failed(tx, self.handlers.keys(), now_ms=to_ms(self.config.clock()))
-            return [sessions.session_with_row(tx, row) for row in sessions.unfinished(tx)]
+            rows = [row for row in sessions.unfinished(tx) if row not in in_hand]
+            return [sessions.session_with_row(tx, row) for row in rows]
 
     async def repair(self) -> RepairReport:
         """Rebuild broken derived parts, resume, and reclaim space; see `AsyncUserMemory.repair`."""

@@ -19,6 +19,7 @@ from memforest.interval import from_ms, to_ms
 from memforest.memory.behind import OneAtATime
 from memforest.memory.filing import written
 from memforest.memory.host import MemoryHost
+from memforest.memory.ingest.in_hand import InHand
 from memforest.memory.ingest.receive import Receiver
 from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.inspect.profiles import (
@@ -84,7 +85,7 @@ class ReadableMemory:
         self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
         self._cell_turns = opened.cell_turns
-        self._resuming = OneAtATime()
+        self._resuming, self._in_hand = OneAtATime(), InHand()
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
