@@ -119,6 +119,7 @@ def run_client(tools: Path, url: str, key: str, folder: Path) -> bool:
     made = subprocess.run(
         [*generate, "--output-path", str(folder / "memforest_client"), "--fail-on-warning"],
         cwd=folder,
+        env={**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"},
         check=False,
         capture_output=True,
         text=True,

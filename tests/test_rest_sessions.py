@@ -33,7 +33,7 @@ def test_a_session_is_new_once(client: Client) -> None:
     assert (again["turns_added"], again["added"]) == (0, [])
     grown = client("PUT", f"{BASE}/s", 200, json={"turns": TURNS + LATER})
     assert grown["turns_added"] == 1
-    assert [one["text"] for one in client("GET", f"{BASE}/s", 200)] == [
+    assert [one["text"] for one in client("GET", f"{BASE}/s", 200)["turns"]] == [
         one["content"] for one in TURNS + LATER
     ]
 
@@ -46,7 +46,7 @@ def test_a_session_that_differs_is_a_conflict(client: Client) -> None:
     assert problem["type"] == "urn:memforest:error:SessionConflictError"
     done = client("PUT", f"{BASE}/s", 200, json={"turns": other, "replace": True})
     assert done["replaced"] is True
-    assert client("GET", f"{BASE}/s", 200)[0]["text"] == "I live in Oslo."
+    assert client("GET", f"{BASE}/s", 200)["turns"][0]["text"] == "I live in Oslo."
 
 
 def test_where_a_new_session_is(client: Client) -> None:
@@ -68,7 +68,7 @@ def test_metadata_comes_back(client: Client) -> None:
     """That of the session, and that of turns: every field of a turn that is none of ours."""
     client("PUT", f"{BASE}/s", 201, json={"turns": [{**TURNS[0], "mood": "glad"}], "metadata": {"app": "x"}})
     assert client("GET", BASE, 200)[0]["metadata"] == {"app": "x"}
-    assert client("GET", f"{BASE}/s", 200)[0]["metadata"] == {"mood": "glad"}
+    assert client("GET", f"{BASE}/s", 200)["turns"][0]["metadata"] == {"mood": "glad"}
 
 
 def test_turns_that_are_stored_as_they_are(client: Client) -> None:
@@ -81,7 +81,7 @@ def test_a_session_is_deleted_with_what_was_made_of_it(client: Client) -> None:
     """A dry run counts the same and deletes nothing; the receipt holds numbers alone."""
     told(client)
     dry = client("DELETE", f"{BASE}/first?dry_run=true", 200)
-    assert client("GET", f"{BASE}/first", 200)
+    assert client("GET", f"{BASE}/first", 200)["turns"]
     done = client("DELETE", f"{BASE}/first", 200)
     assert (dry["dry_run"], done["dry_run"]) == (True, False)
     assert dry["gone"] == done["gone"]
@@ -95,7 +95,7 @@ def test_one_turn_is_deleted(client: Client) -> None:
     told(client)
     done = client("DELETE", f"{BASE}/first/turns/2", 200)
     assert done["gone"]["turns"] == 1
-    assert [one["id"] for one in client("GET", f"{BASE}/first", 200)] == ["0", "1"]
+    assert [one["id"] for one in client("GET", f"{BASE}/first", 200)["turns"]] == ["0", "1"]
     client("DELETE", f"{BASE}/first/turns/2", 404)
 
 
@@ -110,7 +110,7 @@ def test_one_turn_is_deleted(client: Client) -> None:
 def test_what_is_said_just_now(client: Client, content: object) -> None:
     """A text, a message or a list is added to the session of the day, and stamped with the clock's time."""
     done = client("POST", "/v1/users/ana/messages", 200, json={"content": content})
-    [turn] = client("GET", f"{BASE}/{done['session_id']}", 200)
+    [turn] = client("GET", f"{BASE}/{done['session_id']}", 200)["turns"]
     assert (turn["text"], turn["said"], turn["time_source"]) == (
         "I adopted a dog.",
         "2024-06-01T12:00:00+00:00",

@@ -19,7 +19,7 @@ from tests.serving import PROBLEM, Client, app_of, served, told
 from memforest.rest import streams
 from memforest.rest.streams import Pipe, first_of
 
-LINES = {"Content-Type": "application/jsonl"}
+LINES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def client(folder: Path) -> Iterator[Client]:
 def test_what_is_exported_is_imported(client: Client, query: str) -> None:
     """As the memory of another user, with the same turns and facts."""
     file = client.raw("GET", f"/v1/users/ana/export{query}")
-    assert file.headers["content-type"] == "application/jsonl"
+    assert file.headers["content-type"] == "application/octet-stream"
     done = client("POST", "/v1/users/copy/import", 200, content=file.content, headers=LINES)
     assert (done["user_id"], done["sessions"], done["turns"]) == ("copy", 2, 4)
     facts = [client("GET", f"/v1/users/{user}/facts", 200)["facts"] for user in ("ana", "copy")]
@@ -62,7 +62,9 @@ def test_a_memory_is_not_imported_over(client: Client) -> None:
 
 
 def test_an_import_of_another_type(client: Client) -> None:
-    """Only what says that it is JSON Lines is taken for it."""
+    """Only what says that it is a file is taken for one, by any of its names."""
+    file = client.raw("GET", "/v1/users/ana/export").content
+    client("POST", "/v1/users/eve/import", 200, content=file, headers={"Content-Type": "application/jsonl"})
     client("POST", "/v1/users/bob/import", 415, content=b"{}", headers={"Content-Type": "text/plain"})
 
 

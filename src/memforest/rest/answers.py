@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from memforest.memory.plain import Result, plain
 from memforest.rest.problems import MEDIA_TYPE, ProblemDetails
 
-__all__ = ["Context", "User", "answer", "can_fail"]
+__all__ = ["Context", "User", "Users", "answer", "can_fail"]
 
 ALWAYS = (401, 403, 404, 422, 423, 429, 503)
 """What every route below a user may answer: no key, no scope, no such user, a wrong request, and what ails the server."""
@@ -71,6 +71,14 @@ class User(Result):
     """A user who has a memory."""
 
     user_id: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Users(Result):
+    """Ids of users who have a memory; `next_cursor` is that of the next page, None on the last one."""
+
+    users: tuple[str, ...]
+    next_cursor: str | None = None
 
 
 class Context(BaseModel):

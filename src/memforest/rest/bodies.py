@@ -22,7 +22,6 @@ from memforest.rest.fields import (
     Span,
     Time,
     WholeNumber,
-    one_given,
 )
 from memforest.rest.params import ID_PATTERN
 
@@ -139,7 +138,7 @@ class UpdateBody(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"text": "Ana lives in Porto."}],
-            "anyOf": one_given("text", "valid_from", "valid_to"),
+            "minProperties": 1,
         }
     )
 
@@ -272,7 +271,7 @@ class DeleteBody(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"entity": "Bob", "dry_run": True}],
-            "oneOf": one_given("fact_id", "turn", "session_id", "entity", "during"),
+            "minProperties": 1,
         }
     )
 
@@ -303,7 +302,7 @@ class SpendBody(Body):
 class VerifyBody(Body):
     """Options of `verify`."""
 
-    deleted: list[Annotated[str, Field(min_length=1)]] = Field(
+    deleted: list[Annotated[str, Field(min_length=1, json_schema_extra={"pattern": ID_PATTERN})]] = Field(
         [], description="texts that must be nowhere any more"
     )
 

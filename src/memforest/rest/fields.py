@@ -33,7 +33,6 @@ __all__ = [
     "Time",
     "WholeNumber",
     "given",
-    "one_given",
     "settings_body",
 ]
 
@@ -70,11 +69,6 @@ IndexOrGraph: TypeAlias = Annotated[
 ]
 Mode: TypeAlias = Literal[MODES]  # type: ignore[valid-type]  # a Literal of what the core lists
 Role: TypeAlias = Literal[tuple(sorted(ROLES))]  # type: ignore[valid-type]  # likewise
-
-
-def one_given(*names: str) -> list[Any]:
-    """Return a schema for each field, of bodies that give it."""
-    return [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in names]
 
 
 class Body(BaseModel):

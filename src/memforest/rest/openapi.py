@@ -133,9 +133,18 @@ def _only_problems(path: str, operation: dict[str, Any]) -> None:
 
 
 def _as_json(operation: dict[str, Any]) -> None:
-    """Say of a parameter that is JSON what it is."""
+    """Say of a parameter that is JSON what it is, and of a stream of events that each is one."""
+    for response in operation["responses"].values():
+        if "text/event-stream" in response.get("content", {}):
+            response["content"]["text/event-stream"] = {
+                "schema": {"description": "an event: id, event, data"}
+            }
     for one in operation.get("parameters", ()):
         schema = one.get("schema", {})
+        kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(kinds) == 1:  # nothing in a URL or a header is null: what may be is left out
+            del schema["anyOf"]
+            schema.update(kinds[0])
         kind = schema.pop("contentMediaType", None)
         if kind is not None:
             del one["schema"]

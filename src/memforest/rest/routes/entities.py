@@ -10,7 +10,7 @@ from memforest.forest.knowing import MOST_HOPS
 from memforest.memory.results import Entity, EntityChoice, EntityPage, GraphPicture, PathView, RelationView
 from memforest.rest.answers import answer
 from memforest.rest.bodies import MergeEntitiesBody, SplitEntityBody
-from memforest.rest.params import EntityId, Memory, NameText, PageSize, TimeText
+from memforest.rest.params import Cursor, EntityId, Memory, NameText, PageSize, TimeText
 from memforest.rest.routing import operation, strict_router
 from memforest.types import EntityKind
 
@@ -25,9 +25,10 @@ async def entities(
     kind: Annotated[EntityKind | None, Query(description="only of this kind")] = None,
     query: Annotated[NameText | None, Query(description="words that one name must hold")] = None,
     limit: PageSize = 50,
+    cursor: Cursor = None,
 ) -> Response:
     """Return whom and what statements name, those that most statements name first."""
-    return answer(await memory.entities(kind, query, limit=limit))
+    return answer(await memory.entities(kind, query, limit=limit, cursor=cursor))
 
 
 @router.post("/entities/merge", **operation("merge_entities", Entity, "write", body=True, writes=True))

@@ -13,6 +13,7 @@ from memforest.rest.answers import answer
 from memforest.rest.bodies import DeleteBody, UpdateBody
 from memforest.rest.params import (
     CorrectionKey,
+    Cursor,
     DryRun,
     FactId,
     Filters,
@@ -36,6 +37,7 @@ async def list_facts(
         int | None, Query(ge=0, le=2**53, description="how many matching facts to pass over")
     ] = None,
     limit: PageSize = 50,
+    cursor: Cursor = None,
     filters: Filters = None,
     entity: NameText | None = None,
     session_id: NameText | None = None,
@@ -49,8 +51,9 @@ async def list_facts(
 ) -> Response:
     """Return a page of facts in time order, without those that were corrected or forgotten."""
     page = await memory.list(
-        offset=offset or 0,
+        **({} if offset is None else {"offset": offset}),
         limit=limit,
+        cursor=cursor,
         filters=None if filters is None else read_json(filters.encode(), "filters"),
         entity=entity,
         session_id=session_id,

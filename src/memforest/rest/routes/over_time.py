@@ -6,10 +6,11 @@ from typing import Annotated
 
 from fastapi import Body, Query, Response
 
-from memforest.memory.results import ChangePage, Diff, Profile, ProfileChanges, TimelineEntry
+from memforest.memory.inspect.paged import TimelinePage
+from memforest.memory.results import ChangePage, Diff, Profile, ProfileChanges
 from memforest.rest.answers import answer
 from memforest.rest.bodies import ProfileBody
-from memforest.rest.params import EntityId, Memory, NameText, PageSize, TimeText
+from memforest.rest.params import Cursor, EntityId, Memory, NameText, PageSize, TimeText
 from memforest.rest.routing import operation, strict_router
 
 __all__ = ["changes", "profiles", "timeline"]
@@ -20,16 +21,20 @@ profiles = strict_router("profiles", PREFIX)
 changes = strict_router("changes", PREFIX)
 
 
-@timeline.get("/timeline/{entity}", **operation("timeline", list[TimelineEntry], "read"))
+@timeline.get("/timeline/{entity}", **operation("timeline", TimelinePage, "read"))
 async def timeline_of(
     entity: EntityId,
     memory: Memory,
     attribute: NameText | None = None,
     said_by: TimeText | None = None,
     known_at: TimeText | None = None,
+    limit: PageSize = 50,
+    cursor: Cursor = None,
 ) -> Response:
     """Return what is known of an entity in time order: states with their intervals, and events."""
-    found = await memory.timeline(entity, attribute=attribute, said_by=said_by, known_at=known_at)
+    found = await memory.timeline(
+        entity, attribute=attribute, said_by=said_by, known_at=known_at, limit=limit, cursor=cursor
+    )
     return answer(found)
 
 

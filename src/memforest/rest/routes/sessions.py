@@ -8,12 +8,12 @@ from fastapi import Response
 
 from memforest.errors import NotFoundError
 from memforest.memory.erase.receipt import DeleteReceipt
-from memforest.memory.inspect.stored import TurnView
-from memforest.memory.results import IngestResult, SessionView
+from memforest.memory.inspect.paged import SessionPage, TurnPage
+from memforest.memory.results import IngestResult
 from memforest.rest.answers import answer
 from memforest.rest.bodies import AddBody, IngestSessionBody
 from memforest.rest.deps import Forest
-from memforest.rest.params import DryRun, IdempotencyKey, Memory, SessionId, TurnId, encoded
+from memforest.rest.params import Cursor, DryRun, IdempotencyKey, Memory, PageSize, SessionId, TurnId, encoded
 from memforest.rest.routing import operation, strict_router
 
 __all__ = ["messages", "router"]
@@ -22,10 +22,10 @@ router = strict_router("sessions", "/v1/users/{user_id}/sessions")
 messages = strict_router("messages", "/v1/users/{user_id}/messages")
 
 
-@router.get("", **operation("sessions", list[SessionView], "read"))
-async def sessions(memory: Memory) -> Response:
+@router.get("", **operation("sessions", SessionPage, "read"))
+async def sessions(memory: Memory, limit: PageSize = 50, cursor: Cursor = None) -> Response:
     """List the stored sessions in time order."""
-    return answer(await memory.sessions())
+    return answer(await memory.sessions(limit=limit, cursor=cursor))
 
 
 @router.put(
@@ -60,15 +60,17 @@ async def ingest_session(
     new = False
     if done.turns_added and not (done.replaced or done.repeated):
         with suppress(NotFoundError):  # of what was too old to stay
-            new = len(await memory.turns(session_id)) == done.turns_added
+            new = (await memory.turns(session_id, limit=1)).total == done.turns_added
     where = f"/v1/users/{encoded(memory.user_id)}/sessions/{encoded(session_id)}"
     return answer(done, 201 if new else 200, {"Location": where})
 
 
-@router.get("/{session_id}", **operation("turns", list[TurnView], "read"))
-async def turns(session_id: SessionId, memory: Memory) -> Response:
+@router.get("/{session_id}", **operation("turns", TurnPage, "read"))
+async def turns(
+    session_id: SessionId, memory: Memory, limit: PageSize = 50, cursor: Cursor = None
+) -> Response:
     """List the turns of a session, in order, as they were said."""
-    return answer(await memory.turns(session_id))
+    return answer(await memory.turns(session_id, limit=limit, cursor=cursor))
 
 
 @router.delete("/{session_id}", **operation("delete_session", DeleteReceipt, "delete", writes=True))

@@ -16,12 +16,14 @@ from memforest.rest.params import Memory, UserId
 from memforest.rest.routing import operation, strict_router
 from memforest.rest.streams import Pipe, first_of
 
-__all__ = ["LINES", "router"]
+__all__ = ["router"]
 
-LINES = "application/jsonl"
+FILE = "application/octet-stream"
+LINES = ("application/jsonl", "application/x-ndjson")
+"""Other names of the same."""
 router = strict_router("transfer", "/v1/users/{user_id}")
 
-_FILE: dict[str, Any] = {"content": {LINES: {"schema": {"type": "string", "format": "binary"}}}}
+_FILE: dict[str, Any] = {"content": {FILE: {"schema": {"type": "string", "format": "binary"}}}}
 
 
 @router.get(
@@ -52,7 +54,7 @@ async def export(
             await forest.user(user).export(cast(BinaryIO, pipe), vectors=vectors, summaries=summaries)
 
     chunks = await first_of(Pipe(work).chunks())
-    return StreamingResponse(chunks, media_type=LINES)
+    return StreamingResponse(chunks, media_type=FILE)
 
 
 @router.post(
@@ -70,6 +72,6 @@ async def export(
 )
 async def import_(memory: Memory, request: Request) -> Response:
     """Make this user's memory from what `export` returned; the user must have none. Larger files are imported where they are."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != LINES:
-        raise HTTPException(415, f"the body must be an export, with Content-Type: {LINES}")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (FILE, *LINES):
+        raise HTTPException(415, f"the body must be an export, with Content-Type: {FILE}")
     return answer(await memory.import_(io.BytesIO(await request.body())))

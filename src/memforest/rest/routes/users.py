@@ -9,10 +9,10 @@ from fastapi import Body, Response
 from memforest.forest.pool import no_memory
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.merge.report import ForestMergeResult, MergeResult
-from memforest.rest.answers import User, answer
+from memforest.rest.answers import User, Users, answer
 from memforest.rest.bodies import MergeBody, MergeUserForestsBody, RegisterUserBody
 from memforest.rest.deps import Forest, Who
-from memforest.rest.params import DryRun, Memory, UserId, encoded
+from memforest.rest.params import Cursor, DryRun, Memory, PageSize, UserId, encoded
 from memforest.rest.problems import http_problem
 from memforest.rest.routing import operation, strict_router
 
@@ -21,11 +21,13 @@ __all__ = ["router"]
 router = strict_router("users")
 
 
-@router.get("/users", **operation("list_users", list[str], "read"))
-async def list_users(forest: Forest, who: Who) -> Response:
-    """List who has a memory, sorted by id."""
-    users = await forest.list_users()
-    return answer([one for one in users if who.user in (None, one)])
+@router.get("/users", **operation("list_users", Users, "read"))
+async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cursor = None) -> Response:
+    """List who has a memory, in no order that means anything; a key of one user sees that user alone."""
+    if who.user is not None:
+        return answer(Users((who.user,) if await forest.has_user(who.user) else ()))
+    page = await forest.users(limit=limit, cursor=cursor)
+    return answer(Users(page.users, page.next_cursor))
 
 
 @router.put(
