@@ -112,6 +112,22 @@ def test_jobs_of_tenants_are_finished_by_the_next_server(
         assert client.get(f"/v1/jobs/{job}", headers=headers).json()["done"] == 1
 
 
+@pytest.mark.parametrize(
+    "host", ["evil.example:8420", "evil.example", "127.0.0.1.evil.example", "memory.example.evil", ""]
+)
+def test_a_page_that_lets_its_name_point_here_reads_nothing(folder: Path, host: str) -> None:
+    """Without keys only the names of this machine, and those allowed, are served; with a key, and for health, any."""
+    with server(folder, hosts=["memory.example:*"]) as client:
+        for path in ("/v1/users", "/v1/jobs", "/openapi.json", "/metrics", "/compat/mem0/v1/ping/"):
+            assert client.get(path, headers={"Host": host}).status_code == 421
+        assert client.get("/ui/", headers={"Host": host}).status_code >= 400
+        assert client.get("/readyz", headers={"Host": host}).status_code == 200
+        for name in ("127.0.0.1:8420", "localhost", "[::1]:8420", "memory.example:443"):
+            assert client.get("/v1/users", headers={"Host": name}).status_code == 200
+        asked = {"Host": host, "X-API-Key": "mf_none"}
+        assert client.get("/v1/users", headers=asked).status_code != 421
+
+
 def test_all_steps_of_an_end_fit_into_half_a_minute() -> None:
     """Whatever the settings are, the server has ended by `END_S`."""
     longest = ServerSettings(grace_s=10, requests_s=10, jobs_s=5)

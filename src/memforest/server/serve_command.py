@@ -42,7 +42,7 @@ PORT = 8420
     "hosts",
     multiple=True,
     metavar="HOST",
-    help="What requests to /mcp may call this server, as memory.example:*.",
+    help="What requests may call this server, beside this machine's names, as memory.example:*.",
 )
 @click.option(
     "--allow-origin",

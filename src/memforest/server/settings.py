@@ -34,7 +34,8 @@ class ServerSettings(Settings):
     origins: Sequence[str] = ()
     """Origins of pages that may use REST from a browser (CORS)."""
     hosts: Sequence[str] = ()
-    """What the header ``Host`` may be at ``/mcp``, beside the names of this machine: ``"memory.example:*"`` for any port."""
+    """What the header ``Host`` may be where a request without a key may be served, and at ``/mcp``, beside the names of this
+    machine: ``"memory.example:*"`` for any port."""
     address: str | None = None
     """The server's address as clients know it, such as ``"https://memory.example"``; for MCP's metadata of tokens."""
     mcp: bool = True
