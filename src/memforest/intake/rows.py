@@ -226,16 +226,14 @@ class JobRows:
 
     def jobs(self, *, owner: str | None, before: int | None, limit: int) -> list[JobRow]:
         """Return so many jobs, the newest first: those numbered below `before`, and of one user only when one is given."""
-        where, values = ["number < ?"], [before if before is not None else 2**62]
-        if owner is not None:
-            where.append("owner = ?")
+        last = 2**62 if before is None else before
+        where, values = (
+            ("number < ?", [last]) if owner is None else ("owner = ? AND number < ?", [owner, last])
+        )
         with self._use() as tx:
             if tx is None:
                 return []
-            found = tx.execute(
-                f"{_JOB} WHERE {' AND '.join(where)} ORDER BY number DESC LIMIT ?",
-                (*values, *([owner] if owner is not None else []), limit),
-            )
+            found = tx.execute(f"{_JOB} WHERE {where} ORDER BY number DESC LIMIT ?", (*values, limit))
             return [JobRow(*one) for one in found]
 
     def refused(self, number: int) -> list[SessionRow]:

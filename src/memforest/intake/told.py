@@ -27,7 +27,7 @@ _KIN: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreError, _STORE),
     (errors.ModelError, _MODEL),
 )
-_SPEAKS = (errors.InputError, errors.SessionConflictError, errors.NotFoundError, errors.CorrectionError)
+_SPEAKS = (errors.InputError, errors.NotFoundError)
 """Errors whose messages name only what came with the request."""
 
 

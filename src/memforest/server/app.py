@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import ASGIApp
+from starlette.middleware import Middleware
 
 from memforest.access import KeyedAccess, is_loopback
 from memforest.config import Config
 from memforest.mcp.http import LOOPBACK, http_app
 from memforest.rest import create_app
+from memforest.server.names import OwnNames
 from memforest.server.settings import ServerSettings
+from memforest.ui.app import ui_app
 
 __all__ = ["create_server", "served"]
 
@@ -45,9 +45,10 @@ def create_server(
     app.state.drain_s = settings.jobs_s
     if settings.mcp:
         _add_mcp(app, access, settings)
-    if settings.ui and find_spec("memforest.ui.app"):
-        inspector: ASGIApp = import_module("memforest.ui.app").ui_app(access, hosts=settings.hosts)
-        app.mount("/ui", inspector)
+    if settings.ui:
+        app.mount("/ui", ui_app(access, hosts=_names(settings)))
+    if is_loopback(settings.host):  # behind the outermost one, which counts
+        app.user_middleware.insert(1, Middleware(OwnNames, hosts=_names(settings)))
     return app
 
 
@@ -69,6 +70,11 @@ def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> Non
             yield state
 
     app.router.lifespan_context = lifespan
+
+
+def _names(settings: ServerSettings) -> list[str]:
+    """Return the allowed names without their ports."""
+    return [one.partition(":")[0] for one in settings.hosts]
 
 
 def served(settings: ServerSettings) -> dict[str, str]:

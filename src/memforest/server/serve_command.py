@@ -42,7 +42,7 @@ PORT = 8420
     "hosts",
     multiple=True,
     metavar="HOST",
-    help="What requests to /mcp may call this server, as memory.example:*.",
+    help="What requests may call this server, beside this machine's names, as memory.example:*.",
 )
 @click.option(
     "--allow-origin",
@@ -74,6 +74,8 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
         from memforest.server.app import create_server, served
         from memforest.server.serving import listen, run
     except ModuleNotFoundError as exc:
+        if (exc.name or "").startswith("memforest"):
+            raise
         raise StopCommand(
             "memforest serve needs the extra [server]: pip install 'memforest[server]'"
         ) from exc

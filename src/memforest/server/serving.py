@@ -98,10 +98,8 @@ class Serving(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End: in good order at the first signal, at once at the second."""
         if self._told:
-            _log.warning("ending at once")
-            self.should_exit = self.force_exit = True
-            _end_by_force(LATE_S)
-            return
+            _log.warning("ending at once; nothing that was acknowledged is lost")
+            os._exit(128 + sig)
         self._told = True
         _end_by_force(END_S - LATE_S)
         if self.started:

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from memforest.access import AccessSettings
+from memforest.errors import ConfigError
 from memforest.settings import Bound, Settings
 
 __all__ = ["END_S", "ServerSettings"]
 
 END_S = 30.0
 """A server that was told to end has ended by then."""
+
+
+SPARE_S = 5.0
+"""Of these, what closing the memories may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,8 @@ class ServerSettings(Settings):
     origins: Sequence[str] = ()
     """Origins of pages that may use REST from a browser (CORS)."""
     hosts: Sequence[str] = ()
-    """What the header ``Host`` may be at ``/mcp``, beside the names of this machine: ``"memory.example:*"`` for any port."""
+    """What the header ``Host`` may be where a request without a key may be served, and at ``/mcp``, beside the names of this
+    machine: ``"memory.example:*"`` for any port."""
     address: str | None = None
     """The server's address as clients know it, such as ``"https://memory.example"``; for MCP's metadata of tokens."""
     mcp: bool = True
@@ -44,6 +50,10 @@ class ServerSettings(Settings):
     """How long ingest jobs under way may then take; the next start goes on with the others."""
 
     def _check(self) -> None:
-        """Keep lists as they cannot change."""
+        """Keep lists as they cannot change, and refuse to take longer to end than may be."""
+        if self.grace_s + self.requests_s + self.jobs_s > END_S - SPARE_S:
+            raise ConfigError(
+                f"ServerSettings: grace_s, requests_s and jobs_s together are more than {END_S - SPARE_S:g} seconds"
+            )
         for name in ("origins", "hosts"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
