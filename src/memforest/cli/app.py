@@ -71,6 +71,7 @@ COMMANDS = {
     "rebuild": ("rebuilding", "Make anew what is derived: what is stale, one index, or every vector."),
     "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
+    "inspect": ("memforest.server.inspect_command", "Look into the memories of --dir in a browser, until Ctrl-C."),
     "mcp": ("memforest.server.mcp_command", "Give an agent this memory, by the Model Context Protocol."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),
