@@ -244,7 +244,8 @@ def test_without_keys_another_name_is_refused(forest: AsyncMemForest, host: str)
 
 def test_a_name_that_is_allowed_is_served(forest: AsyncMemForest) -> None:
     """Whatever its case."""
-    browser = Browser(ui_app(OpenAccess(forest), hosts=["memory.lan"]))
+    browser = Browser(ui_app(OpenAccess(forest), hosts=["memory.lan", "other.lan:*"]))
+    assert browser.send("GET", "/", headers={"Host": "other.lan"}).status_code == 200
     assert browser.send("GET", "/", headers={"Host": "Memory.LAN:8420"}).status_code == 200
 
 

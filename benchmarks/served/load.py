@@ -45,7 +45,9 @@ async def throughput(
     path = f"/v1/users/{quote(user, safe='')}/search"
     share = len(questions) // rounds
     found = []
-    with serving(directory, ["--rate", "none", "--tenant-rate", "none"], MEMFOREST_EMBEDDER=str(config.embedder)) as server:
+    with serving(
+        directory, ["--rate", "none", "--tenant-rate", "none"], MEMFOREST_EMBEDDER=str(config.embedder)
+    ) as server:
         lanes = [Connection(server.host, server.port) for _ in range(width)]
 
         async def over_rest(lane: int, question: str) -> object:
@@ -88,7 +90,9 @@ async def soaked(
     """Send requests to some users' memories, `READERS` at once, and look at the server ten times on the way."""
     told = Soaked()
     rng = random.Random(11)
-    with serving(directory, ["--rate", "none", "--tenant-rate", "none"], MEMFOREST_EMBEDDER=str(config.embedder)) as server:
+    with serving(
+        directory, ["--rate", "none", "--tenant-rate", "none"], MEMFOREST_EMBEDDER=str(config.embedder)
+    ) as server:
         lanes = [Connection(server.host, server.port) for _ in range(READERS)]
 
         async def one(lane: int, _question: str) -> None:

@@ -72,6 +72,10 @@ COMMANDS = {
     "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "serve": ("memforest.server.serve_command", "Serve the memories of --dir: REST, MCP and the inspector."),
+    "inspect": (
+        "memforest.server.inspect_command",
+        "Look into the memories of --dir in a browser, until Ctrl-C.",
+    ),
     "mcp": ("memforest.server.mcp_command", "Give an agent this memory, by the Model Context Protocol."),
     "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
     "doctor": ("doctor", "Check this installation and the memories in it."),

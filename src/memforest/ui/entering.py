@@ -72,7 +72,7 @@ def is_local_host(host: str, others: Collection[str] = ()) -> bool:
 
     Args:
         host: the header, with or without a port.
-        others: further names that are allowed, without a port.
+        others: further names that are allowed; a port behind one says nothing.
 
     Example:
         >>> is_local_host("127.0.0.1:8420"), is_local_host("[::1]"), is_local_host("evil.example")
@@ -85,7 +85,7 @@ def is_local_host(host: str, others: Collection[str] = ()) -> bool:
             return False
     else:
         name = name.partition(":")[0]
-    if name == "localhost" or name in {one.lower() for one in others}:
+    if name == "localhost" or name in {one.lower().partition(":")[0] for one in others}:
         return True
     try:
         return ipaddress.ip_address(name).is_loopback
