@@ -117,7 +117,7 @@ def _keep(tenant: Tenant, value: Any) -> None:
     if isinstance(value, dict):
         for name, one in value.items():
             if name in ("fact_id", "next_cursor", "next", "key", "job_id"):
-                tenant.seen(LISTED.get(name, name), one)
+                tenant.seen(str(LISTED.get(name, name)), one)
             _keep(tenant, one)
 
 
