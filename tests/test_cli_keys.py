@@ -170,9 +170,9 @@ def test_options_without_a_word_are_the_defaults() -> None:
 
 def test_options_are_read() -> None:
     """Each under its name; none takes a limit or a claim away."""
-    assert served(
-        "--key-rate", "5/second", "--tenant-rate", "none", "--tenant-ingests", "2"
-    ) == AccessSettings(key_rate="5/second", tenant_rate=None, ingests_per_tenant=2)
+    assert served("--rate", "5/second", "--tenant-rate", "none", "--tenant-ingests", "2") == AccessSettings(
+        key_rate="5/second", tenant_rate=None, ingests_per_tenant=2
+    )
     read = served(
         *("--oidc-issuer", "https://id.example", "--oidc-audience", "a", "--oidc-tenant-claim", "none"),
         *("--oidc-user-claim", "email", "--oidc-scope-claim", "scp"),
@@ -189,7 +189,7 @@ def test_options_are_read() -> None:
         (("--oidc-issuer", "https://id.example"), "go together"),
         (("--oidc-audience", "a"), "go together"),
         (("--oidc-issuer", "http://id.example", "--oidc-audience", "a"), "https"),
-        (("--key-rate", "fast"), "600/minute"),
+        (("--rate", "fast"), "600/minute"),
         (("--tenant-ingests", "0"), "ingests_per_tenant"),
     ],
 )

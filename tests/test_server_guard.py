@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("fastapi")
+pytest.importorskip("limits")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.test_access_keys import NO_LIMITS
@@ -21,11 +23,12 @@ from memforest.access.keys import KEY_FILE, KeyStore
 from memforest.server.guard import OpenGuard
 
 OWN = [
-    {}, {"host": "127.0.0.1:8420"}, {"host": "localhost"}, {"host": "LOCALHOST:1"}, {"host": "[::1]:8420"},
+    {"host": "memory.example:443"}, {"host": "127.0.0.1:8420"}, {"host": "localhost"}, {"host": "LOCALHOST:1"}, {"host": "[::1]:8420"},
     {"host": "127.0.0.1:8420", "origin": "http://127.0.0.1:8420"}, {"host": "Localhost:1", "origin": "http://localhost:1"},
     {"host": "localhost:8420", "origin": "https://app.example"},
 ]  # fmt: skip
 OTHERS = [
+    {}, {"host": ""}, {"host": "evil.example", "x-api-key": "any"}, {"host": "evil.example", "authorization": "Bearer any"},
     {"host": "evil.example"}, {"host": "evil.example:8420"}, {"host": "localhost.evil.example"}, {"host": "127.0.0.1.evil.example"},
     {"host": "evil@"}, {"host": "[::1"}, {"host": "0.0.0.0:8420"}, {"host": ":8420"}, {"host": "evil#localhost"},
     {"host": "127.0.0.1:8420", "origin": "https://evil.example"}, {"host": "127.0.0.1:8420", "origin": "null"},
@@ -41,7 +44,9 @@ async def app(_scope: MutableMapping[str, Any], _receive: Any, send: Any) -> Non
     await send({"type": "http.response.body", "body": b"{}"})
 
 
-def ask(folder: Path, *headers: tuple[str, str], loopback: bool = True) -> tuple[int, Any]:
+def ask(
+    folder: Path, *headers: tuple[str, str], loopback: bool = True, path: str = "/v1/users"
+) -> tuple[int, Any]:
     """Return status and body of the answer to a request with some headers."""
     sent: list[MutableMapping[str, Any]] = []
 
@@ -54,7 +59,8 @@ def ask(folder: Path, *headers: tuple[str, str], loopback: bool = True) -> tuple
     async def work() -> None:
         access = KeyedAccess(folder, fast_config(), NO_LIMITS, loopback=loopback)
         raw = [(name.encode(), value.encode()) for name, value in headers]
-        await OpenGuard(app, access, ["https://app.example"])({"type": "http", "headers": raw}, receive, send)
+        guard = OpenGuard(app, access=access, origins=["https://app.example"], hosts=["memory.example"])
+        await guard({"type": "http", "path": path, "headers": raw}, receive, send)
         await access.close()
 
     asyncio.run(work())
@@ -73,13 +79,21 @@ def test_pages_of_other_sites_are_refused_while_no_key_is_needed(
 ) -> None:
     """By the name that they ask for, or the origin that the browser adds; as a problem that says what to do."""
     status, body = ask(folder, *headers.items())
-    assert (status, body["status"]) == (403, 403)
+    assert status == body["status"]
+    assert status in (403, 421)
     assert "memforest keys create NAME" in body["detail"]
+
+
+def test_health_is_told_to_anybody(folder: Path) -> None:
+    """Whoever asks learns only that."""
+    for path in ("/livez", "/readyz"):
+        assert ask(folder, ("host", "10.0.0.7:8420"), path=path)[0] == 200
+    assert ask(folder, ("host", "10.0.0.7:8420"), path="/livez/../v1/users")[0] == 421
 
 
 def test_a_header_that_comes_twice_is_refused(folder: Path) -> None:
     """Nobody chooses which of the two counts."""
-    assert ask(folder, ("host", "localhost"), ("host", "evil.example"))[0] == 403
+    assert ask(folder, ("host", "localhost"), ("host", "evil.example"))[0] == 421
     assert ask(folder, ("host", "localhost"), ("origin", ""), ("origin", "https://evil.example"))[0] == 403
 
 

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from memforest.access import AccessSettings
 
-__all__ = ["access_options", "read_access"]
+__all__ = ["ACCESS_OPTIONS", "access_options", "read_access"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,7 +52,8 @@ _OPTIONS = (
         help="The claim that holds scopes such as memforest:read; a token without any may read.",
     ),
     click.option(
-        "--key-rate",
+        "--rate",
+        "key_rate",
         metavar="RATE",
         default="600/minute",
         show_default=True,
@@ -74,6 +75,13 @@ _OPTIONS = (
         help="Most ingests of one tenant at once.",
     ),
 )
+
+
+ACCESS_OPTIONS = (
+    *("oidc_issuer", "oidc_audience", "oidc_tenant_claim", "oidc_user_claim", "oidc_scope_claim"),
+    *("key_rate", "tenant_rate", "tenant_ingests"),
+)
+"""Names of what `read_access` takes, as a command that has further options is given them."""
 
 
 def access_options(command: F) -> F:

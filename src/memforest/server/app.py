@@ -14,7 +14,7 @@ from memforest.access import KeyedAccess, is_loopback
 from memforest.config import Config
 from memforest.mcp.http import LOOPBACK, http_app
 from memforest.rest import create_app
-from memforest.server.names import OwnNames
+from memforest.server.guard import OpenGuard
 from memforest.server.settings import ServerSettings
 from memforest.ui.app import ui_app
 
@@ -47,8 +47,8 @@ def create_server(
         _add_mcp(app, access, settings)
     if settings.ui:
         app.mount("/ui", ui_app(access, hosts=_names(settings)))
-    if is_loopback(settings.host):  # behind the outermost one, which counts
-        app.user_middleware.insert(1, Middleware(OwnNames, hosts=_names(settings)))
+    guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=_names(settings))
+    app.user_middleware.insert(1, guard)  # behind the outermost one, which counts
     return app
 
 

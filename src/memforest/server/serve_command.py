@@ -13,9 +13,10 @@ import click
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
 from memforest.cli.screen import Screen, clean
 from memforest.errors import StoreWriteError
+from memforest.server.access_options import ACCESS_OPTIONS, access_options, read_access
 
 if TYPE_CHECKING:
-    from memforest.access import AccessSettings, KeyedAccess
+    from memforest.access import KeyedAccess
     from memforest.server.settings import ServerSettings
 
 __all__ = ["serve"]
@@ -30,12 +31,7 @@ PORT = 8420
 @click.option(
     "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free."
 )
-@click.option(
-    "--rate", metavar="RATE", help="Most requests of one key, such as 600/minute; 'none' for any number."
-)
-@click.option("--tenant-rate", metavar="RATE", help="Most requests of a tenant with all its keys.")
-@click.option("--oidc-issuer", metavar="URL", help="Take the tokens of this issuer, beside keys.")
-@click.option("--oidc-audience", metavar="NAME", help="What its tokens name this server.")
+@access_options
 @click.option("--address", metavar="URL", help="The server's address as clients know it, behind a proxy.")
 @click.option(
     "--allow-host",
@@ -110,33 +106,19 @@ def _settings(host: str, options: dict[str, Any]) -> ServerSettings:
 
     Raises:
         ConfigError: if one is none.
+        click.UsageError: if an issuer is named without an audience, or the other way round.
     """
     from memforest.server.settings import ServerSettings
 
     return ServerSettings(
         host=host,
-        access=_limits(options),
+        access=read_access(**{name: options[name] for name in ACCESS_OPTIONS}),
         origins=options["origins"],
         hosts=options["hosts"],
         address=options["address"],
         mcp=options["mcp"],
         ui=options["ui"],
     )
-
-
-def _limits(options: dict[str, Any]) -> AccessSettings:
-    from memforest.access import AccessSettings, IssuerSettings
-
-    given: dict[str, Any] = {}
-    for option, name in (("rate", "key_rate"), ("tenant_rate", "tenant_rate")):
-        if (rate := options[option]) is not None:
-            given[name] = None if rate == "none" else rate
-    issuer, audience = options["oidc_issuer"], options["oidc_audience"]
-    if (issuer is None) != (audience is None):
-        raise click.UsageError("--oidc-issuer and --oidc-audience go together")
-    if issuer is not None:
-        given["issuer"] = IssuerSettings(issuer, audience)
-    return AccessSettings(**given)
 
 
 def _access(call: Call, settings: ServerSettings) -> KeyedAccess:
