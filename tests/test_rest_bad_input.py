@@ -190,9 +190,9 @@ def test_any_text_is_an_id(tmp_path: Path, one: str) -> None:
     with served(app_of(tmp_path / "forest")) as client:
         part = encoded(one)
         client("PUT", f"/v1/users/{part}/sessions/{part}", 201, json={"turns": [{**TURNS[0], "id": one}]})
-        assert client("GET", "/v1/users", 200) == [one]
-        assert client("GET", f"/v1/users/{part}/sessions", 200)[0]["session_id"] == one
-        assert client("GET", f"/v1/users/{part}/sessions/{part}", 200)[0]["id"] == one
+        assert client("GET", "/v1/users", 200)["users"] == [one]
+        assert client("GET", f"/v1/users/{part}/sessions", 200)["sessions"][0]["session_id"] == one
+        assert client("GET", f"/v1/users/{part}/sessions/{part}", 200)["turns"][0]["id"] == one
         client("DELETE", f"/v1/users/{part}/sessions/{part}/turns/{part}", 200)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.parent for path in files} == {tmp_path / "forest"}
@@ -293,7 +293,7 @@ def test_another_user_is_as_absent(folder: Path) -> None:
             url = f"/v1/users/{user}/sessions/s"
             client("PUT", url, 201, json={"turns": TURNS}, headers={"X-API-Key": "all"})
         own: dict[str, Any] = {"headers": {"X-API-Key": "own"}}
-        assert client("GET", "/v1/users", 200, **own) == ["ana"]
+        assert client("GET", "/v1/users", 200, **own)["users"] == ["ana"]
         for method, path, body in (
             ("GET", "", None),
             ("PUT", "", {}),
