@@ -86,6 +86,8 @@ def test_a_question_that_is_none(client: Client, question: object) -> None:
         {"ranking": {"lexcal": 1}},
         {"ranking": {"recall": {"levels": [9]}}},
         {"budget": {"max_calls": 1.5}},
+        {"budget": {"max_calls": 2**63}},
+        {"max_tokens": 2**63},
         {"explain": 1},
         {"verbose": True},
         {"query_time": "2024-01-01", "reference_date": "2024-01-01"},

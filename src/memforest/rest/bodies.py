@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from memforest.limits import MAX_FACT_CHARS, MAX_TOP_K
+from memforest.limits import MAX_FACT_CHARS
 from memforest.rest.fields import (
     Body,
     BudgetBody,
@@ -14,6 +14,7 @@ from memforest.rest.fields import (
     Id,
     IndexOf,
     IndexOrGraph,
+    MaxFacts,
     Metadata,
     Mode,
     OpenSpan,
@@ -21,6 +22,7 @@ from memforest.rest.fields import (
     Role,
     Span,
     Time,
+    TopK,
     WholeNumber,
 )
 from memforest.rest.params import ID_PATTERN
@@ -220,12 +222,8 @@ class SearchBody(Body):
     during: Span | None = Field(None, description="keep what overlaps [start, end)")
     said_by: Time | None = Field(None, description="what had been said by that time")
     known_at: Time | None = Field(None, description="what this memory held at that time")
-    top_k: Annotated[WholeNumber, Field(ge=1, le=MAX_TOP_K)] | None = Field(
-        None, description="most evidence returned"
-    )
-    max_facts: Annotated[WholeNumber, Field(ge=0, le=MAX_TOP_K)] | None = Field(
-        None, description="most of `top_facts`"
-    )
+    top_k: TopK | None = Field(None, description="most evidence returned")
+    max_facts: MaxFacts | None = Field(None, description="most of `top_facts`")
     max_tokens: Count | None = Field(None, description="for the texts of all evidence together, estimated")
     index: IndexOf | Annotated[list[IndexOf], Field(min_length=1)] | None = Field(
         None, description="which indexes to search; several are fused"
