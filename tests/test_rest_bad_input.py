@@ -60,7 +60,7 @@ def test_a_body_that_is_no_request(client: Client, body: bytes) -> None:
     assert "99999" not in problem["detail"]
 
 
-@pytest.mark.parametrize("question", ["", "   ", 3, None, ["x"]])
+@pytest.mark.parametrize("question", ["", "   ", "x\0y", 3, None, ["x"]])
 def test_a_question_that_is_none(client: Client, question: object) -> None:
     """Whether the schema or the core refuses it."""
     client("POST", SEARCH, 422, json={"question": question})

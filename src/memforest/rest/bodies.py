@@ -24,8 +24,8 @@ from memforest.rest.fields import (
     Time,
     TopK,
     WholeNumber,
+    Words,
 )
-from memforest.rest.params import ID_PATTERN
 
 __all__ = [
     "AddBody",
@@ -211,9 +211,7 @@ class SearchBody(Body):
 
     model_config = ConfigDict(json_schema_extra=QUESTION)
 
-    question: str = Field(
-        min_length=1, description="in any language", json_schema_extra={"pattern": ID_PATTERN}
-    )
+    question: Words = Field(description="in any language")
     query_time: Time | None = Field(None, description="another name for `reference_date`")
     reference_date: Time | None = Field(
         None, description='what "now" is in the question; the clock\'s time when not given'
@@ -300,9 +298,7 @@ class SpendBody(Body):
 class VerifyBody(Body):
     """Options of `verify`."""
 
-    deleted: list[Annotated[str, Field(min_length=1, json_schema_extra={"pattern": ID_PATTERN})]] = Field(
-        [], description="texts that must be nowhere any more"
-    )
+    deleted: list[Words] = Field([], description="texts that must be nowhere any more")
 
 
 class RebuildBody(SpendBody):

@@ -34,6 +34,7 @@ __all__ = [
     "Time",
     "TopK",
     "WholeNumber",
+    "Words",
     "given",
     "settings_body",
 ]
@@ -50,6 +51,14 @@ def _integral(value: object) -> object:
 MOST = 2**53
 """The largest whole number that every reader of JSON keeps (RFC 8259, 6), and SQLite too."""
 WholeNumber: TypeAlias = Annotated[int, Strict(), BeforeValidator(_integral)]
+
+
+def _words(value: str) -> str:
+    if "\0" in value or not value.strip():
+        raise ValueError("it is blank, or holds a NUL character")
+    return value
+
+
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
 TopK: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
 MaxFacts: TypeAlias = Annotated[int, Field(ge=0, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
@@ -58,6 +67,10 @@ Id: TypeAlias = Annotated[
     AfterValidator(checked),
     Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"pattern": ID_PATTERN}),
 ]
+Words: TypeAlias = Annotated[
+    str, AfterValidator(_words), Field(min_length=1, json_schema_extra={"pattern": ID_PATTERN})
+]
+"""A text of any length, not blank and without NUL."""
 Time: TypeAlias = (
     Annotated[str, Field(min_length=1, max_length=TIME_CHARS, json_schema_extra={"format": "date-time"})]
     | Annotated[int, Strict(), Field(ge=FIRST_UNIX, lt=AFTER_UNIX)]
