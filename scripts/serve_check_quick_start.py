@@ -42,7 +42,7 @@ def write(client: AuthenticatedClient) -> None:
     check(put("monday", TURNS) == 200, "the same session changes nothing")
     check(put("monday", [{**TURNS[0], "content": "No."}]) == 409, "another one is a conflict")
     check(put("later", [LATER]) == 201, "a later session is stored")
-    check(len(turns.sync(USER, "monday", client=client).to_dict()["turns"]) == 2, "its turns are told")
+    check(turns.sync(USER, "monday", client=client).total == 2, "its turns are told")
     said = AddBody.from_dict({"content": "My cat is called Miso."})
     first, again = (add.sync(USER, client=client, body=said, idempotency_key="one") for _ in range(2))
     check((first.repeated, again.repeated) == (False, True), "a message that is sent again is stored once")

@@ -43,6 +43,17 @@ def test_a_page_of_facts(client: Client) -> None:
     assert texts == ["I live in Davis.", "My cat is called Miso.", "I moved to Miami."]
 
 
+def test_pages_by_cursor(client: Client) -> None:
+    """No fact twice or missing when one is added in between; cursor and offset exclude each other."""
+    first = client("GET", f"{BASE}/facts?limit=1", 200)
+    early = {"role": "user", "content": "I play chess.", "timestamp": "2024-01-01"}
+    client("PUT", f"{BASE}/sessions/early", 201, json={"turns": [early]})
+    rest = client("GET", f"{BASE}/facts?limit=9&cursor={first['next_cursor']}", 200)
+    texts = [one["text"] for one in first["facts"] + rest["facts"]]
+    assert texts == ["I live in Davis.", "My cat is called Miso.", "I moved to Miami."]
+    client("GET", f"{BASE}/facts?offset=1&cursor={first['next_cursor']}", 422)
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [

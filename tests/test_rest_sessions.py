@@ -53,13 +53,13 @@ def test_where_a_new_session_is(client: Client) -> None:
     """`Location` leads to it, whatever its id."""
     response = client.raw("PUT", f"{BASE}/a%2Fb%20%C3%A9", json={"turns": TURNS})
     assert response.headers["location"] == f"{BASE}/a%2Fb%20%C3%A9"
-    assert len(client("GET", response.headers["location"], 200)) == 3
+    assert len(client("GET", response.headers["location"], 200)["turns"]) == 3
 
 
 def test_sessions_are_listed_in_time_order(client: Client) -> None:
     """With their turns counted, and times with an offset."""
     told(client)
-    first, second = client("GET", BASE, 200)
+    first, second = client("GET", BASE, 200)["sessions"]
     assert [first["session_id"], second["session_id"]] == ["first", "second"]
     assert (first["turns"], first["start"]) == (3, "2024-05-01T10:00:00+00:00")
 
@@ -67,7 +67,7 @@ def test_sessions_are_listed_in_time_order(client: Client) -> None:
 def test_metadata_comes_back(client: Client) -> None:
     """That of the session, and that of turns: every field of a turn that is none of ours."""
     client("PUT", f"{BASE}/s", 201, json={"turns": [{**TURNS[0], "mood": "glad"}], "metadata": {"app": "x"}})
-    assert client("GET", BASE, 200)[0]["metadata"] == {"app": "x"}
+    assert client("GET", BASE, 200)["sessions"][0]["metadata"] == {"app": "x"}
     assert client("GET", f"{BASE}/s", 200)["turns"][0]["metadata"] == {"mood": "glad"}
 
 
@@ -126,7 +126,7 @@ def test_a_message_that_is_sent_again(client: Client) -> None:
     again = client("POST", url, 200, json={"content": "I adopted a dog."}, headers=key)
     assert (first["repeated"], again["repeated"]) == (False, True)
     assert again["added"] == first["added"]
-    assert len(client("GET", f"{BASE}/{first['session_id']}", 200)) == 1
+    assert len(client("GET", f"{BASE}/{first['session_id']}", 200)["turns"]) == 1
     problem = client("POST", url, 409, json={"content": "I adopted a bird."}, headers=key)
     assert problem["type"] == "urn:memforest:error:IdempotencyError"
     assert "bird" not in str(problem)
@@ -164,3 +164,16 @@ def test_a_turn_that_says_neither_when_nor_who(client: Client) -> None:
     problem = client("PUT", f"{BASE}/s", 422, json={"turns": [{"role": "user", "content": "Hi there."}]})
     assert problem["type"] == "urn:memforest:error:TimestampError"
     assert "timestamp" in problem["detail"]
+
+
+def test_sessions_and_turns_come_in_pages(client: Client) -> None:
+    """By a cursor, each once, with how many there are."""
+    told(client)
+    first = client("GET", f"{BASE}?limit=1", 200)
+    second = client("GET", f"{BASE}?limit=1&cursor={first['next_cursor']}", 200)
+    assert (first["total"], second["next_cursor"]) == (2, None)
+    assert [one["sessions"][0]["session_id"] for one in (first, second)] == ["first", "second"]
+    page = client("GET", f"{BASE}/first?limit=2", 200)
+    rest = client("GET", f"{BASE}/first?limit=2&cursor={page['next_cursor']}", 200)
+    assert [one["id"] for one in page["turns"] + rest["turns"]] == ["0", "1", "2"]
+    client("GET", f"{BASE}/first?cursor={first['next_cursor']}", 422)

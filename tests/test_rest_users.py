@@ -36,18 +36,18 @@ def test_the_name_of_a_user_is_who_speaks(client: Client) -> None:
     """An unnamed turn of theirs is by the display name."""
     client("PUT", "/v1/users/u1", 201, json={"display_name": "Ana"})
     told(client, "u1")
-    assert client("GET", "/v1/users/u1/sessions/first", 200)[0]["speaker"] == "Ana"
+    assert client("GET", "/v1/users/u1/sessions/first", 200)["turns"][0]["speaker"] == "Ana"
 
 
 def test_who_has_a_memory(client: Client) -> None:
     """They are listed by id; to ask makes nobody a memory."""
-    assert client("GET", "/v1/users", 200) == []
+    assert client("GET", "/v1/users", 200)["users"] == []
     problem = client("GET", "/v1/users/ana", 404)
     assert problem["type"] == "urn:memforest:error:NotFoundError"
-    assert client("GET", "/v1/users", 200) == []
+    assert client("GET", "/v1/users", 200)["users"] == []
     for user in ("bob", "ana"):
         client("PUT", f"/v1/users/{user}", 201)
-    assert client("GET", "/v1/users", 200) == ["ana", "bob"]
+    assert sorted(client("GET", "/v1/users", 200)["users"]) == ["ana", "bob"]
     assert client("GET", "/v1/users/ana", 200) == {"user_id": "ana"}
 
 
@@ -131,3 +131,21 @@ def test_what_a_key_allows(folder: Path, scope: str, method: str, path: str, bod
         more = {} if body is None else {"json": body}
         client(method, f"/v1/users/ana{path}", 403, headers={"X-API-Key": "others"}, **more)
         client(method, f"/v1/users/ana{path}", 200, headers={"X-API-Key": "one"}, **more)
+
+
+def test_users_come_in_pages(client: Client) -> None:
+    """By a cursor, each once; a cursor of another list is refused."""
+    for n in range(5):
+        client("PUT", f"/v1/users/u{n}", 201)
+    found, cursor = [], ""
+    while True:
+        page = client("GET", f"/v1/users?limit=2{cursor}", 200)
+        found += page["users"]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert sorted(found) == [f"u{n}" for n in range(5)]
+    told(client)
+    other = client("GET", "/v1/users/ana/facts?limit=1", 200)["next_cursor"]
+    client("GET", f"/v1/users?cursor={other}", 422)
+    client("GET", "/v1/users?cursor=nonsense", 422)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from memforest.limits import MAX_FACT_CHARS, MAX_TOP_K
+from memforest.limits import MAX_FACT_CHARS
 from memforest.rest.fields import (
     Body,
     BudgetBody,
@@ -14,6 +14,7 @@ from memforest.rest.fields import (
     Id,
     IndexOf,
     IndexOrGraph,
+    MaxFacts,
     Metadata,
     Mode,
     OpenSpan,
@@ -21,9 +22,10 @@ from memforest.rest.fields import (
     Role,
     Span,
     Time,
+    TopK,
     WholeNumber,
+    Words,
 )
-from memforest.rest.params import ID_PATTERN
 
 __all__ = [
     "AddBody",
@@ -209,9 +211,7 @@ class SearchBody(Body):
 
     model_config = ConfigDict(json_schema_extra=QUESTION)
 
-    question: str = Field(
-        min_length=1, description="in any language", json_schema_extra={"pattern": ID_PATTERN}
-    )
+    question: Words = Field(description="in any language")
     query_time: Time | None = Field(None, description="another name for `reference_date`")
     reference_date: Time | None = Field(
         None, description='what "now" is in the question; the clock\'s time when not given'
@@ -220,12 +220,8 @@ class SearchBody(Body):
     during: Span | None = Field(None, description="keep what overlaps [start, end)")
     said_by: Time | None = Field(None, description="what had been said by that time")
     known_at: Time | None = Field(None, description="what this memory held at that time")
-    top_k: Annotated[WholeNumber, Field(ge=1, le=MAX_TOP_K)] | None = Field(
-        None, description="most evidence returned"
-    )
-    max_facts: Annotated[WholeNumber, Field(ge=0, le=MAX_TOP_K)] | None = Field(
-        None, description="most of `top_facts`"
-    )
+    top_k: TopK | None = Field(None, description="most evidence returned")
+    max_facts: MaxFacts | None = Field(None, description="most of `top_facts`")
     max_tokens: Count | None = Field(None, description="for the texts of all evidence together, estimated")
     index: IndexOf | Annotated[list[IndexOf], Field(min_length=1)] | None = Field(
         None, description="which indexes to search; several are fused"
@@ -302,9 +298,7 @@ class SpendBody(Body):
 class VerifyBody(Body):
     """Options of `verify`."""
 
-    deleted: list[Annotated[str, Field(min_length=1, json_schema_extra={"pattern": ID_PATTERN})]] = Field(
-        [], description="texts that must be nowhere any more"
-    )
+    deleted: list[Words] = Field([], description="texts that must be nowhere any more")
 
 
 class RebuildBody(SpendBody):

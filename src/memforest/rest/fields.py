@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from memforest.config import MODES, Ranking
 from memforest.endpoint import Budget
-from memforest.limits import MAX_ID_CHARS, ROLES
+from memforest.limits import MAX_ID_CHARS, MAX_TOP_K, ROLES
 from memforest.memory.inspect.profiles import GRAPH
 from memforest.rest.params import ID_PATTERN, TIME_CHARS, checked
 from memforest.settings import hints_of
@@ -24,6 +24,7 @@ __all__ = [
     "Id",
     "IndexOf",
     "IndexOrGraph",
+    "MaxFacts",
     "Metadata",
     "Mode",
     "OpenSpan",
@@ -31,7 +32,9 @@ __all__ = [
     "Role",
     "Span",
     "Time",
+    "TopK",
     "WholeNumber",
+    "Words",
     "given",
     "settings_body",
 ]
@@ -45,13 +48,29 @@ def _integral(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+MOST = 2**53
+"""The largest whole number that every reader of JSON keeps (RFC 8259, 6), and SQLite too."""
 WholeNumber: TypeAlias = Annotated[int, Strict(), BeforeValidator(_integral)]
-Count: TypeAlias = Annotated[WholeNumber, Field(ge=1)]
+
+
+def _words(value: str) -> str:
+    if "\0" in value or not value.strip():
+        raise ValueError("it is blank, or holds a NUL character")
+    return value
+
+
+Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
+TopK: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
+MaxFacts: TypeAlias = Annotated[int, Field(ge=0, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
 Id: TypeAlias = Annotated[
     str,
     AfterValidator(checked),
     Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"pattern": ID_PATTERN}),
 ]
+Words: TypeAlias = Annotated[
+    str, AfterValidator(_words), Field(min_length=1, json_schema_extra={"pattern": ID_PATTERN})
+]
+"""A text of any length, not blank and without NUL."""
 Time: TypeAlias = (
     Annotated[str, Field(min_length=1, max_length=TIME_CHARS, json_schema_extra={"format": "date-time"})]
     | Annotated[int, Strict(), Field(ge=FIRST_UNIX, lt=AFTER_UNIX)]
@@ -113,7 +132,8 @@ def _strictly(hint: Any) -> Any:
     origin, args = get_origin(hint), get_args(hint)
     base, bounds = (args[0], args[1:]) if origin is Annotated else (hint, ())
     if base in (int, float, bool):
-        strict = (Strict(), BeforeValidator(_integral)) if base is int else (Strict(),)
+        whole = (Field(le=MOST), Strict(), BeforeValidator(_integral))
+        strict = whole if base is int else (Strict(),)
         return Annotated[(base, *bounds, *strict)]
     if origin is Annotated:
         return Annotated[(_strictly(base), *bounds)]
