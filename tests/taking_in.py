@@ -13,7 +13,7 @@ from typing import Any, cast
 from tests.worlds import fast_config
 
 from memforest.access import Access, Principal
-from memforest.errors import InputError, MemForestError, RateLimitError
+from memforest.errors import InputError, MemForestError, RateLimitError, StoreError
 from memforest.forest.forest import AsyncMemForest
 from memforest.memory.directory import file_name
 
@@ -91,7 +91,7 @@ class Tenants:
         self.forests: dict[str | None, Taking] = {}
         self.most = most
         self.ingests: dict[str | None, int] = {}
-        self.waits: list[asyncio.Future[None]] = []
+        self.broken: StoreError | None = None
 
     def taking(self, tenant: str | None = None) -> Taking:
         """Return the double of a tenant's forest."""
@@ -120,6 +120,8 @@ class Tenants:
     @asynccontextmanager
     async def forest(self, principal: Principal) -> AsyncIterator[AsyncMemForest]:
         """Give the double of a tenant's forest."""
+        if self.broken is not None:
+            raise self.broken
         yield cast(AsyncMemForest, self.taking(principal.tenant))
 
     def access(self) -> Access:

@@ -344,6 +344,35 @@ def test_a_job_that_cannot_be_received_has_failed_and_its_sender_knows_why(folde
     run(folder, work)
 
 
+def test_memories_that_cannot_be_had_fail_the_job(folder: Path) -> None:
+    """Where a tenant's forest cannot be opened any more, the job says so instead of waiting for ever."""
+
+    async def work(access: Tenants, intake: Intake) -> None:
+        async with access.ingesting(WHO):  # it waits here
+            job = await intake.submit(WHO, [request("ana", "one"), request("bob", "one")])
+            access.broken = StoreWriteError("no directory any more")
+        found = await ended(intake, job)
+        assert (found.state, found.error, found.done) == ("failed", "StoreWriteError", 0)
+
+    run(folder, work, most=1)
+
+
+def test_jobs_are_parked_as_well_as_their_file_allows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full when the server ends does not keep it from ending."""
+
+    def full(*_: Any, **_more: Any) -> None:
+        raise StoreWriteError("the disk is full")
+
+    async def work(access: Tenants, intake: Intake) -> None:
+        await intake.submit(WHO, [request("ana", "one")])
+        await until(lambda: access.taking().at_work)
+        monkeypatch.setattr("memforest.intake.rows.JobRows.set_state", full)
+        await intake.close()
+        assert not access.taking().at_work
+
+    run(folder, work)
+
+
 def test_users_are_worked_on_within_the_bounds_of_tenant_and_server(folder: Path) -> None:
     """Users are worked on within the bounds of tenant and server."""
 

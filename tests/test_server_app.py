@@ -26,6 +26,7 @@ from tests.worlds import fast_config
 from memforest.access.keys import KeyStore
 from memforest.cli import main
 from memforest.errors import ConfigError
+from memforest.intake import IntakeBounds
 from memforest.server import serve_command, serving
 from memforest.server.app import create_server, served
 from memforest.server.serving import listen
@@ -126,6 +127,16 @@ def test_a_page_that_lets_its_name_point_here_reads_nothing(folder: Path, host: 
         # Such a page can send any header.
         asked = {"Host": host, "X-API-Key": "mf_none"}
         assert client.get("/v1/users", headers=asked).status_code == 421
+
+
+def test_bounds_of_jobs_are_those_of_the_settings(folder: Path) -> None:
+    """What may be unfinished at once is set for a server."""
+    one = {"user_id": "ana", "session_id": "s", "turns": TURNS}
+    with server(folder, jobs=IntakeBounds(most_sessions=1)) as client:
+        assert client.post("/v1/ingest", json={"sessions": [one, one]}).status_code == 422
+        assert client.post("/v1/ingest", json={"sessions": [one]}).status_code == 202
+    with pytest.raises(ConfigError, match="most_open"):
+        IntakeBounds(most_open=0)
 
 
 def test_all_steps_of_an_end_fit_into_half_a_minute() -> None:

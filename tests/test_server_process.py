@@ -6,12 +6,13 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def serving(folder: Path, *args: str) -> Iterator[tuple[subprocess.Popen[str], A
             process.kill()
 
 
-def sessions(count: int, turns: int = 12) -> dict[str, Any]:
+def sessions(count: int, turns: int = 8) -> dict[str, Any]:
     """Return a request with many sessions of two users."""
     said = [
         {
@@ -110,13 +111,15 @@ def test_killed_in_the_middle_of_an_ingest_nothing_is_lost_and_the_job_goes_on(t
     """After kill -9 the next server finishes the job; every session is whole, and the memories verify."""
     folder = tmp_path / "memories"
     with serving(folder) as (process, client):
-        response = client.post("/v1/ingest", json=sessions(40))
+        response = client.post("/v1/ingest", json=sessions(30))
         assert response.status_code == 202
         job = response.json()
         with client.stream("GET", f"/v1/jobs/{job['id']}/events") as stream:
             next(line for line in stream.iter_lines() if line.startswith("event: extracted"))
             process.kill()
             process.wait()
+    with closing(sqlite3.connect(folder / "server" / "jobs.sqlite")) as db:
+        assert db.execute("SELECT state FROM job").fetchall() == [("running",)]
     with serving(folder) as (process, client):
         found = ended(client, job["id"])
         assert (found["state"], found["received"], found["done"], found["refused"]) == (
@@ -137,8 +140,8 @@ def test_killed_in_the_middle_of_an_ingest_nothing_is_lost_and_the_job_goes_on(t
         for user in ("ana", "bob"):
             memory = forest.user(user)
             assert memory.verify().ok
-            assert len(memory.sessions()) == 20
-            assert memory.stats().turns == 20 * 12
+            assert len(memory.sessions()) == 15
+            assert memory.stats().turns == 15 * 8
 
 
 def test_told_to_end_it_says_so_parks_its_jobs_and_the_next_one_goes_on(tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ def test_told_to_end_it_says_so_parks_its_jobs_and_the_next_one_goes_on(tmp_path
     folder = tmp_path / "memories"
     with serving(folder) as (process, client):
         assert client.get("/readyz").status_code == 200
-        job = client.post("/v1/ingest", json=sessions(60)).json()
+        job = client.post("/v1/ingest", json=sessions(30)).json()
         process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + 10
         while client.get("/readyz").status_code != 503:
@@ -160,7 +163,7 @@ def test_told_to_end_it_says_so_parks_its_jobs_and_the_next_one_goes_on(tmp_path
         with pytest.raises(httpx.TransportError):
             client.get("/livez")
     with serving(folder) as (process, client):
-        assert ended(client, job["id"])["done"] == 60
+        assert ended(client, job["id"])["done"] == 30
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from memforest.access import Access, Principal
 from memforest.clock import Clock, system_clock
@@ -41,6 +41,7 @@ from memforest.intake.views import (
     time_of,
     view_of,
 )
+from memforest.settings import Bound, Count, Settings, Whole
 
 __all__ = ["Intake", "IntakeBounds"]
 
@@ -56,21 +57,23 @@ LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeBounds:
-    """What ingest jobs may take.
+class IntakeBounds(Settings):
+    """What ingest jobs may take."""
 
-    `most_open` jobs of a tenant may be unfinished at once, `most_kept` ended ones stay known for `keep`. A request has at
-    most `most_sessions`. `most_running` users are worked on at once, `most_of_tenant` of one tenant; `most_watchers`
-    connections of a tenant may follow events.
-    """
-
-    most_sessions: int = MOST_SESSIONS
-    most_open: int = 100
-    most_kept: int = 1000
-    most_running: int = 4
-    most_of_tenant: int = 2
-    most_watchers: int = 100
-    keep: timedelta = timedelta(days=7)
+    most_sessions: Annotated[int, Bound(ge=1, le=MOST_SESSIONS)] = MOST_SESSIONS
+    """Most sessions of one job."""
+    most_open: Count = 100
+    """Most jobs of a tenant that are unfinished at once."""
+    most_kept: Whole = 1000
+    """Most jobs of a tenant that stay known after their end."""
+    keep_days: Annotated[float, Bound(gt=0)] = 7.0
+    """How long they do."""
+    most_running: Count = 4
+    """Most users that are worked on at once."""
+    most_of_tenant: Count = 2
+    """Most users of one tenant that are worked on at once."""
+    most_watchers: Count = 100
+    """Most connections of a tenant that follow jobs."""
 
 
 class Intake:
@@ -277,7 +280,7 @@ class Intake:
         return with_messages(view, problems)
 
     async def _make_room(self, tenant: TenantJobs) -> None:
-        before = self._clock() - self.bounds.keep
+        before = self._clock() - timedelta(days=self.bounds.keep_days)
         if await asyncio.to_thread(tenant.rows.count_open) >= self.bounds.most_open:
             raise RateLimitError(f"{self.bounds.most_open} jobs are unfinished already", retry_after_s=5.0)
         await asyncio.to_thread(tenant.rows.delete_old, before_ms=ms_of(before), most=self.bounds.most_kept)

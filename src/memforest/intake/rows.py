@@ -1,6 +1,6 @@
 """The jobs of one tenant in SQLite, in ``server/jobs.sqlite``; the only module of this room that speaks SQL.
 
-There are counts, states and digests, and no text, no user id and no session id: users are the hash that ends the name of
+It holds counts, states and digests; no text, user id or session id. Users are the hash that ends the name of
 their file, so that a job finds them again, sessions a digest.
 """
 

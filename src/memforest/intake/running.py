@@ -10,7 +10,7 @@ from typing import Any
 
 from memforest.access import Access
 from memforest.endpoint import Budget
-from memforest.errors import MemForestError, NotFoundError, RateLimitError, StoreLockedError
+from memforest.errors import MemForestError, NotFoundError, RateLimitError, StoreError, StoreLockedError
 from memforest.forest.forest import AsyncMemForest
 from memforest.intake.live import LiveJob, Run, TenantJobs, digest_of, user_of
 from memforest.intake.rows import JobRow
@@ -84,6 +84,11 @@ class Runner:
                     await self._run(tenant, file, Run(jobs), forest)
             except RateLimitError as exc:
                 return min(max(exc.retry_after_s, 0.05), 5.0)
+            except StoreError as exc:
+                if not (jobs := tenant.pending.pop(file, set())):
+                    raise  # the file of jobs fails
+                for number in jobs & tenant.jobs.keys():  # the memories cannot be had at all
+                    await self._end_part(tenant, tenant.jobs[number], file, exc)
         return 0.0
 
     async def _run(self, tenant: TenantJobs, file: str, run: Run, forest: AsyncMemForest) -> None:
@@ -261,8 +266,11 @@ class Runner:
             if job.flushing is not None:
                 job.flushing.cancel()
                 job.flushing = None
-            await self.flush(tenant, job)
-            await asyncio.to_thread(tenant.rows.set_state, job.number, "parked", now_ms=self._now_ms())
+            try:
+                await self.flush(tenant, job)
+                await asyncio.to_thread(tenant.rows.set_state, job.number, "parked", now_ms=self._now_ms())
+            except StoreError as exc:  # the next start goes on with it all the same
+                _log.warning("a job was not parked: %s", type(exc).__name__)
             job.state = "parked"
             job.notify()
         tenant.jobs.clear()

@@ -14,6 +14,7 @@ from memforest import __version__
 from memforest.access import Access, OpenAccess
 from memforest.config import Config
 from memforest.forest.forest import AsyncMemForest
+from memforest.intake import Intake, IntakeBounds
 from memforest.rest import compat, openapi, operations, problems
 from memforest.rest.asgi import Around
 from memforest.rest.routes import ROUTERS
@@ -34,6 +35,7 @@ def create_app(
     *,
     access: Access | None = None,
     origins: Sequence[str] = (),
+    jobs: IntakeBounds | None = None,
 ) -> FastAPI:
     """Return an app that serves memories over REST; to be run by itself or mounted in a host's app.
 
@@ -42,6 +44,7 @@ def create_app(
         config: of the forest that is made for a directory.
         access: decides on requests in the place of both; without it everybody who reaches the app may do everything.
         origins: origins of pages that may use it from a browser (CORS), such as ``"https://app.example"``; none when not given.
+        jobs: what ingest jobs may take.
     """
     if access is None:
         if isinstance(forest_or_dir, AsyncMemForest):
@@ -75,5 +78,5 @@ def create_app(
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
     for router in (*ROUTERS, *compat.ROUTERS):
         app.include_router(router)
-    operations.install(app, access)
+    operations.install(app, access, Intake(access, jobs))
     return app

@@ -21,11 +21,11 @@ WITHIN_S = 10.0
 """How long jobs that are under way may take to end with the app."""
 
 
-def install(app: FastAPI, access: Access, intake: Intake | None = None) -> None:
+def install(app: FastAPI, access: Access, intake: Intake) -> None:
     """Give an app its ingest jobs, health and metrics; called when all other middleware is there."""
-    app.state.intake = intake or Intake(access)
+    app.state.intake = intake
     app.state.health = Health(access)
-    app.state.metrics = Metrics(access, app.state.intake)
+    app.state.metrics = Metrics(access, intake)
     for router in (health.router, metrics.router):
         app.include_router(router)
     app.user_middleware.append(Middleware(Seen))

@@ -41,7 +41,7 @@ def create_server(
     """
     settings = settings or ServerSettings()
     access = access or KeyedAccess(directory, config, settings.access, loopback=is_loopback(settings.host))
-    app = create_app(access=access, origins=settings.origins)
+    app = create_app(access=access, origins=settings.origins, jobs=settings.jobs)
     app.state.drain_s = settings.jobs_s
     if settings.mcp:
         _add_mcp(app, access, settings)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from memforest.access import AccessSettings
 from memforest.errors import ConfigError
+from memforest.intake import IntakeBounds
 from memforest.settings import Bound, Settings
 
 __all__ = ["END_S", "ServerSettings"]
@@ -31,6 +32,8 @@ class ServerSettings(Settings):
     """The address that it listens on; another than this machine's own takes a key, see `memforest keys`."""
     access: AccessSettings = field(default_factory=AccessSettings)
     """Limits, and whose tokens are taken."""
+    jobs: IntakeBounds = field(default_factory=IntakeBounds)
+    """What ingest jobs may take."""
     origins: Sequence[str] = ()
     """Origins of pages that may use REST from a browser (CORS)."""
     hosts: Sequence[str] = ()
