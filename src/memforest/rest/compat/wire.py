@@ -95,6 +95,6 @@ def _openai_error(body: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "message": body.get("detail", ""),
         "type": "invalid_request_error" if body.get("status", 500) < 500 else "server_error",
-        "code": body.get("title"),
+        "code": str(body.get("type", "")).rpartition(":")[2],
         "param": None,
     }
