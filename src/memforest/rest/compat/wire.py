@@ -54,7 +54,7 @@ class FacadeRoute(APIRoute):
             try:
                 return await handle(request)
             except UnmappedError as error:
-                answer: Response = problems.http_problem(501, str(error), ASKS_NO_MORE)
+                answer: Response = problems.problem(501, "NotMapped", str(error), ASKS_NO_MORE)
             except (MemForestError, HTTPException, RequestValidationError) as error:
                 answer = await _everywhere(request, error)
             return _readable(request, answer)
