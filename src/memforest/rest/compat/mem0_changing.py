@@ -14,7 +14,7 @@ from memforest.errors import InputError, NotFoundError
 from memforest.forest.forest import AsyncMemForest
 from memforest.memory.corrected import HistoryEntry
 from memforest.rest.compat import mem0_bodies as bodies
-from memforest.rest.compat.filters import Both, Filter, fields_in, matches, read_mem0
+from memforest.rest.compat.filters import Both, Filter, fields_in, matches, read_mem0, users_of
 from memforest.rest.compat.records import LABELS, Memories, Record
 from memforest.rest.compat.routing import facade, route
 from memforest.rest.compat.scope import meant, or_nothing, shown
@@ -120,7 +120,7 @@ async def batch_delete(body: bodies.Batch, forest: Forest, who: Who) -> dict[str
 async def delete_all(request: Request, forest: Forest, who: Who) -> dict[str, str]:
     """Delete what was said and passes a filter; without a filter nothing is."""
     wanted = read_mem0(_of_query(request))
-    if wanted == Both():
+    if wanted == Both() or (fields_in(wanted) == {"user_id"} and users_of(wanted) is None):
         raise InputError(
             "delete_all without a filter would delete everything and is refused; give user_id, or more ids beside it"
         )

@@ -55,40 +55,20 @@ class FacadeRoute(APIRoute):
                 return await handle(request)
             except UnmappedError as error:
                 answer: Response = problems.problem(501, "NotMapped", str(error), ASKS_NO_MORE)
-            except RequestValidationError as error:
-                answer = problems.problem(422, "InputError", _what_is_wrong(error))
-            except HTTPException as error:
-                answer = problems.problem(error.status_code, "InputError", _of_body(error.status_code))
-            except MemForestError as error:
-                answer = await _known(request, error)
+            except (MemForestError, HTTPException, RequestValidationError) as error:
+                answer = await _everywhere(request, error)
             return _readable(request, answer)
 
         return handled
 
 
-async def _known(request: Request, error: MemForestError) -> Response:
-    """Return the answer that the app gives to an error everywhere."""
+async def _everywhere(request: Request, error: Exception) -> Response:
+    """Return the answer that the app gives to an error on every route."""
     handlers = request.app.exception_handlers
-    kind = next((one for one in type(error).__mro__ if one in handlers), None)
-    if kind is None:
-        return problems.answer_of(error)
-    answer: Response = await handlers[kind](request, error)
-    return answer
-
-
-def _of_body(status: int) -> str:
-    return "the body is larger than is allowed" if status == 413 else "the body is not JSON in UTF-8"
-
-
-def _what_is_wrong(error: RequestValidationError) -> str:
-    """Return the mistakes of a body, by place; the values themselves are not quoted."""
-    if any(one["type"] == "json_invalid" for one in error.errors()):
-        return _of_body(422)
-    places = (
-        (".".join(str(part) for part in one["loc"] if part != "body")[:100], one["msg"])
-        for one in error.errors()[:5]
+    answer: Response = await next(handlers[kind] for kind in type(error).__mro__ if kind in handlers)(
+        request, error
     )
-    return "; ".join(f"{where or 'body'}: {what}" for where, what in places)
+    return answer
 
 
 def _readable(request: Request, answer: Response) -> Response:
@@ -115,6 +95,6 @@ def _openai_error(body: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "message": body.get("detail", ""),
         "type": "invalid_request_error" if body.get("status", 500) < 500 else "server_error",
-        "code": body.get("title"),
+        "code": str(body.get("type", "")).rpartition(":")[2],
         "param": None,
     }
