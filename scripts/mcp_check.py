@@ -143,7 +143,8 @@ async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     if result.is_error or result.structured_content is None:
         raise CheckError(f"{tool}: {result.content}")
-    return result.structured_content
+    found: dict[str, Any] = result.structured_content
+    return found
 
 
 def _same(found: object, wanted: object) -> None:

@@ -12,7 +12,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest.access import Access
-from memforest.ui import actions, asking, comparing, facts, forests, people, told
+from memforest.intake import Intake
+from memforest.ui import actions, asking, comparing, facts, forests, jobs, people, told
 from memforest.ui.entering import Ticket
 from memforest.ui.site import Site
 
@@ -50,6 +51,7 @@ def ui_app(
     prefix: str | None = None,
     hosts: Collection[str] = (),
     ticket: Ticket | None = None,
+    intake: Intake | None = None,
 ) -> ASGIApp:
     """Return the inspector, to be mounted in another app, as at ``/ui``, or run by itself.
 
@@ -59,8 +61,9 @@ def ui_app(
         prefix: where it is mounted, if that is not what the mounting app tells.
         hosts: further names of this server, for requests without a key.
         ticket: lets the person in who has its word, once.
+        intake: the ingest jobs of the server, which have a page where they are given.
     """
-    site = Site(access, hosts=hosts, ticket=ticket)
+    site = Site(access, hosts=hosts, ticket=ticket, intake=intake)
     routes = [
         Route("/", site.page(people.users)),
         Route("/login", site.login, methods=["GET", "POST"]),
@@ -77,6 +80,10 @@ def ui_app(
         Route("/session", site.page(told.session)),
         Route("/ask", site.page(asking.ask)),
         Route("/diff", site.page(comparing.diff)),
+        Route("/jobs", site.page(jobs.jobs)),
+        Route("/job", site.page(jobs.job)),
+        Route("/job/events", site.page(jobs.events)),
+        Route("/cancel", site.form(jobs.cancel, "write"), methods=["POST"]),
         Route("/pin", site.form(actions.pin, "write"), methods=["POST"]),
         Route("/update", site.form(actions.update, "write"), methods=["POST"]),
         Route("/undo", site.form(actions.undo, "write"), methods=["POST"]),

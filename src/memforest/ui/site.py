@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from memforest.access import Access, Principal, Scope
 from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
+from memforest.intake import Intake
 from memforest.ui.entering import Ticket, is_local_host
 from memforest.ui.refusing import sentence_of, status_of
 from memforest.ui.sessions import LIFE_S, Sessions
@@ -37,6 +38,7 @@ class Site:
         access: decides.
         hosts: names of this server that a request without a key may bear, beside those of this machine.
         ticket: lets the person in who has its word.
+        intake: the ingest jobs of the server.
         sessions: who is logged in.
     """
 
@@ -46,11 +48,13 @@ class Site:
         *,
         hosts: Collection[str] = (),
         ticket: Ticket | None = None,
+        intake: Intake | None = None,
         sessions: Sessions | None = None,
     ) -> None:
         self._access = access
         self._hosts = hosts
         self._ticket = ticket
+        self._intake = intake
         self._sessions = sessions or Sessions()
         self._templates = environment()
 
@@ -82,6 +86,8 @@ class Site:
                         self._sessions.token(session),
                         credential is not None,
                         form,
+                        lambda: self._identify(request, credential),
+                        self._intake,
                     )
                     answer = await handler(visit)
             except UnauthenticatedError:
@@ -192,7 +198,15 @@ class Site:
             return link(_base(request), page, **params)
 
         body = self._templates.get_template("message.html").render(
-            url=url, sentence=sentence, status=status, user=None, only=None, here="", keyed=False, token=""
+            url=url,
+            sentence=sentence,
+            status=status,
+            user=None,
+            only=None,
+            here="",
+            keyed=False,
+            token="",
+            has_jobs=False,
         )
         return HTMLResponse(body, status)
 
@@ -209,6 +223,7 @@ class Site:
             only=None,
             here="login",
             keyed=False,
+            has_jobs=False,
         )
         return self._with_cookie(request, HTMLResponse(body, status), session)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
@@ -14,6 +14,7 @@ from memforest.access import Principal, Scope
 from memforest.errors import InputError
 from memforest.forest.forest import AsyncMemForest
 from memforest.forest.handle import AsyncUserMemory
+from memforest.intake import Intake
 from memforest.ui.showing import link
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class Visit:
     """Whether they are logged in, and can log out."""
     form: Mapping[str, str]
     """The fields that were posted; empty for a page that is read."""
+    again: Callable[[], Awaitable[object]]
+    """Asks anew whether who looks may; raises as at first."""
+    intake: Intake | None = None
+    """The ingest jobs of the server, if it takes any."""
 
     @property
     def base(self) -> str:
@@ -124,18 +129,22 @@ class Visit:
             status: of HTTP.
             **context: what the template shows.
         """
-        body = self.templates.get_template(template).render(
-            url=self.url,
+        body = self.part(
+            template,
             user=user,
             here=here,
-            zone=self.forest.config.zone,
             token=self.token,
             keyed=self.keyed,
-            may=self.may,
             only=self.who.user,
+            has_jobs=self.intake is not None,
             **context,
         )
         return HTMLResponse(body, status)
+
+    def part(self, template: str, **context: Any) -> str:
+        """Return what a template writes, of a page or of a part of one."""
+        found = self.templates.get_template(template)
+        return found.render(url=self.url, zone=self.forest.config.zone, may=self.may, **context)
 
     def go(self, page: str, **params: object) -> Response:
         """Return the answer to a form that was carried out: go and see."""
