@@ -168,7 +168,7 @@ def test_each_result_once(http: TestClient) -> None:
 
 def test_wrong_requests(http: TestClient) -> None:
     """Each is a problem that also has OpenAI's error, and quotes nothing."""
-    for body in (
+    wrong: tuple[dict[str, Any], ...] = (
         {},
         {"query": ""},
         {"query": []},
@@ -181,7 +181,8 @@ def test_wrong_requests(http: TestClient) -> None:
         {"query": "x", "filters": {"type": "like", "key": "a", "value": "secret"}},
         {"query": "x", "filters": "secret"},
         {"query": "x", "colour": "secret"},
-    ):
+    )
+    for body in wrong:
         answer = post(http, body)
         assert answer.status_code == 422, body
         assert answer.headers["content-type"] == "application/problem+json"
