@@ -252,7 +252,7 @@ def test_resume_leaves_to_a_write_what_that_is_at_work_on(tmp_path: Path, verb: 
 
             first = write()
             await reached.wait()
-            assert await forest.resume("u") == []
+            assert await asyncio.wait_for(forest.resume("u"), 30) == []
             assert asked == ["extract"]
             first.cancel()
             await asyncio.wait([first])
