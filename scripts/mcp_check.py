@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -73,11 +73,12 @@ def main() -> int:
         options = ["--dir", str(memories), "--user", USER]
         command = [sys.executable, "-m", "memforest", "mcp", *options, "--tools", "full"]
         with served(command) as address:
-            for name, check in (
-                ("official client", lambda: official_client(command, address)),
-                ("conformance", lambda: conformance(packages, address)),
-                ("inspector", lambda: inspector(packages, command, address)),
-            ):
+            checks: dict[str, Callable[[], None]] = {
+                "official client": lambda: official_client(command, address),
+                "conformance": lambda: conformance(packages, address),
+                "inspector": lambda: inspector(packages, command, address),
+            }
+            for name, check in checks.items():
                 try:
                     check()
                 except CheckError as exc:
