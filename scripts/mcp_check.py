@@ -73,12 +73,12 @@ def main() -> int:
         options = ["--dir", str(memories), "--user", USER]
         command = [sys.executable, "-m", "memforest", "mcp", *options, "--tools", "full"]
         with served(command) as address:
-            checks: tuple[tuple[str, Callable[[], None]], ...] = (
-                ("official client", lambda: official_client(command, address)),
-                ("conformance", lambda: conformance(packages, address)),
-                ("inspector", lambda: inspector(packages, command, address)),
-            )
-            for name, check in checks:
+            checks: dict[str, Callable[[], None]] = {
+                "official client": lambda: official_client(command, address),
+                "conformance": lambda: conformance(packages, address),
+                "inspector": lambda: inspector(packages, command, address),
+            }
+            for name, check in checks.items():
                 try:
                     check()
                 except CheckError as exc:

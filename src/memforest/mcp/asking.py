@@ -11,7 +11,6 @@ from pydantic import Field
 from memforest.calendar import zone_named
 from memforest.display import one_line
 from memforest.forest.options import QueryOptions
-from memforest.mcp import pages
 from memforest.mcp.arguments import AsOf, Cursor, During, Id, Limit, Tokens, TopK, User, given, window
 from memforest.mcp.desk import memory_of
 from memforest.mcp.quoted import evidence_lines, fact_line, found_text, quote, quoted, timeline_line
@@ -88,8 +87,8 @@ async def get_timeline(
 ) -> Annotated[CallToolResult, Timeline]:
     """Return how a person, place or thing changed: states with start and end, and events, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page, after = await pages.timeline(memory, entity, given(attribute), limit, given(cursor))
-    data = Timeline(note=NOTE, entries=[entry_of(one) for one in page], next_cursor=after)
+        page = await memory.timeline(entity, attribute=given(attribute), limit=limit, cursor=given(cursor))
+    data = Timeline(note=NOTE, entries=[entry_of(one) for one in page], next_cursor=page.next_cursor)
     return said_result(data, quoted([timeline_line(one) for one in page], "Nothing is known of that time."))
 
 
@@ -105,13 +104,14 @@ async def list_facts(
 ) -> Annotated[CallToolResult, Facts]:
     """List facts with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page, after = await pages.facts(
-            memory,
-            given(cursor),
+        page = await memory.list(
+            cursor=given(cursor),
             entity=given(entity),
             session_id=given(session_id),
             as_of=given(as_of),
             limit=limit,
         )
-    data = Facts(note=NOTE, facts=[fact_of(one) for one in page], total=page.total, next_cursor=after)
+    data = Facts(
+        note=NOTE, facts=[fact_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+    )
     return said_result(data, quoted([fact_line(one) for one in page], "There are no such facts."))

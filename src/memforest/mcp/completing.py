@@ -14,7 +14,6 @@ from mcp.types import (
 )
 
 from memforest.errors import MemForestError
-from memforest.mcp import pages
 from memforest.mcp.desk import memory_of
 
 __all__ = ["complete"]
@@ -39,7 +38,7 @@ async def complete(
             if argument.name == "entity":
                 found = [one.name for one in await memory.entities(limit=10 * MOST)]
             else:
-                found = [one.session_id for one in (await pages.sessions(memory, 10 * MOST, None))[0]]
+                found = [one.session_id for one in await memory.sessions(limit=10 * MOST)]
     except MemForestError:
         return Completion(values=[])
     values = [one for one in found if one.casefold().startswith(begun)]

@@ -9,7 +9,6 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memforest.display import one_line
-from memforest.mcp import pages
 from memforest.mcp.arguments import Cursor, Id, Limit, User, given
 from memforest.mcp.desk import memory_of
 from memforest.mcp.quoted import fact_line, quote, quoted
@@ -57,8 +56,10 @@ async def list_sessions(
 ) -> Annotated[CallToolResult, Sessions]:
     """List conversations with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page, total, after = await pages.sessions(memory, limit, given(cursor))
-    data = Sessions(sessions=[session_of(one) for one in page], total=total, next_cursor=after)
+        page = await memory.sessions(limit=limit, cursor=given(cursor))
+    data = Sessions(
+        sessions=[session_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+    )
     lines = [f"{quote(one.session_id)}: {one.turns} turns, {one.start:%Y-%m-%d}" for one in page]
     return said_result(data, "\n".join(lines) or "There are no sessions.")
 

@@ -9,7 +9,6 @@ from urllib.parse import quote as percent
 from mcp.server.mcpserver import Context
 
 from memforest.errors import NotFoundError
-from memforest.mcp import pages
 from memforest.mcp.desk import desk_of, memory_of
 from memforest.mcp.quoted import quote, quoted, timeline_line, turn_line
 
@@ -43,14 +42,14 @@ async def profile(ctx: Context, user: str) -> str:
 async def timeline(ctx: Context, user: str, entity: str) -> str:
     """How a person, place or thing changed over time."""
     async with memory_of(ctx, user, "read") as memory:
-        page, _ = await pages.timeline(memory, entity, None, MOST, None)
+        page = await memory.timeline(entity, limit=MOST)
     return quoted([timeline_line(one) for one in page], "Nothing is known of that time.")
 
 
 async def session(ctx: Context, user: str, session_id: str) -> str:
     """What was said in a session."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await pages.turns(memory, session_id, MOST)
+        page = await memory.turns(session_id, limit=MOST)
     return quoted([turn_line(one) for one in page], "Nothing was said.")
 
 

@@ -20,7 +20,6 @@ from pydantic import BaseModel, Field
 from memforest.errors import InputError
 from memforest.mcp.arguments import Id, Message, User, given
 from memforest.mcp.desk import desk_of, memory_of
-from memforest.mcp.pages import telling
 from memforest.mcp.quoted import quote
 from memforest.mcp.shapes import Added, Corrected, Receipt, said_result, skipped_of
 from memforest.text import cut
@@ -56,7 +55,7 @@ async def add_memory(
             session_id=given(session_id),
             timestamp=given(timestamp),
             idempotency_key=given(idempotency_key),
-            **telling(tell),
+            on_progress=tell,
         )
     failed = len(result.failed) + len(result.left)
     data = Added(
