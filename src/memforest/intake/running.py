@@ -127,6 +127,8 @@ class Runner:
                 if not work.done():
                     work.cancel()
                     await asyncio.wait({work}, timeout=CANCEL_S)
+                if work.done() and not work.cancelled():
+                    work.exception()  # read, also when this run is cancelled at the same moment
             if work.cancelled():  # by `cancel`: no job waits for it
                 return None
             error = work.exception()

@@ -1,0 +1,230 @@
+"""Tests of how a server ends: the order of its steps, the second signal, and what hangs. Without a socket or a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("mcp")
+
+from fastapi import FastAPI
+from tests.taking_in import Tenants, request
+
+from memforest.access import Principal
+from memforest.config import Config
+from memforest.errors import StoreWriteError
+from memforest.forest import AsyncMemForest
+from memforest.forest.readiness import Readiness
+from memforest.intake import Intake
+from memforest.models import HashEmbedder
+from memforest.rest.health import Health
+from memforest.rest.operations import operating
+from memforest.rest.routes import jobs as routes
+from memforest.server.serving import Serving
+from memforest.server.settings import END_S, ServerSettings
+
+
+class Timers:
+    """Stands in for `threading.Timer`: what is begun, and when it would be done."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(self, after_s: float, work: Callable[[], None]) -> Any:
+        """Note a timer."""
+        self.begun.append((after_s, work))
+        return SimpleNamespace(start=lambda: None, daemon=False)
+
+
+@pytest.fixture
+def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
+    """No timer ends this process."""
+    made = Timers()
+    monkeypatch.setattr(threading, "Timer", made)
+    return made
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Codes with which the process would have ended."""
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    return codes
+
+
+def app_with_jobs(folder: Path) -> FastAPI:
+    """Return an app with ingest jobs and nothing else."""
+    access = Tenants(folder).access()
+    app = FastAPI()
+    app.state.intake, app.state.health = Intake(access), Health(access)
+    return app
+
+
+def test_the_first_signal_is_told_before_connections_are_refused(folder: Path, timers: Timers) -> None:
+    """At once it is not ready and takes no jobs; it stops accepting when the grace is over."""
+
+    async def main() -> None:
+        app = app_with_jobs(folder)
+        server = Serving(app, ServerSettings(grace_s=0.05), lambda: None)
+        server.started, server._loop = True, asyncio.get_running_loop()
+        server.handle_exit(signal.SIGTERM, None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert await app.state.health.problem() == "draining"
+        assert not server.should_exit
+        while not server.should_exit:  # noqa: ASYNC110 - what uvicorn does is looked at
+            await asyncio.sleep(0.01)
+        assert not server._captured_signals  # else uvicorn would raise it once more, and end with its code
+
+    asyncio.run(main())
+    [(after_s, _)] = timers.begun
+    assert 0 < after_s < END_S
+
+
+def test_what_hangs_is_ended_by_force_in_time(folder: Path, timers: Timers, exits: list[int]) -> None:
+    """The timer of the first signal ends the process; it says so."""
+    server = Serving(app_with_jobs(folder), ServerSettings(), lambda: None)
+    server.handle_exit(signal.SIGTERM, None)
+    timers.begun[0][1]()
+    assert exits == [1]
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_the_second_signal_ends_it_at_once(
+    folder: Path, timers: Timers, exits: list[int], sig: signal.Signals
+) -> None:
+    """The code is that of the signal, as shells report it."""
+    server = Serving(app_with_jobs(folder), ServerSettings(), lambda: None)
+    server.handle_exit(signal.SIGTERM, None)
+    assert exits == []
+    server.handle_exit(sig, None)
+    assert exits == [128 + sig]
+
+
+def test_a_signal_before_it_accepts_ends_it_as_well(folder: Path, timers: Timers) -> None:
+    """Uvicorn sees it as soon as the start is over."""
+    server = Serving(app_with_jobs(folder), ServerSettings(), lambda: None)
+    server.handle_exit(signal.SIGINT, None)
+    assert server.should_exit
+
+
+def test_jobs_get_the_time_that_the_app_gives_them(folder: Path) -> None:
+    """The lifespan of an app parks what is not done within its time, for the next start."""
+
+    async def main() -> None:
+        app = app_with_jobs(folder)
+        app.state.drain_s = 0.05
+        async with operating(app):
+            job = await app.state.intake.submit(Principal(), [request("ana", "one")])
+        with closing(sqlite3.connect(folder / "server" / "jobs.sqlite")) as db:
+            assert db.execute("SELECT id, state FROM job").fetchall() == [(job.id, "parked")]
+
+    asyncio.run(main())
+
+
+def test_a_stream_without_events_has_a_heartbeat_and_ends_with_its_client(folder: Path) -> None:
+    """Comments come while nothing happens; a client that goes away leaves no watcher."""
+
+    async def main() -> None:
+        intake = Intake(Tenants(folder).access())
+        job = await intake.submit(Principal(), [request("ana", "one")])
+        response = await routes.watch_job(job.id, Principal(), intake)
+        response.ping_interval = 0.02
+        sent: list[bytes] = []
+        gone = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message.get("body", b""))
+            if sum(one.startswith(b": ping") for one in sent) == 2:
+                assert intake.watchers == 1
+                gone.set()
+
+        await asyncio.wait_for(response({"type": "http", "method": "GET"}, receive, send), 20)
+        assert any(b"event: received" in one for one in sent)
+        assert intake.watchers == 0
+        await intake.close()
+
+    asyncio.run(main())
+
+
+def test_a_client_that_takes_nothing_is_cut_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that nobody reads does not stay open for ever, and leaves no watcher."""
+    monkeypatch.setattr(routes, "SEND_S", 0.05)
+
+    async def main() -> None:
+        intake = Intake(Tenants(folder).access())
+        job = await intake.submit(Principal(), [request("ana", "one")])
+        response = await routes.watch_job(job.id, Principal(), intake)
+
+        async def never() -> dict[str, Any]:
+            await asyncio.Event().wait()
+            return {}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                await asyncio.Event().wait()
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(response({"type": "http", "method": "GET"}, never, send), 20)
+        assert intake.watchers == 0
+        await intake.close()
+
+    asyncio.run(main())
+
+
+class Counting(HashEmbedder):
+    """Counts the texts that it embeds."""
+
+    asked = 0
+
+    async def embed(self, texts: Any) -> Any:
+        """Embed texts."""
+        self.asked += len(texts)
+        return await super().embed(texts)
+
+
+def test_ready_is_looked_at_once_for_all_who_ask(folder: Path) -> None:
+    """Many probes at once, and those that follow soon, are one check."""
+    embedder = Counting()
+
+    async def main() -> None:
+        access = Tenants(folder)
+        access.forests[None] = AsyncMemForest(folder, Config(embedder=embedder))  # type: ignore[assignment]
+        health = Health(access.access())
+        assert await asyncio.gather(*(health.problem() for _ in range(20))) == [None] * 20
+        assert embedder.asked == 1
+        await access.forests[None].close()  # type: ignore[attr-defined]
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(os.geteuid() == 0 if hasattr(os, "geteuid") else True, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_is_not_ready(folder: Path) -> None:
+    """Where no memory can be made, the server cannot serve."""
+    folder.chmod(0o500)
+
+    async def main() -> None:
+        forest = AsyncMemForest(folder / "below", Config(embedder=HashEmbedder()))
+        with pytest.raises(StoreWriteError):
+            await Readiness().check(forest)
+
+    asyncio.run(main())
