@@ -124,8 +124,8 @@ def test_killed_in_the_middle_of_an_ingest_nothing_is_lost_and_the_job_goes_on(t
         found = ended(client, job["id"])
         assert (found["state"], found["received"], found["done"], found["refused"]) == (
             "finished",
-            40,
-            40,
+            30,
+            30,
             [],
         )
         kinds = [

@@ -152,7 +152,7 @@ def with_log(what: str) -> None:
     """Let the server's log go to standard error: warnings, or a line for each request as well."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    ours = logging.getLogger("memforest")
+    ours = logging.getLogger(__name__.partition(".")[0])
     ours.addHandler(handler)
     ours.setLevel(logging.INFO if what == "requests" else logging.WARNING)
     uvicorns = logging.getLogger("uvicorn")
