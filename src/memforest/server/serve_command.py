@@ -70,7 +70,7 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
         from memforest.server.app import create_server, served
         from memforest.server.serving import listen, run
     except ModuleNotFoundError as exc:
-        if (exc.name or "").startswith("memforest"):
+        if (exc.name or "").startswith(__name__.partition(".")[0]):
             raise
         raise StopCommand(
             "memforest serve needs the extra [server]: pip install 'memforest[server]'"
