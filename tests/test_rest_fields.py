@@ -1,0 +1,102 @@
+"""REST, what bodies and paths are made of: settings as models, whole numbers, strict JSON, encoded ids."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+pytest.importorskip("fastapi")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from memforest.config import Ranking
+from memforest.endpoint import Budget
+from memforest.errors import InputError
+from memforest.explore import Explore
+from memforest.recall import Recall
+from memforest.rest.bodies import AddBody, SearchBody
+from memforest.rest.fields import MOST, settings_body
+from memforest.rest.params import encoded, pair
+from memforest.rest.routing import read_json
+
+
+@pytest.mark.parametrize("kind", [Budget, Ranking, Recall, Explore])
+def test_settings_have_the_same_fields(kind: type) -> None:
+    """A model of settings has those of the class, with its defaults."""
+    model = settings_body(kind)
+    assert list(model.model_fields) == [one.name for one in fields(kind)]
+    assert settings_body(kind) is model
+
+
+@pytest.mark.parametrize(
+    ("body", "made"),
+    [
+        ({"budget": {"max_calls": 3}}, {"budget": Budget(max_calls=3)}),
+        ({"budget": {}}, {"budget": Budget()}),
+        ({"budget": None}, {"budget": None}),
+        ({"ranking": {"lexical": 1}}, {"ranking": Ranking(lexical=1.0)}),
+        ({"ranking": {"recall": {"levels": [1, 2]}}}, {"ranking": Ranking(recall=Recall(levels=(1, 2)))}),
+        ({"ranking": {"explore": {"hops": 3}}}, {"ranking": Ranking(explore=Explore(hops=3))}),
+        ({"top_k": 4.0}, {"top_k": 4}),
+        ({}, {}),
+    ],
+    ids=str,
+)
+def test_options_become_what_the_verb_takes(body: dict[str, Any], made: dict[str, Any]) -> None:
+    """Settings of the core, whole numbers as such, and nothing that was not given."""
+    options = SearchBody.model_validate({"question": "Where?", **body}).options()
+    assert options == {"question": "Where?", **made}
+
+
+@pytest.mark.parametrize("number", [MOST + 1, -1, "3", True, 1.5, float("inf")])
+def test_numbers_that_are_no_budget(number: object) -> None:
+    """Too large for a reader of JSON, negative, or none."""
+    with pytest.raises(ValidationError):
+        SearchBody.model_validate({"question": "Where?", "budget": {"max_calls": number}})
+
+
+def test_messages_keep_what_is_theirs() -> None:
+    """Further fields go on as they came, and what was not given is not there."""
+    body = AddBody.model_validate({"content": [{"role": "user", "content": "Hi.", "mood": {"is": 3}}]})
+    assert body.options() == {"content": [{"role": "user", "content": "Hi.", "mood": {"is": 3}}]}
+
+
+@settings(max_examples=200)
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_ids_come_back_from_a_path(one: str) -> None:
+    """As one part of it, whatever they are made of; and none that a client takes for a step up."""
+    part = encoded(one)
+    assert unquote(part, errors="strict") == one
+    assert part.isascii()
+    assert not set(part) & set("/?#\\ ")
+    assert part not in (".", "..")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1e5}', "[1, -2.5, null, true]", '"\\u00e9"', "-0"])
+def test_json_is_read(text: str) -> None:
+    """What RFC 8259 has."""
+    read_json(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "-Infinity", "{'a': 1}", "[1,]", "1" * 500, "", "\ufeff{}", "[" * 50_000]
+)
+def test_what_is_no_json(text: str) -> None:
+    """It is refused in words that show nothing of it."""
+    with pytest.raises(InputError, match="filters is") as found:
+        read_json(text.encode(), "filters")
+    assert "11111" not in str(found.value)
+
+
+def test_a_pair_is_two_values() -> None:
+    """Or nothing."""
+    assert pair(None) is None
+    assert pair(["a", "b"]) == ("a", "b")
