@@ -49,8 +49,8 @@ class Mem0:
     )
 
     def __init__(self, url: str, key: str) -> None:
-        from mem0 import MemoryClient
-        from mem0.client import types
+        from mem0 import MemoryClient  # type: ignore[import-not-found, unused-ignore]
+        from mem0.client import types  # type: ignore[import-not-found, unused-ignore]
 
         self.key, self.host, self.types = key, f"{url}/compat/mem0", types
         self.user, self.other = f"check-{uuid4().hex}", f"check/{uuid4().hex}"

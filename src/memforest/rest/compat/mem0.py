@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Header, Query, Request
 
 from memforest.errors import InputError, NotFoundError
+from memforest.limits import MAX_PAGE
 from memforest.memory.results import IngestResult
 from memforest.rest.compat import mem0_bodies as bodies
 from memforest.rest.compat.filters import read_mem0
@@ -69,9 +70,9 @@ async def _added(memories: Memories, result: IngestResult) -> list[dict[str, Any
     if not result.added:
         return []
     handle, new = memories.forest.user(memories.user), set(result.added)
-    page = await handle.list(session_id=result.session_id, limit=1000)
-    if page.total > 1000:
-        page = await handle.list(session_id=result.session_id, limit=1000, offset=page.total - 1000)
+    page = await handle.list(session_id=result.session_id, limit=MAX_PAGE)
+    if page.total > MAX_PAGE:
+        page = await handle.list(session_id=result.session_id, limit=MAX_PAGE, offset=page.total - MAX_PAGE)
     views = [view for view in page if new.intersection((view.statement, *view.wordings))]
     records = [record for view in views if (record := await memories.of_fact(view))]
     return [{"id": one.id, "memory": one.text, "event": "ADD"} for one in records]
@@ -126,7 +127,7 @@ async def get_all(
     forest: Forest,
     who: Who,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
-    page_size: Annotated[int, Query(ge=1, le=1000)] = 100,
+    page_size: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> dict[str, Any]:
     """List facts in time order, a page at a time."""
     body.check()

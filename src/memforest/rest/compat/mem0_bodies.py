@@ -8,17 +8,18 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from memforest.errors import InputError
+from memforest.limits import MAX_TOP_K
 from memforest.rest.compat.records import LABELS
 from memforest.rest.compat.wire import Given, unmapped
 
 __all__ = ["Add", "Batch", "List", "One", "Owner", "Search", "Update"]
 
-TopK = Annotated[int, Field(ge=1, le=1000)]
+TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 _INSTEAD = {
-    "enable_graph": "Entities and relations are kept always; see `entities` and `relations` of the Python API.",
-    "output_graph": "See `entities` and `relations` of the Python API.",
+    "enable_graph": "Entities and relations are kept always: GET /v1/users/{user_id}/graph.",
+    "output_graph": "GET /v1/users/{user_id}/graph, or entities and relations there.",
     "custom_categories": "Statements get topics of their own, which are shown as categories; put yours into metadata.",
     "custom_instructions": "What is extracted is set by the server's configuration.",
     "agent_custom_instructions": "What is extracted is set by the server's configuration.",

@@ -44,7 +44,9 @@ async def entities(
 @route(router, "GET", "/v2/entities/user/{name:path}/profile/", "read")
 async def profile(name: str) -> None:
     """Refuse: a profile here has sections of quoted lines, not the fields of a schema."""
-    raise unmapped("A profile by a schema", "Call `profile` of the Python API, or ask over /v1.")
+    raise unmapped(
+        "A profile by a schema", "GET /v1/users/{user_id}/profile has the profile in quoted lines."
+    )
 
 
 @route(router, "DELETE", "/v2/entities/{kind}/{name:path}", "delete")

@@ -11,20 +11,24 @@ from memforest.rest.deps import Who
 __all__ = ["INSTEAD", "router"]
 
 INSTEAD: tuple[tuple[str, str, str], ...] = (
-    ("/v1/exports", "A memory export", "Use `memforest export`, or `export` of the Python API."),
+    ("/v1/exports", "A memory export", "Use `memforest export`, or GET /v1/users/{user_id}/export."),
     ("/v1/summary", "A summary of an export", "Ask a question over /v1, or look at the trees of the memory."),
-    ("/api/v1/webhooks", "A webhook", "Follow the events of a job: /v1/jobs/{id}/events."),
-    ("/v1/webhooks", "A webhook", "Follow the events of a job: /v1/jobs/{id}/events."),
+    ("/api/v1/webhooks", "A webhook", "Follow the events of a job: /v1/jobs/{job_id}/events."),
+    ("/v1/webhooks", "A webhook", "Follow the events of a job: /v1/jobs/{job_id}/events."),
     ("/v1/feedback", "Feedback", "Correct the memory (update), or delete it."),
-    ("/v1/events", "A list of events", "Ask for one event by its id, or follow a job: /v1/jobs/{id}."),
-    ("/v2/profiles", "A profile by a schema", "Call `profile` of the Python API, or ask over /v1."),
+    ("/v1/events", "A list of events", "Ask for one event by its id, or follow a job: /v1/jobs/{job_id}."),
+    (
+        "/v2/profiles",
+        "A profile by a schema",
+        "GET /v1/users/{user_id}/profile has the profile in quoted lines.",
+    ),
     (
         "/api/v1/orgs",
         "A project",
         "Settings are those of the server; tenants are made with `memforest keys`.",
     ),
-    ("/v1/graph", "The graph of mem0", "See `entities` and `relations` of the Python API."),
-    ("/v2/graph", "The graph of mem0", "See `entities` and `relations` of the Python API."),
+    ("/v1/graph", "The graph of mem0", "GET /v1/users/{user_id}/graph, or entities and relations there."),
+    ("/v2/graph", "The graph of mem0", "GET /v1/users/{user_id}/graph, or entities and relations there."),
     ("/v1/memories/search", "The old search", "Use search of mem0ai 2.2 (v3/memories/search)."),
     ("/v2/memories", "An older version of the API", "Use mem0ai 2.2, which calls v3/memories."),
 )
@@ -40,4 +44,6 @@ async def not_mapped(path: str, request: Request, who: Who) -> None:
     for beginning, what, instead in INSTEAD:
         if asked == beginning or asked.startswith(f"{beginning}/"):
             raise unmapped(what, instead)
-    raise unmapped("This route", "docs/compat.md lists what is mapped; /docs of the server, its own routes.")
+    raise unmapped(
+        "This route", "docs/compat.md lists what is mapped; /openapi.json, the routes of the server."
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from memforest.errors import InputError, NotFoundError
 from memforest.forest.forest import AsyncMemForest
+from memforest.limits import MAX_PAGE, MAX_TOP_K
 from memforest.memory.inspect.stored import TurnView
 from memforest.memory.results import Evidence, FactView
 from memforest.rest.compat.filters import Filter, fields_in, matches
@@ -23,7 +24,7 @@ LABELS = ("agent_id", "app_id", "run_id")
 MOST_SCANNED = 20_000
 """Facts that one request looks through for a filter; more have to be narrowed down by the caller."""
 
-DEEP = 1000
+DEEP = MAX_TOP_K
 """Evidence that is looked through for a filter when what was found first does not suffice."""
 
 CORRECTED, FORGOTTEN = "corrected", "forgotten"
@@ -216,17 +217,19 @@ class Memories:
         return list(records.values())
 
     async def _facts(self) -> AsyncIterator[FactView]:
-        handle = self.forest.user(self.user)
-        offset: int | None = 0
-        while offset is not None:
-            if offset >= MOST_SCANNED:
+        handle, read = self.forest.user(self.user), 0
+        page = await handle.list(limit=MAX_PAGE)
+        while True:
+            for view in page:
+                yield view
+            read += len(page)
+            if page.next_cursor is None:
+                return
+            if read >= MOST_SCANNED:
                 raise InputError(
                     f"this filter would look through more than {MOST_SCANNED:,} memories; search instead, or leave it out"
                 )
-            page = await handle.list(offset=offset, limit=1000)
-            for view in page:
-                yield view
-            offset = page.next_offset
+            page = await handle.list(cursor=page.next_cursor, limit=MAX_PAGE)
 
     async def _of_evidence(self, one: Evidence, wanted: Filter) -> Record | None:
         if one.kind == "memory":

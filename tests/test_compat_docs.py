@@ -1,0 +1,43 @@
+"""docs/compat.md names every route, every option and every refusal of the facades."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from memforest.rest.compat import ROUTERS
+from memforest.rest.compat.filters import MEM0_FIELDS, MEM0_OPS, OPENAI_OPS
+from memforest.rest.compat.mem0_bodies import Add, List, Search
+from memforest.rest.compat.mem0_unmapped import INSTEAD
+from memforest.rest.compat.openai import VectorSearch
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "compat.md").read_text(encoding="utf-8")
+INNER = {"query", "messages", "filters"}
+"""Fields that are what a call is about."""
+
+
+def test_every_option_is_named() -> None:
+    """Those that work, those that change nothing, and those that are refused."""
+    names = {*Add.model_fields, *List.model_fields, *Search.model_fields, *VectorSearch.model_fields}
+    short = {name for name in names if name not in INNER and f"`{name}`" not in PAGE}
+    assert short == {"org_name", "project_name"}  # "and their names"
+
+
+def test_every_filter_is_named() -> None:
+    """Fields and operators."""
+    for name in (*MEM0_FIELDS, *OPENAI_OPS, *(MEM0_OPS - {"eq"})):
+        assert f"`{name}`" in PAGE
+
+
+def test_every_route_is_named() -> None:
+    """What is answered, and what is refused."""
+    paths = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]  # each has one
+    nouns = {path.split("/")[4].split("{")[0] for path in paths if "{path:path}" not in path}
+    assert nouns == {"ping", "memories", "event", "batch", "entities", "vector_stores"}
+    for noun in nouns:
+        assert f"{noun}/" in PAGE
+    for beginning, _, _ in INSTEAD:
+        assert f"`{beginning}`" in PAGE
