@@ -27,7 +27,15 @@ PACKAGES_NAME = {
     "language",
     "steps",
     "testing",
+    "access",
+    "intake",
+    "mcp",
+    "rest",
+    "server",
+    "ui",
     "chat_steps.py",
+    "forest/spanned.py",
+    "spans.py",
     "settings.py",
     "tables.py",
     "__init__.py",
@@ -69,7 +77,7 @@ def _names(index: str) -> set[str]:
         name = path.relative_to(PACKAGE).as_posix()
         imported = any(f"{module}.".startswith(f"memforest.systems.{index}.") for module in modules)
         tables = any(f"ix_{index}" in text for text in texts)
-        said = index in NAMES and index in texts and name.split("/")[0] not in PACKAGES_NAME
+        said = index in NAMES and index in texts and not {name, name.split("/")[0]} & PACKAGES_NAME
         if imported or tables or said:
             found.add(name)
     return found
