@@ -34,7 +34,6 @@ PACKAGES_NAME = {
     "server",
     "ui",
     "chat_steps.py",
-    "forest/spanned.py",
     "spans.py",
     "settings.py",
     "tables.py",

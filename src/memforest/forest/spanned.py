@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 from memforest.memory.plain import plain
 from memforest.memory.results import AskResult, IngestResult, QueryResult
-from memforest.spans import Span, captures, span, store_id
+from memforest.spans import PROVIDER, Span, captures, span, store_id
 
-__all__ = ["FOREST_VERBS", "MEMORY_VERBS", "PROVIDER", "spanned", "tell_upserted", "upserting"]
+__all__ = ["FOREST_VERBS", "MEMORY_VERBS", "spanned", "tell_upserted", "upserting"]
 
-PROVIDER = "memforest"
 MOST_RECORDS = 50
 """Most records that a span holds where texts are captured."""
 OPERATION = "gen_ai.operation.name"

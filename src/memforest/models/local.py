@@ -27,7 +27,7 @@ from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts
 from memforest.models.onnx import OnnxModel, known_share, shared_encoder
 from memforest.models.workers import Workers
-from memforest.spans import span
+from memforest.spans import PROVIDER, span
 
 __all__ = ["DEFAULT_CACHE_BYTES", "EmbedderUsage", "LocalEmbedder"]
 
@@ -159,7 +159,7 @@ class LocalEmbedder:
         """What a span says of a run of the model; it runs in this process."""
         return {
             "gen_ai.operation.name": "embeddings",
-            "gen_ai.provider.name": "memforest",
+            "gen_ai.provider.name": PROVIDER,
             "gen_ai.request.model": self.model_id,
         }
 
