@@ -33,10 +33,13 @@ MOST_SHOWN = 3
     show_default=True,
     help="Most entities that are listed.",
 )
+@click.option("--cursor", metavar="CURSOR", help="The page that follows, as the page before has named it.")
 @click.option("--choices", is_flag=True, help="Instead list what people have decided on who is who.")
 @shared_options
 @pass_call
-def entities(call: Call, kind: str | None, query: str | None, limit: int, choices: bool) -> None:
+def entities(
+    call: Call, kind: str | None, query: str | None, limit: int, cursor: str | None, choices: bool
+) -> None:
     """List whom and what statements name, those that most name first, with all names of each.
 
     Where names that differ were taken for one entity, it is said why; `memforest split-entity` keeps one of them apart.
@@ -51,7 +54,7 @@ def entities(call: Call, kind: str | None, query: str | None, limit: int, choice
             if not decided:
                 call.warn(["nothing was decided"])
             return
-        page = memory.entities(kind, query, limit=limit)  # type: ignore[arg-type]  # one of the choices
+        page = memory.entities(kind, query, limit=limit, cursor=cursor)  # type: ignore[arg-type]  # one of the choices
         call.show(page, lambda screen: _draw_page(call, screen, page), forest=forest)
 
 
@@ -59,8 +62,11 @@ def _draw_page(call: Call, screen: Screen, page: EntityPage) -> None:
     draw_entities(screen, page.entities)
     if not page:
         call.remark(screen, "No entity matches.")
-    elif len(page) < page.total:
-        call.remark(screen, f"The first {len(page)} of {page.total}; --limit shows more.")
+    elif page.next_cursor is not None:
+        call.remark(
+            screen,
+            f"{len(page)} of {page.total}; --limit shows more, and --cursor {page.next_cursor} the next.",
+        )
 
 
 def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:

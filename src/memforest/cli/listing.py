@@ -10,25 +10,44 @@ from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.completing import complete_sessions
 from memforest.cli.screen import Screen, clean, columns, counted
 from memforest.interval import local_time
+from memforest.limits import MAX_PAGE
+from memforest.memory.directory import Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from memforest.memory.results import SessionPage, TurnPage, UserPage
 
-    from memforest.memory.inspect.stored import TurnView
-    from memforest.memory.results import SessionView
+__all__ = ["remark_cursor", "sessions", "users"]
 
-__all__ = ["sessions", "users"]
+PAGE = 50
+"""Most on a page where only a cursor is given."""
+
+
+_LIMIT = click.option(
+    "--limit",
+    type=click.IntRange(1, MAX_PAGE),
+    help="Most on one page; all when neither this nor --cursor is given.",
+)
+_CURSOR = click.option(
+    "--cursor", metavar="CURSOR", help="The page that follows, as the page before has named it."
+)
 
 
 @click.command()
+@_LIMIT
+@_CURSOR
 @shared_options
 @pass_call
-def users(call: Call) -> None:
-    """List who has a memory in the directory.
+def users(call: Call, limit: int | None, cursor: str | None) -> None:
+    """List who has a memory in the directory, all or a page in the order of the names of their files.
 
     Nothing is written. Files whose user cannot be read (damaged, locked, of another program) are named on standard error.
     """
-    found = call.survey()
+    found: Survey | UserPage
+    if limit is None and cursor is None:
+        found = call.survey()
+    else:
+        with call.forest() as forest:
+            found = forest.users(limit=limit or PAGE, cursor=cursor)
     call.warn(f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable)
 
     def draw(screen: Screen) -> None:
@@ -38,38 +57,56 @@ def users(call: Call) -> None:
             call.remark(
                 screen, f"There is no memory in {call.folder} yet; `memforest ingest FILE` makes one."
             )
+        if not isinstance(found, Survey):
+            remark_cursor(call, screen, found.next_cursor)
 
     call.show(found, draw)
 
 
 @click.command()
 @click.argument("session_id", metavar="SESSION", required=False, shell_complete=complete_sessions)
+@_LIMIT
+@_CURSOR
 @shared_options
 @pass_call
-def sessions(call: Call, session_id: str | None) -> None:
+def sessions(call: Call, session_id: str | None, limit: int | None, cursor: str | None) -> None:
     """List the sessions that were received, in time order, or show what was said in one.
 
     First and last day, name, number of turns, who spoke, and what is not finished (`memforest resume`). Of a SESSION, every
     turn as it was said.
     """
+    paged = limit is not None or cursor is not None
+    limit = (limit or PAGE) if paged else None
     with call.forest() as forest:
+        memory = call.memory(forest)
         if session_id is not None:
-            said = call.memory(forest).turns(session_id)
-            call.show(said, lambda screen: _draw_turns(screen, said), forest=forest)
+            said = memory.turns(session_id, limit=limit, cursor=cursor)
+            call.show(
+                said if paged else list(said), lambda screen: _draw_turns(call, screen, said), forest=forest
+            )
             return
-        found = call.memory(forest).sessions()
-        call.show(found, lambda screen: _draw_sessions(screen, found), forest=forest)
+        found = memory.sessions(limit=limit, cursor=cursor)
+        call.show(
+            found if paged else list(found), lambda screen: _draw_sessions(call, screen, found), forest=forest
+        )
 
 
-def _draw_turns(screen: Screen, said: Sequence[TurnView]) -> None:
+def remark_cursor(call: Call, screen: Screen, cursor: str | None) -> None:
+    """Say how the page that follows is seen; nothing on the last one."""
+    if cursor is not None:
+        call.remark(screen, f"the next page: --cursor {cursor}")
+
+
+def _draw_turns(call: Call, screen: Screen, said: TurnPage) -> None:
     table = columns("green", "bold", "yellow", "")
     for one in said:
         when = local_time(one.said, screen.zone).isoformat(sep=" ", timespec="minutes")[:16]
         table.add_row(when, clean(one.speaker), "damaged" if one.damaged else "", clean(one.text))
     screen.put(table)
+    remark_cursor(call, screen, said.next_cursor)
 
 
-def _draw_sessions(screen: Screen, found: Sequence[SessionView]) -> None:
+def _draw_sessions(call: Call, screen: Screen, found: SessionPage) -> None:
     table = columns("green", "green", "bold", "", "", "yellow")
     for one in found:
         left = [] if one.status == "ingested" else ["unread"]
@@ -83,3 +120,4 @@ def _draw_sessions(screen: Screen, found: Sequence[SessionView]) -> None:
             ", ".join(left),
         )
     screen.put(table)
+    remark_cursor(call, screen, found.next_cursor)

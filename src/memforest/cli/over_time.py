@@ -48,6 +48,7 @@ __all__ = ["changes", "diff", "draw_changes", "draw_diff", "draw_timeline", "fac
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over."
 )
+@click.option("--cursor", metavar="CURSOR", help="The page that follows, as the page before has named it.")
 @click.option(
     "--verdict",
     type=click.Choice(["pinned", "forgotten", "corrected"]),
@@ -75,7 +76,11 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statemen
         call.remark(screen, "No facts match.")
     elif page.next_offset is not None:
         shown = f"{offset + 1} to {offset + len(page.facts)} of {page.total}"
-        call.remark(screen, f"{shown}; the next page: --offset {page.next_offset}")
+        call.remark(
+            screen, f"{shown}; the next page: --offset {page.next_offset} or --cursor {page.next_cursor}"
+        )
+    elif page.next_cursor is not None:
+        call.remark(screen, f"{len(page.facts)} of {page.total}; the next page: --cursor {page.next_cursor}")
 
 
 @click.command()
