@@ -41,6 +41,7 @@ from locomo.conversations import CATEGORIES, Conversation, Question, read_conver
 from memforest import MemForest, QueryResult
 from memforest.config import Ranking
 from memforest.explore import Explore
+from memforest.limits import MAX_TOP_K
 from memforest.models import BGE_SMALL, MINILM, open_embedder
 from segments.build import KeptVectors
 from segments.choose import chosen
@@ -51,8 +52,8 @@ SEED = 7
 MODELS = {"minilm": MINILM, "bge": BGE_SMALL}
 DEPTH = 60
 """Evidence asked for: more than any budget has."""
-DEEP = 5_000
-"""Evidence asked for where a missed turn is looked for."""
+DEEP = MAX_TOP_K
+"""Evidence asked for where a missed turn is looked for: more than a conversation has turns."""
 FIRST = 20
 MULTI_HOP = 1
 PLAIN = "flat"

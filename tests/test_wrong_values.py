@@ -209,7 +209,12 @@ IMPORT: dict[str, tuple[Any, ...]] = {
     "on_session": WRONG_TEXT,
     "on_progress": WRONG_HOOK,
 }
+PAGE: dict[str, tuple[Any, ...]] = {
+    "limit": (0, 1001, *WRONG_COUNT),
+    "cursor": ("", "no cursor", *WRONG_TEXT),
+}
 OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "users": PAGE,
     "encrypt": {"progress": (5, "bar")},
     "decrypt": {"progress": (5, "bar")},
     "rekey": {"progress": (5, "bar"), "key": (None, 5, "word", b"short")},
@@ -305,7 +310,8 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "on_progress": WRONG_HOOK,
     },
     "get": {"fact_id": (None, *WRONG_TEXT)},
-    "turns": {"session_id": (None, *WRONG_TEXT)},
+    "sessions": PAGE,
+    "turns": {"session_id": (None, *WRONG_TEXT), **PAGE},
     "export": {
         "target": WRONG_PATH,
         **dict.fromkeys(("vectors", "summaries", "overwrite"), WRONG_FLAG),
@@ -314,6 +320,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "backup": {"target": WRONG_PATH, "overwrite": WRONG_FLAG},
     "list": {
         **dict.fromkeys(("offset", "limit"), WRONG_COUNT),
+        "cursor": PAGE["cursor"],
         "filters": WRONG_MAPPING,
         **dict.fromkeys(("entity", "session_id"), WRONG_TEXT),
         "verdict": ("deleted", *WRONG_TEXT),
@@ -324,6 +331,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "kind": ("animal", "", *WRONG_TEXT),
         "query": ("", " ", *WRONG_TEXT),
         "limit": (0, *WRONG_COUNT),
+        "cursor": PAGE["cursor"],
     },
     "relations": {"entity": (None, *WRONG_TEXT), "as_of": WRONG_TIME},
     "path": {**dict.fromkeys(("a", "b"), (None, *WRONG_TEXT)), "hops": (None, 0, 9, *WRONG_COUNT)},
@@ -369,6 +377,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "budget": WRONG_BUDGET,
     },
     "timeline": {
+        **PAGE,
         "entity": (None, *WRONG_TEXT),
         "attribute": WRONG_TEXT,
         **dict.fromkeys(("said_by", "known_at"), WRONG_TIME),
@@ -419,6 +428,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "add": {"content": "Hello."},
     "get": {"fact_id": "f"},
     "timeline": {"entity": "Ann"},
+    "turns": {"session_id": "s"},
     "relations": {"entity": "Ann"},
     "path": {"a": "Ann", "b": "Porto"},
     "merge_entities": {"a": "Ann", "b": "Porto"},

@@ -18,6 +18,7 @@ import memforest
 from locomo.conversations import Conversation
 from memforest import Config, IngestResult, MemForest
 from memforest.config import Ranking
+from memforest.limits import MAX_TOP_K
 
 __all__ = [
     "ABLATIONS",
@@ -33,7 +34,8 @@ __all__ = [
     "warm_ms",
 ]
 
-EVERYTHING = 1_000_000
+EVERYTHING = MAX_TOP_K
+"""More than a conversation has turns."""
 DEPTH = 100
 """Evidence asked for in the ablation, whose measures look at 20 turns; every item names at least one."""
 COLD_RUNS = 5
