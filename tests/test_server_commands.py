@@ -131,14 +131,15 @@ def test_serve_gives_mcp_the_tools_that_are_asked_for(
     pytest.importorskip("fastapi")
     pytest.importorskip("jinja2")
     pytest.importorskip("mcp.server.mcpserver")
+    from memforest.mcp.http import http_app
     from memforest.mcp.toolsets import PROFILES
     from memforest.server import app, serving
 
     assert tuple(PROFILES) == TOOLS
     seen: dict[str, Any] = {}
-    made = app.http_app
+
     monkeypatch.setattr(
-        app, "http_app", lambda *args, **options: seen.update(options) or made(*args, **options)
+        app, "http_app", lambda *args, **options: seen.update(options) or http_app(*args, **options)
     )
     monkeypatch.setattr(serving, "run", lambda _app, _settings, listening, _ready: listening.close() or True)
     assert run("serve", "--port", "0", "--tools", "openai").exit_code == 0
